@@ -1,0 +1,3 @@
+"""The part of PyYAML that Headrace uses."""
+
+def safe_load(stream: str | bytes) -> object: ...
