@@ -1,0 +1,63 @@
+"""Where caches and data live on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from stack.errors import DiskFull
+
+HOME_VARIABLE: Final = "HEADRACE_HOME"
+_CHECKOUT: Final = Path(__file__).resolve().parent.parent
+
+
+def cache_folder() -> Path:
+    """`.cache` of HEADRACE_HOME or of the checkout this package lies in; else the user's cache."""
+    if os.environ.get(HOME_VARIABLE):
+        return Path(os.environ[HOME_VARIABLE]).absolute() / ".cache"
+    if _is_checkout(_CHECKOUT):
+        return _CHECKOUT / ".cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "headrace"
+
+
+def stack_home() -> Path:
+    """`.headrace/stack` of HEADRACE_HOME, of the checkout around the working folder, or of that folder."""
+    if os.environ.get(HOME_VARIABLE):
+        return Path(os.environ[HOME_VARIABLE]).absolute() / ".headrace" / "stack"
+    here = Path.cwd()
+    root = next((folder for folder in (here, *here.parents) if _is_checkout(folder)), here)
+    return root / ".headrace" / "stack"
+
+
+def require_space(folder: Path, needed_bytes: int, purpose: str, advice: str) -> None:
+    """Raise DiskFull when the file system of `folder` (which need not exist yet) has less than that free."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if free < needed_bytes:
+        raise DiskFull(
+            f"{free / 1e9:.2f} GB free under {existing}, {purpose} needs {needed_bytes / 1e9:.2f} GB",
+            advice=advice,
+        )
+
+
+@contextlib.contextmanager
+def naming_a_full_disk(folder: Path, purpose: str) -> Iterator[None]:
+    """Turn the system's "no space left" into DiskFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DiskFull(f"the disk under {folder} filled up while {purpose}", advice="free 1 GB") from error
+
+
+def _is_checkout(folder: Path) -> bool:
+    try:
+        return 'name = "headrace"' in (folder / "pyproject.toml").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,216 @@
+"""Kafka in KRaft mode: clusters of one or several nodes, each broker and controller in one process."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import re
+import shutil
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stack import asking, jars
+from stack.errors import ServerDied
+from stack.held import HeldProcess
+from stack.ports import LOOPBACK, free_ports
+from stack.server import Jvm, Server, properties_text, tail
+from stack.side_by_side import for_each
+
+DEFAULT_JVM: Final = Jvm(heap_mib=512)
+_INTERNAL: Final = "PLAINTEXT"
+_INTERNAL_PARTITIONS: Final = 8
+_SECURE: Final = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+
+
+@dataclass(frozen=True)
+class NodePorts:
+    """Where one node listens: clients without security, the controllers among each other, and more."""
+
+    broker: int
+    controller: int
+    extra: Mapping[str, int] | None = None
+    """Ports of further listeners by name. One named SSL, SASL_PLAINTEXT or SASL_SSL speaks that protocol."""
+
+    @staticmethod
+    def free(listeners: Sequence[str] = ()) -> NodePorts:
+        """Free ports for a node, with a port for each of the further listeners."""
+        broker, controller, *extra = free_ports(2 + len(listeners))
+        return NodePorts(broker, controller, dict(zip(listeners, extra, strict=True)))
+
+
+class KafkaNode(Server):
+    """One node of a cluster; make it through KafkaCluster."""
+
+    def __init__(
+        self,
+        cluster: str,
+        node_id: int,
+        folder: Path,
+        nodes: Sequence[NodePorts],
+        *,
+        jvm: Jvm = DEFAULT_JVM,
+        properties: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(cluster if len(nodes) == 1 else f"{cluster}-{node_id}", folder, jvm)
+        self.node_id = node_id
+        self._nodes = tuple(nodes)
+        self._properties = dict(properties or {})
+        self._mine = self._nodes[node_id - 1]
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self._mine.broker}"
+
+    def address_of(self, listener: str) -> str:
+        """The address of one of the further listeners."""
+        return f"{LOOPBACK}:{(self._mine.extra or {})[listener]}"
+
+    def ports(self) -> Mapping[str, int]:
+        return {
+            "brokers": self._mine.broker,
+            "controllers": self._mine.controller,
+            **(self._mine.extra or {}),
+        }
+
+    def lacks(self) -> str:
+        return asking.kafka(self._mine.broker, len(self._nodes))
+
+    def configuration(self) -> dict[str, object]:
+        """server.properties: Kafka's defaults, but for what a small cluster on one machine needs."""
+        listeners = {_INTERNAL: self._mine.broker, **(self._mine.extra or {})}
+        clients = ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items())
+        replicas = min(3, len(self._nodes))
+        voters = (
+            f"{number}@{LOOPBACK}:{node.controller}" for number, node in enumerate(self._nodes, start=1)
+        )
+        names = ("CONTROLLER", *listeners)
+        protocols = (f"{name}:{name if name in _SECURE else _INTERNAL}" for name in names)
+        values: dict[str, object] = {
+            "process.roles": "broker,controller",
+            "node.id": self.node_id,
+            "controller.quorum.voters": ",".join(voters),
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{clients},CONTROLLER://{LOOPBACK}:{self._mine.controller}",
+            "advertised.listeners": clients,
+            "inter.broker.listener.name": _INTERNAL,
+            "listener.security.protocol.map": ",".join(protocols),
+            "log.dirs": self.folder / "data",
+            # A killed node may register again only when the session of its former life has ended.
+            "broker.session.timeout.ms": 4000,
+            "broker.heartbeat.interval.ms": 1000,
+            "log.cleaner.dedupe.buffer.size": 16 * 2**20,
+            "group.initial.rebalance.delay.ms": 0,
+            "default.replication.factor": replicas,
+        }
+        for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+            values[f"{topic}.num.partitions"] = _INTERNAL_PARTITIONS
+            values[f"{topic}.replication.factor"] = replicas
+        for topic in ("transaction.state.log", "share.coordinator.state.topic"):
+            values[f"{topic}.min.isr"] = max(1, replicas - 1)
+        return values | self._properties
+
+    def _prepare(self) -> None:
+        file = self.folder / "server.properties"
+        file.write_text(properties_text(self.configuration()), encoding="utf-8")
+        formatted = self.folder / "formatted"
+        if not formatted.exists():
+            shutil.rmtree(self.folder / "data", ignore_errors=True)
+            self._format(file)
+            formatted.touch()
+
+    def _format(self, file: Path) -> None:
+        """Give the data folder its identity, which a node must have before its first start."""
+        command = ["kafka.tools.StorageTool", "format", "-t", self._cluster_id(), "-c", str(file)]
+        log = self.folder / "format.log"
+        line = self.java_command(["-XX:TieredStopAtLevel=1", *self._options()], command)
+        with HeldProcess(f"formatting {self.name}", line, log_file=log, grace_seconds=0) as process:
+            code = process.wait()
+        if code != 0:
+            told = [line for line in tail(log, 40) if not re.match(r"\s", line)][-3:]
+            raise ServerDied(f"the data folder of {self.name} could not be formatted: {' '.join(told)}")
+
+    def _cluster_id(self) -> str:
+        """One id for all nodes: a UUID in 22 characters, made by the first that asks, kept with the data."""
+        file = self.folder.parent / "cluster-id"
+        draft = file.with_name(f"cluster-id.{self.node_id}")
+        draft.write_text(new_cluster_id(), encoding="utf-8")
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, file)
+        draft.unlink()
+        return file.read_text(encoding="utf-8")
+
+    def _options(self) -> Sequence[str]:
+        return ["-cp", jars.class_path("kafka")]
+
+    def _program(self) -> Sequence[str]:
+        return ["kafka.Kafka", str(self.folder / "server.properties")]
+
+
+def new_cluster_id() -> str:
+    """16 random bytes in URL-safe Base64; a dash in front would be taken for an option."""
+    while True:
+        identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not identity.startswith("-"):
+            return identity
+
+
+class KafkaCluster:
+    """A Kafka cluster of one to three nodes or more, with the replication factors that fit."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        nodes: Sequence[NodePorts],
+        *,
+        jvm: Jvm = DEFAULT_JVM,
+        properties: Mapping[str, object] | None = None,
+    ) -> None:
+        """`properties` go over the defaults in server.properties of every node."""
+        self.name = name
+        self.folder = folder
+        self.nodes = tuple(
+            KafkaNode(name, number, folder / f"node-{number}", nodes, jvm=jvm, properties=properties)
+            for number in range(1, len(nodes) + 1)
+        )
+
+    @property
+    def address(self) -> str:
+        """Bootstrap servers: every node's address, joined by commas."""
+        return ",".join(node.address for node in self.nodes)
+
+    def address_of(self, listener: str) -> str:
+        """Bootstrap servers of one of the further listeners."""
+        return ",".join(node.address_of(listener) for node in self.nodes)
+
+    def is_alive(self) -> bool:
+        """Whether every node's process runs."""
+        return all(node.is_alive() for node in self.nodes)
+
+    def start(self, cancelled: threading.Event | None = None) -> None:
+        """Start all nodes side by side; raises what a server's start raises, after killing the others."""
+        try:
+            for_each(self.nodes, KafkaNode.launch)
+            for_each(self.nodes, lambda node: node.wait_until_ready(cancelled=cancelled))
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Stop all nodes cleanly. Idempotent."""
+        for_each(self.nodes, KafkaNode.stop)
+
+    def kill(self) -> None:
+        """SIGKILL to all nodes. Idempotent."""
+        for_each(self.nodes, KafkaNode.kill)
+
+    def wipe(self) -> None:
+        """Remove all data and logs; the nodes must not run."""
+        for node in self.nodes:
+            node.wipe()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,63 @@
+// A whole Pinot in this JVM: ZooKeeper, controller, broker, server.
+// Arguments: zoo.cfg, ZooKeeper's port, controller.conf, broker.conf, server.conf
+import java.util.concurrent.Callable
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.Executors
+import java.util.concurrent.TimeUnit
+import org.apache.pinot.spi.env.PinotConfiguration
+import org.apache.pinot.spi.plugin.PluginManager
+import org.apache.zookeeper.server.ServerConfig
+import org.apache.zookeeper.server.ZooKeeperServerMain
+
+def (zooFile, zooPort, controllerFile, brokerFile, serverFile) = args
+
+def startZooKeeper = {
+    def config = new ServerConfig()
+    config.parse(zooFile)
+    Thread.startDaemon('zookeeper') {
+        try {
+            new ZooKeeperServerMain().runFromConfig(config)
+        } catch (Throwable failure) {
+            failure.printStackTrace()
+            Runtime.runtime.halt(1)
+        }
+    }
+    def deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60)
+    while (true) {
+        try {
+            new Socket('127.0.0.1', zooPort as int).close()
+            return
+        } catch (IOException refused) {
+            if (System.nanoTime() > deadline) {
+                throw refused
+            }
+            Thread.sleep(20)
+        }
+    }
+}
+
+def startRole = { String className, String file ->
+    def properties = new Properties()
+    new File(file).withInputStream { properties.load(it) }
+    def role = Class.forName(className).getDeclaredConstructor().newInstance()
+    role.init(new PinotConfiguration(new HashMap<String, Object>(properties)))
+    role.start()
+}
+
+try {
+    startZooKeeper()
+    PluginManager.get().init()
+    // On an empty cluster the controller must be there before the others can join.
+    startRole('org.apache.pinot.controller.ControllerStarter', controllerFile)
+    def pool = Executors.newFixedThreadPool(2)
+    def joining = [
+        pool.submit({ startRole('org.apache.pinot.broker.broker.helix.HelixBrokerStarter', brokerFile) } as Callable),
+        pool.submit({ startRole('org.apache.pinot.server.starter.helix.HelixServerStarter', serverFile) } as Callable),
+    ]
+    joining.each { it.get() }
+    pool.shutdown()
+} catch (Throwable failure) {
+    failure.printStackTrace()
+    Runtime.runtime.halt(1)
+}
+new CountDownLatch(1).await()

@@ -1,0 +1,247 @@
+"""The common life of a server: configured, started, asked until it serves, stopped or killed.
+
+A server keeps its ports, its configuration and its data over `stop()` or `kill()` and `start()`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stack import ports
+from stack.errors import Cancelled, NotInTime, ServerDied
+from stack.held import HeldProcess
+from stack.java import JavaRuntime, find_java
+
+LOG_LINES_SHOWN: Final = 15
+_LOG_LINES_SEARCHED: Final = 200
+_LOG_KEPT_BYTES: Final = 16_000_000
+_TICK_SECONDS: Final = 0.05
+_START_TIMEOUT_SECONDS: Final = 180.0
+_ADDRESS_IN_USE: Final = re.compile(r"Address already in use|BindException|Failed to bind")
+_LOG4J: Final = """\
+<Configuration status="error">
+ <Appenders>
+  <Console name="out"><PatternLayout pattern="%d{{ISO8601}} %-5p %c{{1}} %m%n"/></Console>
+ </Appenders>
+ <Loggers><Root level="{level}"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+
+@dataclass(frozen=True)
+class Jvm:
+    """How much heap a server gets and which Java it runs on."""
+
+    heap_mib: int
+    java: JavaRuntime | None = None
+    """None finds one when the server is first started."""
+    quick_start: bool = False
+    """Compile simply only: half the processor time of a start, less speed in the long run."""
+    options: tuple[str, ...] = ()
+    """More options for the JVM."""
+
+    def arguments(self) -> list[str]:
+        """The launcher and its options. Raises JavaMissing."""
+        java = self.java or find_java()
+        return [
+            *(str(java.executable), f"-Xmx{self.heap_mib}m", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
+            *("-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true"),
+            *(["-XX:TieredStopAtLevel=1"] if self.quick_start else []),
+            *self.options,
+        ]
+
+
+class Server(ABC):
+    """One server process on loopback, with its files under one folder."""
+
+    grace_seconds: float = 10.0
+    """Between SIGTERM and SIGKILL when it is stopped; 0 kills at once."""
+    log_level: str = "info"
+
+    def __init__(self, name: str, folder: Path, jvm: Jvm) -> None:
+        self.name = name
+        self.folder = folder.absolute()
+        self.jvm = jvm
+        self.log_file = self.folder / f"{name}.log"
+        self._process: HeldProcess | None = None
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """What clients connect to, `host:port`."""
+
+    @abstractmethod
+    def ports(self) -> Mapping[str, int]:
+        """Every port that the server listens on, by its role."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Write the configuration; `self.folder` exists."""
+
+    @abstractmethod
+    def _options(self) -> Sequence[str]:
+        """Options for the JVM, the class path among them."""
+
+    @abstractmethod
+    def _program(self) -> Sequence[str]:
+        """Main class and its arguments."""
+
+    @abstractmethod
+    def lacks(self) -> str:
+        """Ask the server what it lacks to serve; "" when it serves."""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the server itself. Raises ServerDied before the first start."""
+        return self._held().pid
+
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.is_alive()
+
+    def start(self, cancelled: threading.Event | None = None) -> None:
+        """Launch and wait until it serves. Raises what `launch` and `wait_until_ready` raise."""
+        self.launch()
+        self.wait_until_ready(cancelled=cancelled)
+
+    def launch(self, *, releasable: bool = False) -> None:
+        """Start the process and return at once; nothing happens when it runs.
+
+        Raises PortTaken, JavaMissing, JarsUnavailable and its kin, DiskFull, ServerDied.
+        """
+        if self.is_alive():
+            return
+        self._require_ports()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._keep_log_small()
+        self._prepare()
+        self._process = HeldProcess(
+            self.name,
+            self.java_command(self._options(), self._program()),
+            log_file=self.log_file,
+            directory=self.folder,
+            grace_seconds=self.grace_seconds,
+        )
+        self._process.start(releasable=releasable)
+
+    def wait_until_ready(
+        self, timeout_seconds: float = _START_TIMEOUT_SECONDS, cancelled: threading.Event | None = None
+    ) -> None:
+        """Ask until it serves. Raises ServerDied with the end of its log, PortTaken, NotInTime, Cancelled.
+
+        The server is killed before NotInTime and Cancelled are raised.
+        """
+        process = self._held()
+        deadline = time.monotonic() + timeout_seconds
+        lack = "it was not asked"
+        while time.monotonic() < deadline:
+            code = process.wait(_TICK_SECONDS)
+            if code is not None:
+                raise self._died(code)
+            lack = self.lacks()
+            if not lack:
+                return
+            if cancelled is not None and cancelled.is_set():
+                self.kill()
+                raise Cancelled(f"starting {self.name} was given up")
+        self.kill()
+        raise NotInTime(f"{self.name} is not ready after {timeout_seconds:g} s ({lack}){self._log_shown()}")
+
+    def stop(self) -> None:
+        """End it as its kind likes best and wait until it is gone. Idempotent."""
+        if self._process is not None:
+            if self.grace_seconds > 0:
+                self._process.stop()
+            else:
+                self._process.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone. Idempotent."""
+        if self._process is not None:
+            self._process.kill()
+
+    def suspend(self) -> None:
+        """Freeze it: it keeps its connections and answers nothing."""
+        self._held().suspend()
+
+    def resume(self) -> None:
+        """Let it go on after `suspend`."""
+        self._held().resume()
+
+    def release(self) -> int:
+        """Let a server launched as releasable outlive this process. Its process id."""
+        return self._held().release()
+
+    def wipe(self) -> None:
+        """Remove its folder with configuration, data and log; it must not run."""
+        assert not self.is_alive(), f"{self.name} runs"
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log_tail(self, lines: int = LOG_LINES_SHOWN) -> list[str]:
+        """The last lines of its log."""
+        return tail(self.log_file, lines)
+
+    def java_command(self, options: Sequence[str], program: Sequence[str]) -> list[str]:
+        """The command that runs `program`; the options go to a file, so that `ps` stays legible."""
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        logging = self.folder / "log4j2.xml"
+        logging.write_text(_LOG4J.format(level=self.log_level), encoding="utf-8")
+        launcher, *mine = self.jvm.arguments()
+        files = (f"-Djava.io.tmpdir={temporary}", f"-Dlog4j2.configurationFile={logging}")
+        return [launcher, f"@{_argument_file(self.folder, program[0], [*mine, *files, *options])}", *program]
+
+    def _held(self) -> HeldProcess:
+        if self._process is None:
+            raise ServerDied(f"{self.name} has not been started")
+        return self._process
+
+    def _require_ports(self) -> None:
+        advice = "stop that process, or move the whole stack with --port-offset"
+        ports.require_free(self.name, self.ports(), advice)
+
+    def _died(self, code: int) -> ServerDied:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+        if _ADDRESS_IN_USE.search("\n".join(self.log_tail(_LOG_LINES_SEARCHED))):
+            self._require_ports()
+        return ServerDied(f"{self.name} {how} while starting{self._log_shown()}")
+
+    def _log_shown(self) -> str:
+        lines = self.log_tail() or ["(nothing)"]
+        return f"; the last lines of {self.log_file}:\n" + "\n".join(f"    {line}" for line in lines)
+
+    def _keep_log_small(self) -> None:
+        if self.log_file.exists() and self.log_file.stat().st_size > _LOG_KEPT_BYTES:
+            self.log_file.replace(self.log_file.with_suffix(".log.1"))
+
+
+def tail(file: Path, lines: int) -> list[str]:
+    """The last lines of a text file; none when there is no file."""
+    if not file.exists():
+        return []
+    with file.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - lines * 400 - 4000))
+        text = stream.read().decode("utf-8", errors="replace")
+    return text.splitlines()[-lines:] if lines > 0 else []
+
+
+def _argument_file(folder: Path, main_class: str, arguments: Sequence[str]) -> Path:
+    """Java reads one quoted argument a line from it."""
+    file = folder / f"{main_class.rpartition('.')[2]}.options"
+    quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
+    file.write_text("".join(f'"{argument}"\n' for argument in quoted), encoding="utf-8")
+    return file
+
+
+def properties_text(values: Mapping[str, object]) -> str:
+    """A Java properties file, one `key=value` a line."""
+    return "".join(f"{key}={value}\n" for key, value in values.items())

@@ -1,0 +1,264 @@
+"""The whole stack as one thing: up, down, status, addresses.
+
+`up` starts what does not run yet, all servers side by side, each as soon as its jars are there; it
+ends with every server serving, or with none left that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from stack import jars
+from stack.blueprint import NAMES, Addresses, Machine, addresses_of, build
+from stack.errors import AlreadyBusy, NotInTime, UnknownName
+from stack.folders import naming_a_full_disk, require_space, stack_home
+from stack.ports import StackPorts
+from stack.records import ProcessRecord, read_record, write_record
+from stack.server import Server
+from stack.side_by_side import for_each
+from stack.waiting import wait_until
+
+_JARS_OF: Final = {"source": "kafka", "destination": "kafka", "pinot": "pinot"}
+_NEEDED_BYTES: Final = 500_000_000
+_SERVING_TIMEOUT_SECONDS: Final = 60.0
+_TICK_SECONDS: Final = 0.2
+Report = Callable[[str], None]
+
+
+class Lifetime(enum.Enum):
+    """How long servers live."""
+
+    HELD = "held"
+    """They end with the process that started them, however it ends."""
+    RELEASABLE = "releasable"
+    """Held until `Stack.release()`."""
+    DETACHED = "detached"
+    """Held while `up` is under way, on their own afterwards."""
+
+
+@dataclass(frozen=True)
+class ServerStatus:
+    """One line of `status`."""
+
+    name: str
+    state: str
+    """`up`, `down`, `not ready` (runs and does not serve) or `died` (was up and nobody took it down)."""
+    address: str
+    pid: int | None = None
+    lacks: str = ""
+    """Why it is not ready."""
+    memory_mib: int | None = None
+    """Resident memory."""
+    log_file: str = ""
+
+
+class Stack:
+    """The servers under one home folder."""
+
+    def __init__(
+        self,
+        home: Path | None = None,
+        ports: StackPorts | None = None,
+        *,
+        lifetime: Lifetime = Lifetime.HELD,
+        machine: Machine | None = None,
+        report: Report = lambda _: None,
+    ) -> None:
+        """`ports` None takes those of the last `up` in this home, or the default ones."""
+        self.home = (home or stack_home()).absolute()
+        self._ports_file = self.home / "ports.json"
+        self.ports = ports or self._remembered() or StackPorts()
+        self.lifetime = lifetime
+        self._report = report
+        self.servers: Mapping[str, Server] = build(self.home, self.ports, machine or Machine())
+        self._mine: set[str] = set()
+
+    def up(self, names: Iterable[str] = (), *, fresh: bool = False) -> list[ServerStatus]:
+        """Start the named servers, or all, that do not run; `fresh` ends them first and wipes their data.
+
+        Raises what a server's start raises, JarsUnavailable and its kin, AlreadyBusy, UnknownName,
+        after ending what this call had started.
+        """
+        wanted = self._checked(names)
+        with self._exclusively():
+            self._require_same_ports()
+            if fresh:
+                self._down(wanted)
+                for_each(wanted, lambda name: self.servers[name].wipe())
+            missing = [name for name in wanted if not self._is_running(name)]
+            self._start(missing)
+            for_each([name for name in wanted if name not in missing], self._require_serving)
+        return self.status(wanted)
+
+    def down(self, names: Iterable[str] = ()) -> list[ServerStatus]:
+        """End the named servers, or all, whoever started them, and wait until they are gone."""
+        wanted = self._checked(names)
+        with self._exclusively():
+            self._down(wanted)
+        return self.status(wanted)
+
+    def release(self) -> None:
+        """Let the servers that this object holds outlive the process."""
+        for name in sorted(self._mine):
+            self.servers[name].release()
+        self._mine.clear()
+
+    def status(self, names: Iterable[str] = ()) -> list[ServerStatus]:
+        """How the named servers, or all, are; each running one is asked."""
+        wanted = self._checked(names)
+        found: dict[str, ServerStatus] = {}
+        for_each(wanted, lambda name: found.update({name: self._status_of(name)}))
+        return [found[name] for name in wanted]
+
+    def addresses(self) -> Addresses:
+        """Where clients go; also when nothing runs."""
+        return addresses_of(self.ports)
+
+    def server(self, name: str) -> Server:
+        """One of the servers. Raises UnknownName."""
+        return self.servers[self._checked([name])[0]]
+
+    def __enter__(self) -> Stack:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what this object holds."""
+        self._end_mine()
+
+    def _start(self, names: list[str]) -> None:
+        if not names:
+            return
+        require_space(
+            self.home, _NEEDED_BYTES, "the stack", "free some space, or choose another folder with --home"
+        )
+        cancelled = threading.Event()
+        with ThreadPoolExecutor(len(names)) as pool:
+            results = [pool.submit(self._start_one, name, cancelled) for name in names]
+            try:
+                _first_failure(results)
+                self._remember()
+                for name in names:
+                    write_record(self._record_file(name), ProcessRecord.of(name, self.servers[name].pid))
+                self._mine.update(names)
+                if self.lifetime is Lifetime.DETACHED:
+                    self.release()
+            except BaseException:
+                cancelled.set()
+                wait(results)
+                for_each(names, lambda name: self.servers[name].kill())
+                self._mine.difference_update(names)
+                raise
+
+    def _start_one(self, name: str, cancelled: threading.Event) -> None:
+        server = self.servers[name]
+        if name in _JARS_OF:
+            jars.fetch([_JARS_OF[name]], self._report, cancelled)
+        with naming_a_full_disk(server.folder, f"starting {name}"):
+            server.launch(releasable=self.lifetime is not Lifetime.HELD)
+        server.wait_until_ready(cancelled=cancelled)
+        self._report(f"{name}: ready at {server.address}")
+
+    def _require_serving(self, name: str) -> None:
+        """A server that runs already must also answer, now or soon. Raises NotInTime."""
+        server = self.servers[name]
+        try:
+            wait_until(lambda: not server.lacks(), _SERVING_TIMEOUT_SECONDS)
+        except NotInTime as error:
+            raise NotInTime(
+                f"{name} runs and does not serve ({server.lacks()})",
+                advice=f"see headrace stack logs {name}, or take it down and up again",
+            ) from error
+        self._report(f"{name}: runs already at {server.address}")
+
+    def _down(self, names: Iterable[str]) -> None:
+        for_each(list(names), self._end)
+
+    def _end(self, name: str) -> None:
+        server = self.servers[name]
+        record = read_record(self._record_file(name))
+        if name in self._mine:
+            server.stop()
+            self._mine.discard(name)
+        elif record is not None:
+            record.end(server.grace_seconds)
+        self._record_file(name).unlink(missing_ok=True)
+
+    def _end_mine(self) -> None:
+        for_each(sorted(self._mine), self._end)
+
+    def _is_running(self, name: str) -> bool:
+        record = read_record(self._record_file(name))
+        return record is not None and record.is_alive()
+
+    def _status_of(self, name: str) -> ServerStatus:
+        server = self.servers[name]
+        record = read_record(self._record_file(name))
+        log = str(server.log_file)
+        if record is None:
+            return ServerStatus(name, "down", server.address, log_file=log)
+        memory_mib, lacks = record.memory_mib(), server.lacks()
+        if memory_mib is None:
+            return ServerStatus(name, "died", server.address, log_file=log)
+        state = "not ready" if lacks else "up"
+        return ServerStatus(name, state, server.address, record.pid, lacks, memory_mib, log)
+
+    def _record_file(self, name: str) -> Path:
+        return self.home / "running" / f"{name}.json"
+
+    def _checked(self, names: Iterable[str]) -> list[str]:
+        wanted = list(dict.fromkeys(names))
+        for name in wanted:
+            if name not in NAMES:
+                raise UnknownName(f"there is no server {name!r}", advice=f"there are {', '.join(NAMES)}")
+        return wanted or list(NAMES)
+
+    def _remembered(self) -> StackPorts | None:
+        try:
+            return StackPorts(**json.loads(self._ports_file.read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    def _remember(self) -> None:
+        self._ports_file.write_text(json.dumps(asdict(self.ports), indent=1), encoding="utf-8")
+
+    def _require_same_ports(self) -> None:
+        before = self._remembered()
+        if before not in (None, self.ports) and any(self._is_running(name) for name in NAMES):
+            raise AlreadyBusy(
+                f"servers of {self.home} run on other ports",
+                advice="take them down first, or give the second stack another --home",
+            )
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        self.home.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.home / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise AlreadyBusy(
+                    f"another process is changing the stack in {self.home}", advice="wait for it to end"
+                ) from error
+            yield
+        finally:
+            os.close(lock)
+
+
+def _first_failure(results: list) -> None:  # type: ignore[type-arg]
+    """Wait until all are done or one has failed, in steps, so that a signal gets through; raise its error."""
+    done, pending = wait(results, timeout=_TICK_SECONDS, return_when=FIRST_EXCEPTION)
+    while pending and not any(result.exception() for result in done):
+        done, pending = wait(results, timeout=_TICK_SECONDS, return_when=FIRST_EXCEPTION)
+    for result in done:
+        result.result()

@@ -1,0 +1,152 @@
+"""ZooKeeper from the jars inside the PySpark wheel: one server, or an ensemble of several."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stack import asking, ivy
+from stack.ports import LOOPBACK, free_ports
+from stack.server import Jvm, Server, properties_text
+from stack.side_by_side import for_each
+
+DEFAULT_JVM: Final = Jvm(heap_mib=128, quick_start=True)
+_JARS: Final = (
+    *("zookeeper-[0-9]*.jar", "zookeeper-jute-*.jar", "audience-annotations-*.jar", "commons-cli-*.jar"),
+    *("commons-io-*.jar", "jackson-*.jar", "metrics-core-*.jar", "snappy-java-*.jar"),
+    *("netty-buffer-*.jar", "netty-codec-[0-9]*.jar", "netty-common-*.jar", "netty-handler-[0-9]*.jar"),
+    *("netty-resolver-[0-9]*.jar", "netty-transport-*.jar"),
+    *(
+        "slf4j-api-*.jar",
+        "log4j-api-*.jar",
+        "log4j-core-*.jar",
+        "log4j-slf4j2-impl-*.jar",
+        "javax.servlet-api-*.jar",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """The ports of one server of an ensemble; a server alone needs the client port only."""
+
+    client: int
+    quorum: int = 0
+    election: int = 0
+
+
+class ZooKeeperServer(Server):
+    """One ZooKeeper server, alone or as a member of an ensemble."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        port: int,
+        *,
+        members: Sequence[Member] = (),
+        jvm: Jvm = DEFAULT_JVM,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """`members`, when given, is the whole ensemble with this server in it; `settings` go to zoo.cfg."""
+        super().__init__(name, folder, jvm)
+        self.port = port
+        self.members = tuple(members)
+        self._settings = dict(settings or {})
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def role(self) -> str:
+        """`standalone`, `leader`, `follower`, or "" while it does not serve."""
+        return asking.zookeeper_role(self.port)
+
+    def ports(self) -> Mapping[str, int]:
+        found = {"clients": self.port}
+        for member in self.members:
+            if member.client == self.port:
+                found |= {"quorum": member.quorum, "election": member.election}
+        return found
+
+    def lacks(self) -> str:
+        return asking.zookeeper(self.port)
+
+    def configuration(self) -> dict[str, object]:
+        """zoo.cfg. Ticks of 0.5 s let sessions of 1 s and more expire when they should."""
+        values: dict[str, object] = {
+            "dataDir": self.folder / "data",
+            "clientPort": self.port,
+            "clientPortAddress": LOOPBACK,
+            "tickTime": 500,
+            "initLimit": 40,
+            "syncLimit": 20,
+            "minSessionTimeout": 1000,
+            "maxSessionTimeout": 120_000,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+            "autopurge.purgeInterval": 1,
+        }
+        for number, member in enumerate(self.members, start=1):
+            values[f"server.{number}"] = f"{LOOPBACK}:{member.quorum}:{member.election}"
+        return values | self._settings
+
+    def _prepare(self) -> None:
+        data = self.folder / "data"
+        data.mkdir(exist_ok=True)
+        for number, member in enumerate(self.members, start=1):
+            if member.client == self.port:
+                (data / "myid").write_text(f"{number}\n", encoding="utf-8")
+        (self.folder / "zoo.cfg").write_text(properties_text(self.configuration()), encoding="utf-8")
+
+    def _options(self) -> Sequence[str]:
+        jars = [str(jar) for pattern in _JARS for jar in sorted(ivy.pyspark_jars().glob(pattern))]
+        return [
+            *("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.preAllocSize=1024"),
+            *("-Dzookeeper.forceSync=no", "-cp", os.pathsep.join(jars)),
+        ]
+
+    def _program(self) -> Sequence[str]:
+        return ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.folder / "zoo.cfg")]
+
+
+class ZooKeeperEnsemble:
+    """Several ZooKeeper servers that elect a leader among themselves."""
+
+    def __init__(self, name: str, folder: Path, size: int = 3, *, jvm: Jvm = DEFAULT_JVM) -> None:
+        free = free_ports(3 * size)
+        members = [Member(*free[number : number + 3]) for number in range(0, 3 * size, 3)]
+        self.servers = tuple(
+            ZooKeeperServer(f"{name}-{number}", folder / str(number), member.client, members=members, jvm=jvm)
+            for number, member in enumerate(members, start=1)
+        )
+
+    @property
+    def address(self) -> str:
+        """Every server's address, joined by commas."""
+        return ",".join(server.address for server in self.servers)
+
+    @property
+    def leader(self) -> ZooKeeperServer | None:
+        """The server that leads now, if one does."""
+        return next((server for server in self.servers if server.role == "leader"), None)
+
+    def start(self, cancelled: threading.Event | None = None) -> None:
+        """Start all of them side by side; raises what a server's start raises."""
+        for server in self.servers:
+            server.launch()
+        for_each(self.servers, lambda server: server.wait_until_ready(cancelled=cancelled))
+
+    def stop(self) -> None:
+        """Stop all of them. Idempotent."""
+        for_each(self.servers, ZooKeeperServer.stop)
+
+    def kill(self) -> None:
+        """Kill all of them. Idempotent."""
+        for_each(self.servers, ZooKeeperServer.kill)
