@@ -1,0 +1,110 @@
+"""Topics of one cluster through the admin client. Satisfies `ports.TopicAdmin`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from mirror.adapters.kafka_errors import translate
+from mirror.adapters.kafka_settings import client_settings
+from mirror.adapters.settings import KafkaCluster
+from mirror.errors import TopicMissing
+from mirror.model.topics import TopicDescription
+
+_TIMEOUT_SECONDS: Final = 10.0
+_DESCRIBE_AT_ONCE: Final = 500
+
+
+class KafkaAdmin:
+    """One admin client; thread-safe, connects on first use."""
+
+    def __init__(self, cluster: KafkaCluster, replication_factor: int = -1) -> None:
+        self._cluster = cluster
+        self._replication_factor = replication_factor
+        self._client: AdminClient | None = None
+
+    def list_topics(self) -> Mapping[str, int]:
+        """Partition count by name, internal topics too."""
+        try:
+            metadata = self._admin().list_topics(timeout=_TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise translate(error, f"listing topics of {self._cluster.bootstrap_servers}") from error
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        """Partition counts and the settings that were made on the topics themselves."""
+        counts = self.list_topics()
+        known = [topic for topic in topics if topic in counts]
+        descriptions: dict[str, TopicDescription] = {}
+        for start in range(0, len(known), _DESCRIBE_AT_ONCE):
+            for name, settings in self._settings_of(known[start : start + _DESCRIBE_AT_ONCE]).items():
+                descriptions[name] = TopicDescription(name, counts[name], settings=settings)
+        return descriptions
+
+    def create(self, topic: TopicDescription) -> None:
+        """Create it; one that exists already is left as it is."""
+        request = NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=self._replication_factor,
+            config=dict(topic.settings),
+        )
+        future = self._admin().create_topics([request], request_timeout=_TIMEOUT_SECONDS)[topic.name]
+        try:
+            future.result(timeout=_TIMEOUT_SECONDS * 2)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise translate(error, f"creating topic {topic.name}") from error
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Raise the partition count to `partitions`; a topic that has them already is left alone."""
+        if self.list_topics().get(topic, 0) >= partitions:
+            return
+        request = NewPartitions(topic, partitions)
+        future = self._admin().create_partitions([request], request_timeout=_TIMEOUT_SECONDS)[topic]
+        try:
+            future.result(timeout=_TIMEOUT_SECONDS * 2)
+        except KafkaException as error:
+            raise translate(error, f"growing topic {topic} to {partitions} partitions") from error
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic. Raises TopicMissing."""
+        future = self._admin().delete_topics([topic], request_timeout=_TIMEOUT_SECONDS)[topic]
+        try:
+            future.result(timeout=_TIMEOUT_SECONDS * 2)
+        except KafkaException as error:
+            raise translate(error, f"deleting topic {topic}") from error
+
+    def _settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        futures = self._admin().describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
+        answers: dict[str, Mapping[str, str]] = {}
+        for resource, future in futures.items():
+            try:
+                entries = future.result(timeout=_TIMEOUT_SECONDS * 2)
+            except KafkaException as error:
+                problem = translate(error, f"describing topic {resource.name}")
+                if isinstance(problem, TopicMissing):
+                    continue
+                raise problem from error
+            answers[resource.name] = {
+                name: entry.value
+                for name, entry in entries.items()
+                if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and entry.value is not None
+            }
+        return answers
+
+    def _admin(self) -> AdminClient:
+        if self._client is None:
+            self._client = AdminClient(client_settings(self._cluster, "headrace-admin"))
+        return self._client

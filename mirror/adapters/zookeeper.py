@@ -1,0 +1,200 @@
+"""ZooKeeper through kazoo: a session, and the primitives of `ports.NodeStore` below a root."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState, WatchedEvent
+
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.zookeeper_errors import translated
+from mirror.errors import AlreadyExists, NotFound, Unreachable, VersionConflict
+from mirror.ports import Node, Watch
+
+
+class SessionState(StrEnum):
+    """SUSPENDED: disconnected, the session may still live. LOST: it is over, and all that hung on it."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    LOST = "lost"
+
+
+_STATES = {
+    KazooState.CONNECTED: SessionState.CONNECTED,
+    KazooState.SUSPENDED: SessionState.SUSPENDED,
+    KazooState.LOST: SessionState.LOST,
+}
+
+
+class ZooKeeper:
+    """One session. `on_state` is called from kazoo's thread and must only enqueue."""
+
+    def __init__(
+        self, settings: ZooKeeperSettings, on_state: Callable[[SessionState], None] | None = None
+    ) -> None:
+        self._settings = settings
+        self._on_state = on_state
+        self._deadline = settings.session_timeout_seconds
+        self._contact = time.monotonic()
+        self._client = KazooClient(
+            hosts=settings.servers,
+            timeout=settings.session_timeout_seconds,
+            connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2},
+            logger=logging.getLogger("kazoo"),
+        )
+        self._client.add_listener(self._changed)
+        self._granted = settings.session_timeout_seconds
+        self._note_granted_timeout()
+
+    def start(self) -> None:
+        """Connect. Raises Unreachable after `connect_timeout_seconds`."""
+        try:
+            self._client.start(timeout=self._settings.connect_timeout_seconds)
+        except KazooTimeoutError as error:
+            self.stop()
+            raise Unreachable(
+                f"ZooKeeper does not answer at {self._settings.servers}",
+                advice="start it (headrace stack up zookeeper) or set zookeeper.servers",
+            ) from error
+
+    def stop(self) -> None:
+        """End the session at once, so that its ephemeral nodes go now. Safe to call twice."""
+        self._client.stop()
+        self._client.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a call has a chance now."""
+        return self._client.connected
+
+    def last_contact(self) -> float:
+        """When the newest request that was answered had been sent (monotonic clock, seconds)."""
+        return self._contact
+
+    def session_timeout_seconds(self) -> float:
+        """After how much silence the server may end the session: never more than was asked for."""
+        return min(self._granted, self._settings.session_timeout_seconds)
+
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        """Make a node and its parents; returns its path below the root."""
+        with self._asked(path):
+            made = self._client.create_async(
+                self._full(path), data, ephemeral=ephemeral, sequence=sequential, makepath=True
+            ).get(timeout=self._deadline)
+        return made.removeprefix(self._settings.root)
+
+    def read(self, path: str, watch: Watch | None = None) -> Node:
+        """Data and version; a missing node leaves the watch waiting for its creation."""
+        full = self._full(path)
+        while True:
+            try:
+                with self._asked(path):
+                    data, stat = self._client.get_async(full, _forward(watch)).get(timeout=self._deadline)
+            except NotFound:
+                if not self._appeared(path, watch):
+                    raise
+            else:
+                return Node(data, stat.version)
+
+    def write(self, path: str, data: bytes, version: int) -> int:
+        """Compare and set."""
+        with self._asked(path):
+            stat = self._client.set_async(self._full(path), data, version).get(timeout=self._deadline)
+        return stat.version
+
+    def delete(self, path: str, version: int | None = None) -> None:
+        """Remove a leaf."""
+        with contextlib.suppress(NotFound), self._asked(path):
+            expected = -1 if version is None else version
+            self._client.delete_async(self._full(path), expected).get(timeout=self._deadline)
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a node and everything below, children first."""
+        for name in self.children(path):
+            self.delete_tree(f"{path}/{name}")
+        try:
+            self.delete(path)
+        except VersionConflict:
+            self.delete_tree(path)  # somebody added a child meanwhile
+
+    def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
+        """Names below a node, sorted; a missing node leaves the watch waiting for its creation."""
+        full = self._full(path)
+        while True:
+            try:
+                with self._asked(path):
+                    names = self._client.get_children_async(full, _forward(watch)).get(timeout=self._deadline)
+            except NotFound:
+                if not self._appeared(path, watch):
+                    return ()
+            else:
+                return tuple(sorted(names))
+
+    def _appeared(self, path: str, watch: Watch | None) -> bool:
+        """Leave the watch on a missing node; True when it was created in the meantime."""
+        if watch is None:
+            return False
+        with self._asked(path):
+            return (
+                self._client.exists_async(self._full(path), _forward(watch)).get(timeout=self._deadline)
+                is not None
+            )
+
+    @contextlib.contextmanager
+    def _asked(self, path: str) -> Iterator[None]:
+        sent = time.monotonic()
+        try:
+            with translated(path):
+                yield
+        except (NotFound, AlreadyExists, VersionConflict):
+            self._contact = max(self._contact, sent)  # a no is an answer too
+            raise
+        self._contact = max(self._contact, sent)
+
+    def _note_granted_timeout(self) -> None:
+        """kazoo tells nobody what the server granted, but derives its own read timeout from it."""
+        connection = self._client._connection  # noqa: SLF001
+        connect = connection._connect  # noqa: SLF001
+
+        def noting(*address: object) -> tuple[float, float]:
+            read_timeout_ms, connect_timeout_ms = connect(*address)
+            self._granted = read_timeout_ms * 1.5 / 1000
+            return read_timeout_ms, connect_timeout_ms
+
+        connection._connect = noting  # noqa: SLF001
+
+    def _full(self, path: str) -> str:
+        return self._settings.root + path
+
+    def _changed(self, state: str) -> None:
+        if self._on_state is not None:
+            self._on_state(_STATES[state])
+
+
+def _forward(watch: Watch | None) -> Callable[[WatchedEvent], None] | None:
+    return None if watch is None else _Forward(watch)
+
+
+class _Forward:
+    """Equal for equal watches, so that kazoo keeps one of them for a path and not one for each read."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def __call__(self, event: WatchedEvent) -> None:
+        self._watch()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Forward) and other._watch == self._watch
+
+    def __hash__(self) -> int:
+        return hash(self._watch)

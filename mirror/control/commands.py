@@ -1,0 +1,33 @@
+"""What can be asked of the service, as frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatastream:
+    """Register a definition; it starts INITIALIZING and the leader makes it READY."""
+
+    datastream: Datastream
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStatus:
+    """Pause, resume, stop or delete a datastream. `action` is a key of `lifecycle.TRANSITIONS`."""
+
+    name: DatastreamName
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRebalance:
+    """Ask the leader to plan a datastream's tasks anew; `full`: forget the present placement."""
+
+    name: DatastreamName
+    full: bool
+    requested_by: str
+    reason: str

@@ -1,0 +1,107 @@
+"""Carries out commands: checks them, then writes the desired state with compare-and-set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from mirror.control.commands import ChangeStatus, CreateDatastream, TriggerRebalance
+from mirror.control.lifecycle import next_status
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.requests import RebalanceRequest, RequestQueue
+from mirror.errors import InvalidRequest, VersionConflict
+from mirror.model.datastream import OWNER, TASK_PREFIX, Datastream, DatastreamStatus
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.ports import Clock
+
+_ATTEMPTS: Final = 5
+
+
+class Control:
+    """The use cases. `clusters`: aliases that a definition may name."""
+
+    def __init__(
+        self,
+        definitions: DefinitionStore,
+        requests: RequestQueue,
+        clusters: frozenset[ClusterRef],
+        clock: Clock,
+    ) -> None:
+        self._definitions = definitions
+        self._requests = requests
+        self._clusters = clusters
+        self._clock = clock
+
+    def create(self, command: CreateDatastream) -> Datastream:
+        """Returns the definition as stored. Raises InvalidRequest, AlreadyExists."""
+        datastream = replace(command.datastream, status=DatastreamStatus.INITIALIZING)
+        if not datastream.metadata.get(OWNER):
+            raise InvalidRequest(
+                f"datastream {datastream.name} has no owner", advice='give metadata {"owner": "your team"}'
+            )
+        for role, cluster in (("source", datastream.source), ("destination", datastream.destination)):
+            self._check_cluster(role, cluster)
+        self._check_group(datastream)
+        self._definitions.create(datastream)
+        return datastream
+
+    def get(self, name: DatastreamName) -> Datastream:
+        """Raises NotFound."""
+        return self._definitions.get(name).datastream
+
+    def list(self) -> tuple[Datastream, ...]:
+        """All definitions by name."""
+        return tuple(stored.datastream for stored in self._definitions.all())
+
+    def change_status(self, command: ChangeStatus) -> Datastream:
+        """Returns the definition as stored. Raises NotFound, IllegalTransition, VersionConflict."""
+        for attempt in range(_ATTEMPTS):
+            stored = self._definitions.get(command.name)
+            changed = replace(stored.datastream, status=next_status(stored.datastream, command.action))
+            try:
+                self._definitions.replace(stored, changed)
+            except VersionConflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return changed
+        raise AssertionError("the loop returns or raises")
+
+    def rebalance(self, command: TriggerRebalance) -> str:
+        """Returns the request's identity; a plan answers it. Raises NotFound, InvalidRequest."""
+        return self._requests.add(self.request_of(command))
+
+    def request_of(self, command: TriggerRebalance) -> RebalanceRequest:
+        """What `rebalance` would queue, for a dry run. Raises NotFound, InvalidRequest."""
+        datastream = self.get(command.name)
+        if not datastream.status.is_mirrored:
+            raise InvalidRequest(f"datastream {command.name} is {datastream.status} and has no tasks")
+        return RebalanceRequest(
+            group=datastream.group,
+            full=command.full,
+            requested_by=command.requested_by,
+            reason=command.reason,
+            requested_ms=self._clock.now_ms(),
+        )
+
+    def _check_group(self, datastream: Datastream) -> None:
+        """Lanes are named by group and partition: two sources in a group would share their names."""
+        for other in self.list():
+            if other.group == datastream.group and _route(other) != _route(datastream):
+                raise InvalidRequest(
+                    f"datastreams of group {other.group} copy as {other.name} does: {_route(other)}",
+                    advice=f"give them the same clusters and topic names, or another {TASK_PREFIX}",
+                )
+
+    def _check_cluster(self, role: str, cluster: ClusterRef) -> None:
+        if cluster in self._clusters or ":" in cluster:
+            return
+        known = ", ".join(sorted(self._clusters)) or "none"
+        raise InvalidRequest(
+            f"the {role} cluster {cluster!r} is not configured (known: {known})",
+            advice="add it under [clusters] or give host:port",
+        )
+
+
+def _route(datastream: Datastream) -> str:
+    return f"from {datastream.source} to {datastream.destination} as {datastream.naming.template}"

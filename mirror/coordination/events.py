@@ -1,0 +1,110 @@
+"""What changed and why: the newest events in ZooKeeper, for people without Pinot."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Final
+
+from mirror.coordination import znodes
+from mirror.errors import NotFound
+from mirror.model.identifiers import InstanceName
+from mirror.model.metrics import PlacementEvent
+from mirror.model.plan import Move, Plan
+from mirror.model.topics import TopicPartition
+from mirror.ports import GroupPlan, NodeStore
+
+KEPT: Final = 200
+"""Publications (a plan with its moves is one) that are kept."""
+
+MOVES_SHOWN: Final = 500
+"""Moves of one plan that are told one by one; a plan that moves more says how many."""
+
+
+class EventLog:
+    """A bounded log; each entry is one publication's events."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def append(self, events: tuple[PlacementEvent, ...]) -> None:
+        """Add a publication and drop what is older than the newest `KEPT`."""
+        document = {"events": [asdict(event) for event in events]}
+        (chunk,) = znodes.encode_chunks(document)
+        self._nodes.create(f"{znodes.EVENTS}/e-", chunk, sequential=True)
+        for node in self._nodes.children(znodes.EVENTS)[:-KEPT]:
+            self._nodes.delete(f"{znodes.EVENTS}/{node}")
+
+    def newest(self, limit: int) -> tuple[PlacementEvent, ...]:
+        """At most `limit` events, newest publication first."""
+        events: list[PlacementEvent] = []
+        for node in reversed(self._nodes.children(znodes.EVENTS)):
+            path = f"{znodes.EVENTS}/{node}"
+            try:
+                document = znodes.decode_chunks([self._nodes.read(path).data], path)
+            except NotFound:
+                continue
+            events.extend(PlacementEvent(**event) for event in document["events"])
+            if len(events) >= limit:
+                break
+        return tuple(events[:limit])
+
+
+def plan_events(
+    plan: Plan, moves: tuple[Move, ...], group_plans: tuple[GroupPlan, ...], leader: InstanceName
+) -> tuple[PlacementEvent, ...]:
+    """The event of a plan, followed by one for each of its moves (the first `MOVES_SHOWN`)."""
+    reasons: dict[TopicPartition, str] = {}
+    for group_plan in group_plans:
+        reasons.update(group_plan.move_reasons or {})
+    head = _event(plan, leader, "plan", plan.reason)
+    return (head, *(_move_event(plan, leader, move, reasons) for move in moves[:MOVES_SHOWN]))
+
+
+def _event(plan: Plan, leader: InstanceName, kind: str, sentence: str) -> PlacementEvent:
+    return PlacementEvent(
+        time_ms=plan.created_ms,
+        event_key=f"{plan.epoch}",
+        kind=kind,
+        plan_epoch=plan.epoch,
+        instance=leader,
+        datastream="",
+        topic="",
+        kafka_partition=-1,
+        from_task="",
+        to_task="",
+        from_instance="",
+        to_instance="",
+        bytes_per_second=0.0,
+        sentence=sentence,
+    )
+
+
+def _move_event(
+    plan: Plan, leader: InstanceName, move: Move, reasons: dict[TopicPartition, str]
+) -> PlacementEvent:
+    return PlacementEvent(
+        time_ms=plan.created_ms,
+        event_key=f"{plan.epoch}/{move.group}/{move.partition}",
+        kind="move",
+        plan_epoch=plan.epoch,
+        instance=leader,
+        datastream=move.group,
+        topic=move.partition.topic,
+        kafka_partition=move.partition.partition,
+        from_task=move.from_task or "",
+        to_task=move.to_task or "",
+        from_instance=move.from_instance or "",
+        to_instance=move.to_instance or "",
+        bytes_per_second=0.0,
+        sentence=reasons.get(move.partition, "") or _plain_reason(move),
+    )
+
+
+def _plain_reason(move: Move) -> str:
+    if move.from_task is None:
+        return "new partition"
+    if move.to_task is None:
+        return "no longer mirrored"
+    if move.from_task == move.to_task:
+        return f"its task runs on {move.to_instance or 'no instance'} now"
+    return "planned anew"

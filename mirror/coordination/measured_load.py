@@ -1,0 +1,72 @@
+"""The load provider `self`: the rates that instances measured themselves, shared through ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mirror.coordination import znodes
+from mirror.errors import LoadUnavailable, NotFound
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.topics import TopicPartition
+from mirror.ports import NodeStore
+
+MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]]
+"""Bytes and messages per second by source cluster and partition."""
+
+
+class MeasuredLoads:
+    """Writes an instance's own rates, and answers with everybody's."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def publish(self, instance: InstanceName, rates: MeasuredRates, now_ms: int) -> None:
+        """Replace what this instance said before."""
+        document = {
+            "measured_ms": now_ms,
+            "rates": {
+                cluster: {str(key): [round(one), round(two, 1)] for key, (one, two) in by_partition.items()}
+                for cluster, by_partition in rates.items()
+            },
+        }
+        folder = znodes.child(znodes.LOADS, instance)
+        chunks = znodes.encode_chunks(document)
+        present = self._nodes.children(folder)
+        for number, chunk in enumerate(chunks):
+            path = f"{folder}/{number:04}"
+            try:
+                self._nodes.write(path, chunk, self._nodes.read(path).version)
+            except NotFound:
+                self._nodes.create(path, chunk)
+        for name in present[len(chunks) :]:
+            self._nodes.delete(f"{folder}/{name}")
+
+    def withdraw(self, instance: InstanceName) -> None:
+        """Forget an instance's rates."""
+        self._nodes.delete_tree(znodes.child(znodes.LOADS, instance))
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        """The newest rate of each partition that any instance measured. Raises LoadUnavailable."""
+        newest: dict[TopicPartition, tuple[int, PartitionLoad]] = {}
+        for node in self._nodes.children(znodes.LOADS):
+            measured_ms, rates = self._read(f"{znodes.LOADS}/{node}", cluster)
+            for key, (bytes_rate, message_rate) in rates.items():
+                partition = TopicPartition.parse(key)
+                if partition not in newest or newest[partition][0] < measured_ms:
+                    load = PartitionLoad(bytes_rate, message_rate, LoadLevel.PARTITION, RateSource.MIRROR)
+                    newest[partition] = (measured_ms, load)
+        if not newest:
+            raise LoadUnavailable("no instance has measured a rate yet")
+        known = {key: newest[key][1] for key in partitions if key in newest}
+        return LoadReport(known, "self", max(measured for measured, _ in newest.values()))
+
+    def _read(self, folder: str, cluster: ClusterRef) -> tuple[int, Mapping[str, tuple[float, float]]]:
+        try:
+            chunks = [self._nodes.read(f"{folder}/{name}").data for name in self._nodes.children(folder)]
+        except NotFound:
+            return 0, {}  # withdrawn between the two reads
+        if not chunks:
+            return 0, {}
+        document = znodes.decode_chunks(chunks, folder)
+        return document["measured_ms"], document["rates"].get(cluster, {})

@@ -1,0 +1,83 @@
+"""The planner that needs nothing but this package: sticky, by what is known of the load, else by count.
+
+The assigner's planner (OR-Tools, bounds, proofs) takes its place where it is installed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from mirror.model.identifiers import GroupName, TaskName, task_name
+from mirror.model.load import PartitionLoad
+from mirror.model.topics import TopicPartition
+from mirror.ports import GroupPlan, PlanningRequest
+
+
+class SimplePlanner:
+    """Task count from load over usable capacity; partitions go, heaviest first, to the lightest task."""
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        """Keeps what is placed unless `full`; a tie of loads goes to the task with fewer partitions.
+
+        No task holds more partitions than the limit, unless `max_tasks` leaves no other way.
+        """
+        required = self.required_tasks(request)
+        tasks: dict[TaskName, list[TopicPartition]] = {name: [] for name in self._names(request, required)}
+        most = _most_partitions(request, len(tasks))
+        homeless = []
+        for partition in sorted(set(request.partitions), key=lambda key: (-_load(request.loads, key), key)):
+            home = request.current.get(partition)
+            if request.full or home not in tasks or len(tasks[home]) >= most:
+                homeless.append(partition)
+            else:
+                tasks[home].append(partition)
+        loads = {name: _sum(request.loads, held) for name, held in tasks.items()}
+        for partition in homeless:
+            with_room = (name for name, held in tasks.items() if len(held) < most)
+            lightest = min(with_room, key=lambda name: (loads[name], len(tasks[name]), name))
+            tasks[lightest].append(partition)
+            loads[lightest] += _load(request.loads, partition)
+        return GroupPlan(
+            tasks={name: frozenset(held) for name, held in tasks.items()},
+            loads_bytes_per_second=loads,
+            required_tasks=required,
+            reasons=(f"{required} tasks for {len(request.partitions)} partitions",),
+        )
+
+    def required_tasks(self, request: PlanningRequest) -> int:
+        """Enough for the load and for the cap on partitions a task; never more than partitions."""
+        usable = request.capacity.usable_bytes_per_second
+        by_load = math.ceil(_sum(request.loads, request.partitions) / usable)
+        cap = request.limits.max_partitions_per_task
+        by_count = math.ceil(len(request.partitions) / cap) if cap else 1
+        return max(request.limits.min_tasks, min(max(by_load, by_count), max(len(request.partitions), 1)))
+
+    def _names(self, request: PlanningRequest, required: int) -> list[TaskName]:
+        existing = sorted(set(request.current.values()))
+        wanted = max(required, 0 if request.full else len(existing))
+        if request.limits.max_tasks is not None:
+            wanted = min(wanted, request.limits.max_tasks)
+        names = existing[:wanted]
+        number = 0
+        while len(names) < wanted:
+            name = task_name(GroupName(request.group), number)
+            if name not in names:
+                names.append(name)
+            number += 1
+        return names
+
+
+def _most_partitions(request: PlanningRequest, tasks: int) -> int:
+    """How many partitions a task may hold; at least so many that all find room."""
+    wanted = len(request.partitions)
+    return max(request.limits.max_partitions_per_task or wanted, math.ceil(wanted / tasks))
+
+
+def _load(loads: Mapping[TopicPartition, PartitionLoad], partition: TopicPartition) -> float:
+    load = loads.get(partition)
+    return load.bytes_per_second if load else 0.0
+
+
+def _sum(loads: Mapping[TopicPartition, PartitionLoad], partitions: Iterable[TopicPartition]) -> float:
+    return sum(_load(loads, partition) for partition in partitions)

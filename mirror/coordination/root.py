@@ -1,0 +1,26 @@
+"""The service's root in ZooKeeper and its format."""
+
+from __future__ import annotations
+
+from mirror.coordination import znodes
+from mirror.errors import AlreadyExists, CorruptData, NewerFormat, NotFound
+from mirror.ports import NodeStore
+
+
+def ensure_root(nodes: NodeStore) -> None:
+    """Make the root on first use. Raises NewerFormat when a newer version has written to it."""
+    try:
+        data = nodes.read(znodes.VERSION).data
+    except NotFound:
+        try:
+            nodes.create(znodes.VERSION, str(znodes.FORMAT).encode())
+        except AlreadyExists:
+            ensure_root(nodes)  # another instance was first
+        return
+    if not data.isdigit():
+        raise CorruptData(f"znode {znodes.VERSION} does not hold a number", advice="is zookeeper.root right?")
+    if int(data) > znodes.FORMAT:
+        raise NewerFormat(
+            f"the state in ZooKeeper has format {int(data)}, this version writes {znodes.FORMAT}",
+            advice="upgrade this instance or choose another zookeeper.root",
+        )

@@ -1,0 +1,153 @@
+"""What the control process and its worker processes say to each other over a socket pair. Pure.
+
+A message is four bytes of length (big-endian) and a JSON list: its kind, then its fields in order.
+Both ends are of the same version. The worker's end of file means that the control process is gone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from mirror.errors import CorruptData
+from mirror.model.identifiers import ClusterRef, Epoch
+from mirror.ports import LaneEvent, LaneKey, LaneSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StartLanes:
+    """To a worker: copy these, which the plan of this epoch gives to it."""
+
+    epoch: Epoch
+    specs: tuple[LaneSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopLanes:
+    """To a worker: drain, checkpoint and release these."""
+
+    keys: tuple[LaneKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendLease:
+    """To a worker: you may write until this moment of the machine's monotonic clock (seconds).
+
+    A worker that hears nothing more stops by itself, also when the control process is frozen.
+    """
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """To a worker: release everything within the deadline and exit."""
+
+    deadline_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaneNews:
+    """From a worker: what happened to lanes."""
+
+    events: tuple[LaneEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRate:
+    """What one lane did lately: rates per second, lag in records and in ms."""
+
+    key: LaneKey
+    source: ClusterRef
+    bytes_per_second: float
+    messages_per_second: float
+    lag_records: int
+    lag_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRates:
+    """From a worker, every metrics interval: all its lanes."""
+
+    rates: tuple[LaneRate, ...]
+
+
+Message = StartLanes | StopLanes | ExtendLease | Shutdown | LaneNews | LaneRates
+
+_TAGGED: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(LaneEvent))}
+"""What stands where one of several kinds may stand, and therefore carries its kind."""
+
+
+def encode_message(message: Message) -> bytes:
+    """One message with its length in front."""
+    body = json.dumps(_to_plain(message), separators=(",", ":")).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+class MessageReader:
+    """Turns what arrives, in pieces of any size, into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Raises CorruptData on what is no message."""
+        self._buffer += data
+        while len(self._buffer) >= 4:
+            length = int.from_bytes(self._buffer[:4], "big")
+            if len(self._buffer) < 4 + length:
+                return
+            body = bytes(self._buffer[4 : 4 + length])
+            del self._buffer[: 4 + length]
+            yield _message(body)
+
+
+def _message(body: bytes) -> Message:
+    try:
+        message: Message = _reader_of(Message)(json.loads(body))
+    except (ValueError, TypeError, KeyError, LookupError) as error:
+        raise CorruptData(f"no message between worker and control process: {body[:80]!r}") from error
+    return message
+
+
+def _to_plain(value: Any) -> Any:
+    """Values as lists of their fields, in order."""
+    if isinstance(value, tuple):
+        return [_to_plain(one) for one in value]
+    if is_dataclass(value):
+        plain = [_to_plain(getattr(value, field.name)) for field in fields(value)]
+        return [type(value).__name__, *plain] if type(value).__name__ in _TAGGED else plain
+    return value
+
+
+@cache
+def _reader_of(hint: Any) -> Callable[[Any], Any]:
+    """The inverse of `_to_plain` for values of a type."""
+    arguments = get_args(hint)
+    if isinstance(hint, UnionType):
+        kinds = [kind for kind in arguments if kind is not NoneType]
+        if kinds[0].__name__ in _TAGGED:
+            return lambda plain: _fields_reader(_TAGGED[plain[0]])(plain[1:])
+        inner = _reader_of(kinds[0])
+        return lambda plain: None if plain is None else inner(plain)
+    if get_origin(hint) is tuple:
+        element = _reader_of(arguments[0])
+        return lambda plain: tuple(element(one) for one in plain)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint
+    if is_dataclass(hint) or hasattr(hint, "_fields"):
+        return _fields_reader(hint)
+    return lambda plain: plain
+
+
+@cache
+def _fields_reader(kind: Any) -> Callable[[Any], Any]:
+    hints = get_type_hints(kind)
+    names = kind._fields if hasattr(kind, "_fields") else [field.name for field in fields(kind)]
+    readers = [_reader_of(hints[name]) for name in names]
+    return lambda plain: kind(*(read(one) for read, one in zip(readers, plain, strict=True)))

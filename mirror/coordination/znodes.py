@@ -1,0 +1,121 @@
+"""Paths below the service's root, and the bytes of what is stored there.
+
+    /version                       format number; a newer one is refused
+    /datastreams/<name>            definition (JSON)
+    /live/i-<sequence>             ephemeral: who is here; the lowest sequence leads
+    /holdings/i-<sequence>         ephemeral: the newest epoch an instance obeys, and what it still releases
+    /plan                          commit marker: epoch, reason, and the folder of each group's document
+    /plan/<group>/<epoch>-<writer>/<chunk>   a group's tasks as of that epoch
+    /requests/r-<sequence>         what people and the monitor ask of the leader
+    /events/e-<sequence>           what changed and why, the newest few hundred
+    /loads/<instance>/<chunk>      rates that the instance measured itself
+
+A znode holds 1 MiB, so what can grow is compressed JSON in chunks.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from mirror.errors import CorruptData, InvalidRequest
+from mirror.model.topics import TopicPartition
+
+FORMAT: Final = 1
+VERSION: Final = "/version"
+DATASTREAMS: Final = "/datastreams"
+LIVE: Final = "/live"
+HOLDINGS: Final = "/holdings"
+PLAN: Final = "/plan"
+REQUESTS: Final = "/requests"
+EVENTS: Final = "/events"
+LOADS: Final = "/loads"
+
+CHUNK_BYTES: Final = 900_000
+
+
+def child(parent: str, name: str) -> str:
+    """Path of the node `name` (any text) below `parent`."""
+    quoted = quote(name, safe=" ()[]{}!@$^&*+=,;:'~")
+    return f"{parent}/{quoted.replace('.', '%2E') if quoted in {'.', '..'} else quoted}"
+
+
+def name_of(node: str) -> str:
+    """The text that `child` made a node name of."""
+    return unquote(node)
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """Small documents stay readable. Raises InvalidRequest when it does not fit into a znode."""
+    data = _json(value)
+    if len(data) > CHUNK_BYTES:
+        raise InvalidRequest(
+            f"{len(data)} bytes are too much to store", advice=f"{CHUNK_BYTES} bytes are possible"
+        )
+    return data
+
+
+def decode(data: bytes, path: str) -> dict[str, Any]:
+    """Raises CorruptData that names the node."""
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise CorruptData(f"znode {path} does not hold JSON", advice="restore or delete it") from error
+    if not isinstance(value, dict):
+        raise CorruptData(f"znode {path} does not hold a JSON object", advice="restore or delete it")
+    return value
+
+
+def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:
+    """Documents that can grow, compressed and cut to znode size; at least one chunk."""
+    packed = zlib.compress(_json(value), level=1)
+    return [packed[start : start + chunk_bytes] for start in range(0, len(packed), chunk_bytes)]
+
+
+def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
+    """Raises CorruptData when chunks are missing or broken."""
+    try:
+        return decode(zlib.decompress(b"".join(chunks)), path)
+    except zlib.error as error:
+        raise CorruptData(f"znode {path} is incomplete or damaged") from error
+
+
+def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
+    """Partitions by topic as ranges: `{"orders": "0-3,7"}`."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return {topic: _ranges(numbers) for topic, numbers in by_topic.items()}
+
+
+def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
+    """The inverse of `encode_partitions`."""
+    return frozenset(
+        TopicPartition(topic, number) for topic, ranges in text.items() for number in _numbers(ranges)
+    )
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _ranges(numbers: list[int]) -> str:
+    parts = []
+    first = last = numbers[0]
+    for number in [*numbers[1:], None]:
+        if number is not None and number == last + 1:
+            last = number
+            continue
+        parts.append(str(first) if first == last else f"{first}-{last}")
+        if number is not None:
+            first = last = number
+    return ",".join(parts)
+
+
+def _numbers(ranges: str) -> Iterable[int]:
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)

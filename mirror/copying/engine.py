@@ -1,0 +1,148 @@
+"""The engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
+
+This file wires the parts and runs the round; a batch goes through them in this order:
+`source` (fetch) -> `reading` -> `lane.intake` -> `lane.lane` -> `sink` (produce) -> `writing` ->
+`lane.lane` (ledger, map) -> `checkpoints`. `steering` changes the state of lanes, `starting` begins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from mirror.copying.access import ClusterAccess
+from mirror.copying.checkpoints import Checkpoints
+from mirror.copying.committing import Committing
+from mirror.copying.identifying import Identifying
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.measuring import Interval, take_metric
+from mirror.copying.options import CopyingOptions
+from mirror.copying.reading import Reading
+from mirror.copying.refusals import Refusals
+from mirror.copying.reports import LaneReport, report_of
+from mirror.copying.sink import Sink
+from mirror.copying.source import Source
+from mirror.copying.starting import Starting
+from mirror.copying.steering import Steering
+from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.copying.writing import Writing
+from mirror.model.identifiers import ClusterRef
+from mirror.model.metrics import MirrorMetric
+from mirror.ports import Clock, LaneEvent, LaneKey, LaneSpec, LaneStopped
+
+_TICK_SECONDS: Final = 0.05
+_CLOSING_STEP: Final = 0.02
+
+
+class BatchEngine:
+    """Used by one thread; every wait happens in `step`."""
+
+    def __init__(
+        self,
+        access: Callable[[ClusterRef], ClusterAccess],
+        settings: CopyingOptions,
+        identity: EngineIdentity,
+        clock: Clock,
+    ) -> None:
+        self._clock = clock
+        self._bench = Workbench(access, settings, identity, clock)
+        self._steering = Steering(self._bench)
+        self._identifying = Identifying(self._steering)
+        self._refusals = Refusals(self._steering)
+        self._reading = Reading(self._steering, self._identifying, self._refusals)
+        self._writing = Writing(self._steering, self._refusals)
+        self._writing.on_sent = self._reading.resume_reading
+        self._committing = Committing(self._steering)
+        self._reading.on_data = self._committing.begin
+        self._steering.on_drained = self._committing.commit
+        self._steering.on_abandoned = self._committing.abandon
+        self._identifying.on_ready = self._on_ready
+        self._starting = Starting(self._steering, self._reading, self._writing)
+        self._checkpoints = Checkpoints(self._steering)
+        self._next_tick = 0.0
+        self._measured_ms = clock.now_ms()
+        self._is_closed = False
+
+    def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
+        """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
+        for spec in specs:
+            if spec.key in self._steering.lanes:
+                continue
+            self._open(spec)
+            lane = LiveLane(spec, self._bench.settings.partition_fetch_bytes, self._bench.buckets(spec))
+            self._steering.lanes[spec.key] = lane
+            self._steering.to_start[lane] = None
+
+    def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
+        """Stop fetching these, drain and checkpoint them; `LaneStopped` tells when each is done."""
+        for key in keys:
+            lane = self._steering.lanes.get(key)
+            if lane is None:
+                self._steering.events.append(LaneStopped(key, None))
+            else:
+                self._steering.stop(lane)
+
+    def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
+        """Do what can be done now; wait at most the timeout when there is nothing to do."""
+        self._starting.pump()
+        self._bench.loop.run_once(0.0 if self._steering.events else timeout_seconds)
+        now = self._bench.loop.now()
+        if now >= self._next_tick or self._steering.stopping:
+            self._next_tick = now + _TICK_SECONDS
+            self._steering.probe(self._clock.now_ms())
+            self._committing.pump(now)
+            self._checkpoints.pump(now)
+        events, self._steering.events = self._steering.events, []
+        return events
+
+    def metrics(self) -> Sequence[MirrorMetric]:
+        """What was copied since the last call, a record for every lane with something to say."""
+        now_ms = self._clock.now_ms()
+        interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
+        when = Interval(now_ms, interval_ms, self._bench.identity.instance)
+        lanes = self._steering.lanes.values()
+        return [metric for lane in lanes if (metric := take_metric(lane, when)) is not None]
+
+    def reports(self) -> list[LaneReport]:
+        """Every lane that has not stopped, as it is now."""
+        return [report_of(lane) for lane in self._steering.lanes.values()]
+
+    def take_final_reports(self) -> list[LaneReport]:
+        """Lanes that have stopped since the last call, as they were in the end; none unless the engine's
+        identity says that reports are kept."""
+        final, self._steering.final = self._steering.final, []
+        return final
+
+    def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
+        """Drain and checkpoint all lanes up to the deadline, then drop connections. Idempotent."""
+        if self._is_closed:
+            return ()
+        until = self._bench.loop.now() + deadline_seconds
+        events: list[LaneEvent] = []
+        self.stop_lanes(tuple(self._steering.lanes))
+        while self._steering.lanes and self._bench.loop.now() < until:
+            events.extend(self.step(_CLOSING_STEP))
+        self._is_closed = True
+        for source in self._steering.sources.values():
+            source.close()
+        for sink in self._steering.sinks.values():
+            sink.close()
+        self._bench.close()
+        return events
+
+    def _open(self, spec: LaneSpec) -> None:
+        steering, settings = self._steering, self._bench.settings
+        if spec.source not in steering.sources:
+            steering.sources[spec.source] = Source(
+                self._bench.cluster(spec.source), settings, self._reading, self._bench.rack(spec.source)
+            )
+        if spec.destination not in steering.sinks:
+            steering.sinks[spec.destination] = Sink(
+                self._bench.cluster(spec.destination), settings, self._writing
+            )
+
+    def _on_ready(self, lane: LiveLane) -> None:
+        if lane.transaction is not None:
+            self._committing.begin(lane)
+        elif lane.writer is not None:
+            lane.writer.wake(lane)

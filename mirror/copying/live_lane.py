@@ -1,0 +1,150 @@
+"""A lane with its place in the machinery: who reads for it, who writes for it, what it waits for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+from mirror.lane.flow import TokenBucket
+from mirror.lane.lane import Lane
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey, LaneSpec
+from mirror.wire.fetch import FetchPosition
+from mirror.wire.fetch_session import Place
+
+
+class TransactionState:
+    """The transactions of an exactly-once lane. `started_at`: monotonic seconds of the open one's
+    beginning, None between two. `progress_sequence`: of the next record in the progress topic."""
+
+    __slots__ = ("is_beginning", "is_ending", "progress_sequence", "started_at")
+
+    def __init__(self) -> None:
+        self.started_at: float | None = None
+        self.is_beginning = False
+        self.is_ending = False
+        self.progress_sequence = 0
+
+
+class Reader(Protocol):
+    """Reads partitions from one broker."""
+
+    def include(self, lane: LiveLane) -> None:
+        """Read on from the lane's position with the next request."""
+        ...
+
+    def exclude(self, lane: LiveLane) -> None:
+        """Do not read for now."""
+        ...
+
+    def detach(self, lane: LiveLane) -> None:
+        """Forget the lane."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes batches to one broker."""
+
+    def wake(self, lane: LiveLane) -> None:
+        """The lane has something to send."""
+        ...
+
+    def detach(self, lane: LiveLane) -> None:
+        """Forget the lane; nothing of it is outstanding."""
+        ...
+
+
+class Intent(StrEnum):
+    """What a lane is about to do, once nothing of it is outstanding."""
+
+    PAUSE_WHEN_DRAINED = "pause when drained"
+    """The source has a problem behind what is in hand."""
+    PAUSE = "pause"
+    """The destination refuses what is in hand."""
+    RESTART = "restart"
+    STOP = "stop"
+
+
+class LiveLane(Lane):
+    """`turn` rises whenever the lane begins anew; what was begun in an earlier turn no longer counts.
+
+    `is_live`: up to date, so it is read through the channel that catching up cannot delay. `is_ready`:
+    queued for sending. `is_writable`: there is a connection to write to; without one nothing is read.
+    `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
+    been read. `is_announced`: its start has been reported.
+    """
+
+    __slots__ = (
+        "buckets",
+        "fetch_bytes",
+        "intent",
+        "is_announced",
+        "is_identifying",
+        "is_live",
+        "is_loaded",
+        "is_ready",
+        "is_writable",
+        "needs_fence",
+        "place",
+        "reader",
+        "retries",
+        "since_stable",
+        "size_cap",
+        "transaction",
+        "turn",
+        "waits",
+        "writer",
+    )
+
+    def __init__(self, spec: LaneSpec, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
+        super().__init__(spec)
+        self.turn = 0
+        self.intent: Intent | None = None
+        self.reader: Reader | None = None
+        self.writer: Writer | None = None
+        self.place: Place | None = None
+        self.is_live = False
+        self.is_ready = False
+        self.is_writable = False
+        self.is_loaded = False
+        self.is_announced = False
+        self.is_identifying = False
+        self.needs_fence = False
+        """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""
+        self.waits = False
+        self.fetch_bytes = fetch_bytes
+        self.buckets = buckets
+        self.retries = 0
+        self.since_stable = 0.0
+        self.size_cap: int | None = None
+        """Batches larger than this were refused although the topic's settings allow them."""
+        self.transaction: TransactionState | None = None
+
+    @property
+    def target(self) -> TopicPartition:
+        """Where the lane writes."""
+        return TopicPartition(self.spec.destination_topic, self.key.partition.partition)
+
+    @property
+    def may_drain(self) -> bool:
+        """Whether what is in hand is still to be sent."""
+        return self.intent in (None, Intent.STOP, Intent.PAUSE_WHEN_DRAINED)
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction of the lane is open."""
+        return self.transaction is not None and self.transaction.started_at is not None
+
+    @property
+    def transactional_id(self) -> bytes | None:
+        """The id of the transaction that its batches belong to, None outside of transactions."""
+        return identity_name(self.key).encode() if self.identity and self.identity.transactional else None
+
+    def fetch_position(self, leader_epoch: int) -> FetchPosition:
+        """What to ask the source for next."""
+        return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, self.fetch_bytes)
+
+
+def identity_name(key: LaneKey) -> str:
+    """The transactional id of a lane: whoever takes it next fences whoever had it before."""
+    return f"headrace-{key.group}-{key.partition.topic}-{key.partition.partition}"

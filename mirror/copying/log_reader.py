@@ -1,0 +1,150 @@
+"""Reading a stretch of one partition from beginning to end, outside of the channels of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from mirror.copying.cluster import Cluster
+from mirror.copying.connection import Request
+from mirror.copying.loop import Promise
+from mirror.errors import CorruptData, Unreachable
+from mirror.lane.memory import Slab
+from mirror.model.topics import TopicPartition
+from mirror.wire import fetch
+from mirror.wire.batch import BatchHeader, scan, verify
+from mirror.wire.codes import TRANSIENT, error_of
+from mirror.wire.fetch import FetchedPartition, FetchPosition, FetchRequest
+from mirror.wire.legacy import last_offset
+
+_ROLE: Final = "read"
+_WAIT_MS: Final = 100
+_STEP_BYTES: Final = 1024 * 1024
+
+
+async def fetch_once(
+    cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
+) -> tuple[FetchedPartition, Slab]:
+    """One fetch of one partition from its leader. Release the slab when done with the records.
+
+    Raises Unreachable while there is no leader, and what the broker's error code stands for.
+    """
+    leader = cluster.leader(place)
+    if leader is None:
+        await cluster.refresh([place.topic])
+        leader = cluster.leader(place)
+    if leader is None:
+        raise Unreachable(f"{place} of {cluster.name} has no leader now")
+    connection = await cluster.connection(leader[0], _ROLE)
+    version = connection.version_of(fetch.API, fetch.VERSIONS)
+    topic_id = cluster.topic_id(place.topic)
+    if version >= fetch.BY_ID_FROM and not topic_id:
+        version = fetch.BY_ID_FROM - 1
+    topic = topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
+    asked = {topic: [(place.partition, FetchPosition(-1, offset, -1, most_bytes))]}
+    body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, most_bytes, committed, asked))
+    flexible = fetch.is_flexible(version)
+    promise = Promise[tuple[FetchedPartition, Slab]]()
+
+    def on_answer(frame: memoryview, slab: Slab) -> None:
+        response = fetch.decode_response(version, frame)
+        if len(response.partitions) != 1:
+            raise CorruptData(f"{cluster.name} answers a fetch of {place} with other partitions")
+        connection.throttle(response.throttle_ms)
+        slab.retain()
+        promise.resolve((response.partitions[0], slab))
+
+    connection.send(
+        Request(
+            fetch.API,
+            version,
+            flexible,
+            flexible,
+            [body],
+            len(body),
+            cluster.timeout_seconds,
+            on_answer,
+            promise.fail,
+        )
+    )
+    part, slab = await promise
+    if part.error:
+        slab.release()
+        if part.error in TRANSIENT:
+            raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
+        raise error_of(part.error, f"reading {place} of {cluster.name} at offset {offset}")
+    return part, slab
+
+
+class Stretch:
+    """[start, end) of a partition, read in order; holes are passed over.
+
+    `batches` verifies and yields every batch; `next_part` hands out whole answers, for who has to see
+    the aborted transactions with them, and leaves it to the caller to move `position` on.
+    """
+
+    def __init__(
+        self, cluster: Cluster, place: TopicPartition, start: int, end: int, *, committed: bool = False
+    ) -> None:
+        self._cluster = cluster
+        self._place = place
+        self._end = end
+        self._committed = committed
+        self._bytes = _STEP_BYTES
+        self._slab: Slab | None = None
+        self._asked = -1
+        self.position = start
+        """The next offset to read."""
+
+    async def next_part(self) -> FetchedPartition | None:
+        """What lies at `position`, valid until the next call; None at the end.
+
+        Raises what `fetch_once` raises, but for what passes with patience.
+        """
+        self.close()
+        while self.position < self._end:
+            if self.position == self._asked:
+                self._bytes *= 2  # a batch larger than what we asked for
+            self._asked = self.position
+            part, slab = await self._cluster.patiently(self._fetch, topic=self._place.topic)
+            if len(part.records):
+                self._slab = slab
+                return part
+            slab.release()
+            self.position = self._end  # a compacted end, or an open transaction
+        return None
+
+    async def batches(self) -> AsyncIterator[tuple[memoryview, BatchHeader | None]]:
+        """Each batch is valid until the next one is asked for. Raises what `next_part` raises."""
+        while (part := await self.next_part()) is not None:
+            for start, end, header in scan(part.records):
+                batch = part.records[start:end]
+                first, last = _range_of(batch, header)
+                if last < self.position:
+                    continue
+                if first >= self._end:
+                    self.position = self._end
+                    break
+                if header is not None:
+                    verify(batch, header)
+                self.position = last + 1
+                yield batch, header
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what was read last. Idempotent."""
+        if self._slab is not None:
+            slab, self._slab = self._slab, None
+            slab.release()
+
+    async def _fetch(self) -> tuple[FetchedPartition, Slab]:
+        return await fetch_once(
+            self._cluster, self._place, self.position, committed=self._committed, most_bytes=self._bytes
+        )
+
+
+def _range_of(batch: memoryview, header: BatchHeader | None) -> tuple[int, int]:
+    if header is not None:
+        return header.base_offset, header.last_offset
+    last = last_offset(batch)
+    return last, last

@@ -1,0 +1,60 @@
+"""Measurements of lanes, as records for the metrics topic."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mirror.copying.live_lane import LiveLane
+from mirror.lane.lane import Lane
+from mirror.lane.outgoing import Outgoing, Path
+from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
+
+_NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
+
+
+class Interval(NamedTuple):
+    """When and by whom it was measured: end and length in ms, the instance."""
+
+    end_ms: int
+    length_ms: int
+    instance: str
+
+
+def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
+    """What the lane did since the last call; None when it did nothing and has nothing to do."""
+    lag = lag_records(lane)
+    counters = lane.take_counters()
+    if not counters.batches and not lag:
+        return None
+    spec = lane.spec
+    return MirrorMetric(
+        time_ms=interval.end_ms,
+        interval_ms=interval.length_ms,
+        instance=interval.instance,
+        task=spec.task,
+        datastream=spec.key.group,
+        source_cluster=spec.source,
+        topic=spec.key.partition.topic,
+        kafka_partition=spec.key.partition.partition,
+        records_copied=counters.records,
+        bytes_copied=counters.source_bytes,
+        batches=counters.batches,
+        passthrough_batches=counters.batches_by_path[Path.PASSTHROUGH],
+        lag_records=lag,
+        lag_ms=lag_ms(lane, interval.end_ms) if lag else 0,
+        latency_counts=tuple(counters.latency) or _NO_LATENCY,
+    )
+
+
+def lag_records(lane: Lane) -> int:
+    """Records at the source that are not at the destination, as far as the last answer tells."""
+    return max(lane.high_watermark - lane.checkpoint, 0) if lane.high_watermark >= 0 else 0
+
+
+def lag_ms(lane: Lane, now_ms: int) -> int:
+    """Age of the oldest record that is not acknowledged: the newest of its batch when that is in hand,
+    else no older than what was delivered last."""
+    for item in (*lane.sent, *lane.queue):
+        if isinstance(item, Outgoing) and not item.acknowledged:
+            return max(now_ms - item.max_timestamp, 0)
+    return max(now_ms - lane.delivered_ms, 0) if lane.delivered_ms >= 0 else 0

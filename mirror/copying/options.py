@@ -1,0 +1,33 @@
+"""Sizes and patience of an engine, as plain values: a worker process need not load pydantic for them.
+
+`settings.py` is what an operator sees of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class CopyingOptions:
+    """See `CopyingSettings` for what each means."""
+
+    buffer_bytes: int = 24 * _MIB
+    live_buffer_bytes: int = 8 * _MIB
+    fetch_bytes: int = 4 * _MIB
+    live_fetch_bytes: int = 1 * _MIB
+    partition_fetch_bytes: int = 1 * _MIB
+    lane_buffer_bytes: int = 2 * _MIB
+    request_bytes: int = 4 * _MIB
+    fetch_wait_ms: int = 500
+    gather_ms: int = 0
+    merge_small_batches: bool = True
+    request_timeout_seconds: float = 30.0
+    probe_first_seconds: float = 1.0
+    probe_longest_seconds: float = 60.0
+    transaction_interval_seconds: float = 1.0
+    transaction_timeout_seconds: float = 60.0
+    hanging_transaction_seconds: float = 60.0
+    metadata_age_seconds: float = 60.0

@@ -1,0 +1,287 @@
+"""What becomes of a fetch response: data into lanes, trouble to where it is dealt with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from mirror.copying.identifying import Identifying
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.refusals import Refusals
+from mirror.copying.steering import Steering
+from mirror.errors import (
+    CorruptData,
+    EpochDiverged,
+    HeadraceError,
+    RecordTooLarge,
+    SourceTruncated,
+    TopicMissing,
+    TopicRecreated,
+)
+from mirror.lane.intake import Intake
+from mirror.lane.lane import LaneState
+from mirror.lane.memory import Slab
+from mirror.lane.progress import SourceIdentity
+from mirror.model.policy import OnLoss
+from mirror.wire.batch import first_size
+from mirror.wire.codes import MOVED, TRANSIENT, Code, error_of
+from mirror.wire.control.offsets import EARLIEST, LATEST
+from mirror.wire.fetch import FetchedPartition
+
+_log = logging.getLogger(__name__)
+_CORRUPT_READS: Final = 3
+"""A damaged response is fetched again so often before the lane pauses."""
+_BEHIND_BYTES_SHARE: Final = 0.9
+_RETRY_SECONDS: Final = 0.2
+
+
+class Reading:
+    """Satisfies `source.FetchListener`."""
+
+    def __init__(self, steering: Steering, identifying: Identifying, refusals: Refusals) -> None:
+        self._steering = steering
+        self._identifying = identifying
+        self._refusals = refusals
+        self._bench = steering.bench
+        self._settings = steering.bench.settings
+        self.on_data: Callable[[LiveLane], None] = lambda _lane: None
+        """Told when a lane has something to send and needs a transaction for it."""
+        self.unstable: dict[LiveLane, None] = {}
+        """Lanes that an open transaction of the source holds back."""
+
+    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> None:
+        if part.error or part.diverging is not None:
+            self._on_trouble(lane, part)
+            return
+        lane.high_watermark, lane.stable_offset = part.high_watermark, part.last_stable_offset
+        lane.log_start = part.log_start
+        if not len(part.records):
+            self._on_nothing(lane)
+            return
+        failure = self._take(lane, part, slab)
+        self._steering.mark_dirty(lane)
+        if failure is not None:
+            self._on_bad_records(lane, failure)
+            return
+        self._steering.note_headway(lane)
+        self._read_on(lane, len(part.records))
+        if lane.queue:
+            self._send(lane)
+
+    def _take(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> HeadraceError | None:
+        budget = self._bench.budget_of(live=lane.is_live)
+        intake = Intake(lane.rules, lane.position, budget, lane.spec.end_offset)
+        failure: HeadraceError | None = None
+        try:
+            intake.take(part.records, part.aborted, slab)
+        except (CorruptData, RecordTooLarge) as error:
+            failure = error
+        before, now = lane.position, self._bench.loop.now()
+        lane.accept(intake, now)
+        for bucket in lane.buckets:
+            bucket.take(len(part.records), now)
+        if failure is None and lane.position == before:
+            lane.fetch_bytes = max(lane.fetch_bytes, first_size(part.records))
+        return failure
+
+    def _read_on(self, lane: LiveLane, received: int) -> None:
+        """Ask for what comes next, unless the lane holds enough, its quota is used up, or it is done."""
+        reader = lane.reader
+        if reader is None:
+            return
+        end = lane.spec.end_offset
+        if end is not None and lane.position >= end:
+            self._steering.finish(lane)
+            return
+        if lane.bytes_in_hand > self._settings.lane_buffer_bytes:
+            reader.exclude(lane)
+            return
+        wait = max(
+            (bucket.seconds_until_open(self._bench.loop.now()) for bucket in lane.buckets), default=0.0
+        )
+        if wait > 0:
+            reader.exclude(lane)
+            turn = lane.turn
+            self._bench.loop.call_later(wait, lambda: self._include(lane, turn))
+            return
+        if not self._change_tier(lane, received):
+            reader.include(lane)
+
+    def _include(self, lane: LiveLane, turn: int) -> None:
+        if lane.turn == turn and lane.reader is not None and lane.waits:
+            self._read_on(lane, 0)
+
+    def resume_reading(self, lane: LiveLane) -> None:
+        """The lane has sent something: read on if it was full."""
+        if lane.waits and lane.bytes_in_hand <= self._settings.lane_buffer_bytes // 2:
+            self._read_on(lane, 0)
+
+    def _change_tier(self, lane: LiveLane, received: int) -> bool:
+        end = lane.stable_offset if lane.rules.read_committed else lane.high_watermark
+        if lane.is_live:
+            full = received >= _BEHIND_BYTES_SHARE * min(lane.fetch_bytes, self._settings.live_fetch_bytes)
+            if full and lane.position < end:
+                self._steering.source(lane).change_tier(lane, live=False)
+                return True
+        elif lane.position >= end:
+            self._steering.source(lane).change_tier(lane, live=True)
+            return True
+        return False
+
+    def _on_nothing(self, lane: LiveLane) -> None:
+        """No records: up to date, held back by a transaction, or a batch larger than was asked for."""
+        self._steering.note_headway(lane)
+        end = lane.stable_offset if lane.rules.read_committed else lane.high_watermark
+        if lane.position < end:
+            lane.fetch_bytes = min(lane.fetch_bytes * 2, max(self._settings.fetch_bytes, lane.fetch_bytes))
+            if lane.reader is not None:
+                lane.reader.include(lane)
+            return
+        if lane.rules.read_committed and lane.stable_offset < lane.high_watermark:
+            if lane not in self.unstable:
+                lane.since_stable = self._bench.loop.now()
+                self.unstable[lane] = None
+        else:
+            self.unstable.pop(lane, None)
+        self._change_tier(lane, 0)
+
+    def _send(self, lane: LiveLane) -> None:
+        if lane.identity is None:
+            self._identifying.identify(lane)
+        elif lane.transaction is not None and lane.transaction.started_at is None:
+            self.on_data(lane)
+        elif lane.writer is not None:
+            lane.writer.wake(lane)
+
+    def _on_bad_records(self, lane: LiveLane, error: HeadraceError) -> None:
+        if lane.queue:
+            self._send(lane)
+        if isinstance(error, RecordTooLarge):
+            self._refusals.too_large(lane, error)
+            return
+        lane.retries += 1
+        if lane.retries < _CORRUPT_READS:
+            _log.warning("%s: %s; fetching again", lane.key.partition, error)
+            if lane.reader is not None:
+                lane.reader.include(lane)
+            return
+        lane.retries = 0
+        self._steering.pause(lane, error, drain=True)
+
+    def _on_trouble(self, lane: LiveLane, part: FetchedPartition) -> None:
+        code = part.error
+        if part.diverging is not None:
+            self._diverged(lane, *part.diverging)
+        elif code == Code.OFFSET_OUT_OF_RANGE:
+            self._steering.source(lane).detach(lane)
+            self._bench.loop.spawn(self._out_of_range(lane, lane.turn))
+        elif code in MOVED:
+            self._steering.source(lane).relocate([lane])
+        elif code in TRANSIENT:
+            self._try_later(lane)
+        elif code == Code.CORRUPT_MESSAGE:
+            self._on_bad_records(lane, error_of(code, f"reading {lane.key.partition}"))
+        else:
+            self._steering.pause(lane, error_of(code, f"reading {lane.key.partition}"), drain=True)
+
+    def _try_later(self, lane: LiveLane) -> None:
+        reader, turn = lane.reader, lane.turn
+        if reader is not None:
+            reader.exclude(lane)
+            self._bench.loop.call_later(_RETRY_SECONDS, lambda: self._include(lane, turn))
+
+    def on_relocated(self, lane: LiveLane) -> None:
+        """Look at fresh metadata before reading on: is it still the same topic?"""
+        if lane.state is not LaneState.COPYING or lane.intent is not None:
+            return
+        problem = self.source_problem(lane)
+        if isinstance(problem, TopicRecreated):
+            self._steering.restart(lane, str(problem))
+        elif problem is not None:
+            self._steering.pause(lane, problem, drain=True)
+        else:
+            self._steering.source(lane).attach(lane)
+
+    def source_problem(self, lane: LiveLane) -> HeadraceError | None:
+        """What fresh metadata says against reading the lane's partition; None when all is well."""
+        cluster = self._steering.source(lane).cluster
+        name, number = lane.key.partition
+        topic = cluster.topics.get(name)
+        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return TopicMissing(
+                f"topic {name} does not exist on {cluster.name}",
+                advice="remove it from the datastream or create it",
+            )
+        if topic.error and topic.error not in TRANSIENT:
+            return error_of(topic.error, f"looking at topic {name} on {cluster.name}")
+        if not topic.error and number >= len(topic.leaders):
+            return TopicMissing(f"topic {name} on {cluster.name} has only {len(topic.leaders)} partitions")
+        identity = cluster.topic_id(name)
+        if lane.source.topic_id and identity and identity != lane.source.topic_id:
+            return TopicRecreated(
+                f"topic {name} on {cluster.name} was deleted and created again",
+                advice="on_loss = continue begins with the new topic, at its beginning",
+            )
+        return None
+
+    async def _out_of_range(self, lane: LiveLane, turn: int) -> None:
+        """The source has no record at our position: is the beginning gone, or is it another log?"""
+        place, cluster = lane.key.partition, self._steering.source(lane).cluster
+        try:
+            await cluster.refresh([place.topic])
+            start = (await cluster.offsets({place: EARLIEST}))[place]
+            end = (await cluster.offsets({place: LATEST}))[place]
+        except HeadraceError as error:
+            if lane.turn == turn:
+                self._steering.pause(lane, error, drain=True)
+            return
+        if lane.turn != turn or lane.intent is not None:
+            return
+        problem = self.source_problem(lane)
+        if problem is not None:
+            self.on_relocated(lane)
+        elif start.error or end.error:
+            self._steering.source(lane).relocate([lane])
+        elif lane.position < start.offset:
+            self._truncated(lane, start.offset)
+        elif lane.position > end.offset:
+            self._diverged(lane, -1, end.offset)
+        else:
+            self._steering.source(lane).attach(lane)
+
+    def _truncated(self, lane: LiveLane, log_start: int) -> None:
+        missing = (
+            f"offsets {lane.position} to {log_start - 1} of {lane.key.partition} are gone from the source"
+        )
+        if lane.spec.policy.on_loss is OnLoss.HALT:
+            error = SourceTruncated(missing, advice="on_loss = continue notes the gap and goes on behind it")
+            self._steering.pause(lane, error, drain=True)
+            return
+        _log.warning("%s; going on behind the gap", missing)
+        lane.lose(log_start, missing)
+        lane.source = SourceIdentity(lane.source.topic_id)
+        self._steering.mark_dirty(lane)
+        self._steering.source(lane).attach(lane)
+
+    def _diverged(self, lane: LiveLane, epoch: int, end: int) -> None:
+        """The leader's log parts at `end` from what we have copied."""
+        sentence = (
+            f"the source's log of {lane.key.partition} parts at offset {end} (leader epoch {epoch}) from what"
+            f" was copied up to {lane.position}: the destination holds records that the source has lost"
+        )
+        if lane.spec.policy.on_loss is OnLoss.HALT:
+            error = EpochDiverged(sentence, advice="on_loss = continue copies the new history from there")
+            self._steering.pause(lane, error, drain=True)
+            return
+        _log.warning("%s; copying the new history", sentence)
+        self._steering.source(lane).detach(lane)
+        self._bench.loop.spawn(self._follow_new_history(lane, lane.turn, end, sentence))
+
+    async def _follow_new_history(self, lane: LiveLane, turn: int, end: int, sentence: str) -> None:
+        while lane.turn == turn and not lane.is_drained:
+            await self._bench.loop.sleep(_RETRY_SECONDS)
+        if lane.turn == turn and lane.intent is None:
+            lane.begin_life(end, sentence, same_log=True)
+            self._steering.mark_dirty(lane)
+            self._steering.source(lane).attach(lane)

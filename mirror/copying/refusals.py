@@ -1,0 +1,161 @@
+"""Batches that the destination refuses for what they are: find the records at fault, apply the policy.
+
+The broker may name the records (Produce 8), or not. Then the batch is opened: first encoded anew as a
+whole (a batch of another codec's dialect may pass then), after that record by record. Only the records at
+fault are paused for, put aside or left out; what comes before them is at the destination by then.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.log_reader import Stretch
+from mirror.copying.log_writer import write_patiently
+from mirror.copying.steering import Steering
+from mirror.errors import HeadraceError, RecordRejected, RecordTooLarge
+from mirror.lane.lane import Trouble
+from mirror.lane.ledger import Fate
+from mirror.lane.outgoing import Outgoing, Path
+from mirror.model.policy import OnRejection
+from mirror.model.topics import TopicPartition
+from mirror.wire.batch import NO_SEQUENCE, UNSTAMPED, stamp
+from mirror.wire.codes import Code, error_of
+from mirror.wire.compression import Codec
+from mirror.wire.legacy import read_message
+from mirror.wire.records import Record, read_batch, write_batch
+
+_log = logging.getLogger(__name__)
+
+REFUSED: Final = frozenset(
+    {
+        Code.UNKNOWN_SERVER_ERROR,
+        Code.CORRUPT_MESSAGE,
+        Code.MESSAGE_TOO_LARGE,
+        Code.RECORD_LIST_TOO_LARGE,
+        Code.INVALID_TIMESTAMP,
+        Code.UNSUPPORTED_COMPRESSION_TYPE,
+        Code.INVALID_RECORD,
+    }
+)
+"""Answers that concern the batch itself. UNKNOWN_SERVER_ERROR is what brokers answer for records that
+they cannot decompress."""
+
+DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
+_OFFSET: Final = re.compile(r"offset (\d+)")
+
+
+class Refusals:
+    """Decides what happens after a refusal, when nothing of the lane is outstanding."""
+
+    def __init__(self, steering: Steering) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+
+    def refused(self, lane: LiveLane, trouble: Trouble) -> None:
+        """The destination refused a batch."""
+        outgoing = trouble.outgoing
+        doing = (
+            f"writing offsets {outgoing.first_offset} to {outgoing.next_offset - 1} of {lane.key.partition}"
+        )
+        error = error_of(trouble.code, f"{doing} to {lane.spec.destination_topic}", trouble.message)
+        if isinstance(error, RecordTooLarge) and outgoing.count > 1:
+            lane.size_cap = max(len(outgoing.batch) // 2, 1024)
+            self._steering.restart(lane, f"the destination takes no batch of {len(outgoing.batch)} bytes")
+            return
+        culprits = _culprits(outgoing, trouble)
+        if culprits:
+            self._apply_policy(lane, culprits, error)
+        elif outgoing.path is Path.PASSTHROUGH:
+            self._open_up_to(lane, outgoing, singly=False)
+        else:
+            self._open_up_to(lane, outgoing, singly=True)
+
+    def too_large(self, lane: LiveLane, error: RecordTooLarge) -> None:
+        """A single record exceeds what the destination takes; it has not been sent."""
+        found = _OFFSET.search(error.message)
+        assert found is not None, "the intake names the offset"
+        if lane.spec.policy.on_rejection is OnRejection.PAUSE:
+            self._steering.pause(lane, error, drain=True)
+        else:
+            self._apply_policy(lane, [int(found[1])], error)
+
+    def _open_up_to(self, lane: LiveLane, outgoing: Outgoing, *, singly: bool) -> None:
+        lane.rules = replace(lane.rules, opened_below=outgoing.next_offset, opens_singly=singly)
+        self._steering.restart(lane, "a refused batch is opened" + (", record by record" if singly else ""))
+
+    def _apply_policy(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
+        policy = lane.spec.policy.on_rejection
+        if policy is OnRejection.PAUSE:
+            coordinates = ", ".join(map(str, offsets[:5])) + (" …" if len(offsets) > 5 else "")
+            advice = "change the destination topic's settings, or let the rejection policy put it aside"
+            self._steering.pause(
+                lane, RecordRejected(f"{error.message}; source offset {coordinates}", advice=advice)
+            )
+        elif policy is OnRejection.SKIP:
+            self._omit(lane, offsets, Fate.FILTERED, error)
+        else:
+            self._steering.source(lane).detach(lane)
+            self._bench.loop.spawn(self._put_aside(lane, lane.turn, offsets, error))
+
+    def _omit(self, lane: LiveLane, offsets: Sequence[int], fate: Fate, error: HeadraceError) -> None:
+        _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
+        omitted = {offset: known for offset, known in lane.rules.omitted.items() if offset >= lane.checkpoint}
+        lane.rules = replace(lane.rules, omitted=omitted | dict.fromkeys(offsets, fate))
+        self._steering.restart(lane, "going on without the refused records")
+
+    async def _put_aside(
+        self, lane: LiveLane, turn: int, offsets: Sequence[int], error: HeadraceError
+    ) -> None:
+        """Copy the records to the dead-letter topic, with where they come from in their headers."""
+        try:
+            records = await self._read(lane, offsets)
+            await self._write_dead_letters(lane, records, error)
+        except HeadraceError as problem:
+            if lane.turn == turn:
+                self._steering.pause(lane, problem)
+            return
+        if lane.turn == turn:
+            self._omit(lane, offsets, Fate.DEAD_LETTERED, error)
+
+    async def _read(self, lane: LiveLane, offsets: Sequence[int]) -> list[Record]:
+        cluster, wanted = self._steering.source(lane).cluster, set(offsets)
+        found: list[Record] = []
+        stretch = Stretch(cluster, lane.key.partition, min(offsets), max(offsets) + 1)
+        async for batch, header in stretch.batches():
+            records = read_message(batch) if header is None else read_batch(batch, header)
+            found += [record for record in records if record.offset in wanted]
+        return found
+
+    async def _write_dead_letters(
+        self, lane: LiveLane, records: Sequence[Record], error: HeadraceError
+    ) -> None:
+        cluster = self._steering.sink(lane).cluster
+        topic = lane.spec.destination_topic + DEAD_LETTER_SUFFIX
+        await cluster.refresh([topic])
+        known = cluster.topics[topic]
+        if known.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            await self._steering.make_topic(cluster, topic)
+        for record in records:
+            origin = (
+                (b"headrace-source", f"{lane.spec.source}/{lane.key.partition.topic}".encode()),
+                (b"headrace-partition", str(lane.key.partition.partition).encode()),
+                (b"headrace-offset", str(record.offset).encode()),
+                (b"headrace-reason", error.message.encode()[:1000]),
+            )
+            batch = write_batch([record._replace(headers=(*record.headers, *origin))])
+            stamp(memoryview(batch), Codec.NONE, UNSTAMPED, NO_SEQUENCE)
+            await write_patiently(cluster, TopicPartition(topic, 0), batch)
+
+
+def _culprits(outgoing: Outgoing, trouble: Trouble) -> list[int]:
+    """Source offsets of the records that the broker complains about; empty when it does not say."""
+    if outgoing.count == 1:
+        return [outgoing.runs[0][0]]
+    indexes = sorted({index for index, _ in trouble.record_errors if 0 <= index < outgoing.count})
+    offsets = [first + step for first, length in outgoing.runs for step in range(length)]
+    return [offsets[index] for index in indexes]

@@ -1,0 +1,75 @@
+"""What can be said of a lane at any time: its range, fates, paths, map and state, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.measuring import lag_records
+from mirror.lane.counters import LaneCounters
+from mirror.lane.outgoing import Path
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """A lane since this engine started it; `offsets` (by fate) and `map_runs` since the very beginning.
+
+    `bytes` as fetched, `payload_bytes` before compression where that is known. `foreign_records`: offsets
+    at the destination that others have written between ours.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    destination_topic: str
+    state: str
+    reason: str
+    start_offset: int
+    next_offset: int
+    source_end: int
+    lag: int
+    offsets: dict[str, int]
+    records: int
+    bytes: int
+    payload_bytes: int
+    source_batches: int
+    batches: dict[str, int]
+    map_runs: int
+    foreign_records: int
+    gaps: list[str]
+    life: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def report_of(lane: LiveLane) -> LaneReport:
+    """A snapshot."""
+    sums = LaneCounters()
+    if lane.totals is not None:
+        sums.add(lane.totals)
+    sums.add(lane.counters)
+    return LaneReport(
+        group=lane.key.group,
+        topic=lane.key.partition.topic,
+        partition=lane.key.partition.partition,
+        destination_topic=lane.spec.destination_topic,
+        state=lane.state.value,
+        reason=lane.pause.reason if lane.pause else "",
+        start_offset=lane.ledger.start,
+        next_offset=lane.checkpoint,
+        source_end=lane.high_watermark,
+        lag=lag_records(lane),
+        offsets=lane.ledger.by_fate(),
+        records=sums.records,
+        bytes=sums.source_bytes,
+        payload_bytes=sums.payload_bytes,
+        source_batches=sums.source_batches,
+        batches={path.name.lower(): sums.batches_by_path[path] for path in Path},
+        map_runs=len(lane.offset_map),
+        foreign_records=lane.foreign_records,
+        gaps=list(lane.gaps),
+        life=lane.life,
+    )

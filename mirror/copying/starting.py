@@ -1,0 +1,205 @@
+"""Starting lanes, many at a time: progress, metadata, positions, limits; then reading and writing begin.
+
+Every question is asked for all lanes together; whatever is wrong with one lane pauses that lane only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from mirror.copying.limits import LimitBook, RuleBook
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.reading import Reading
+from mirror.copying.steering import Steering
+from mirror.copying.writing import Writing
+from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unreachable
+from mirror.lane.lane import LaneState
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.pausing import Pause
+from mirror.lane.progress import SourceIdentity
+from mirror.model.datastream import StartPosition
+from mirror.model.identifiers import ClusterRef
+from mirror.model.policy import Isolation, OnLoss
+from mirror.ports import LaneStarted
+from mirror.wire.control.offsets import EARLIEST, LATEST, OffsetAnswer
+
+_log = logging.getLogger(__name__)
+_AT_ONCE: Final = 1000
+
+Turn = tuple[LiveLane, int]
+
+
+class Starting:
+    """Takes lanes from `steering.to_start` and sets them going."""
+
+    def __init__(self, steering: Steering, reading: Reading, writing: Writing) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._reading = reading
+        self._writing = writing
+        self._limits: dict[ClusterRef, LimitBook] = {}
+        self._rules = RuleBook(self._bench.settings)
+
+    def pump(self) -> None:
+        """Begin with all that wait."""
+        if not self._steering.to_start:
+            return
+        lanes = sorted(self._steering.to_start, key=_route)
+        self._steering.to_start.clear()
+        for _, group in groupby(lanes, key=_route):
+            together = list(group)
+            for start in range(0, len(together), _AT_ONCE):
+                turns = [(lane, lane.turn) for lane in together[start : start + _AT_ONCE]]
+                self._bench.loop.spawn(self._start(turns))
+
+    async def _start(self, turns: Sequence[Turn]) -> None:
+        try:
+            await self._load(turns)
+            await self._look_around(turns)
+            await self._find_positions([lane for lane, turn in turns if _is_valid(lane, turn)])
+        except HeadraceError as error:
+            for lane, turn in turns:
+                if _is_valid(lane, turn):
+                    self._steering.pause(lane, error)
+            return
+        for lane, turn in turns:
+            if _is_valid(lane, turn):
+                self._go(lane)
+
+    async def _load(self, turns: Sequence[Turn]) -> None:
+        """Stored progress of lanes that have none in memory."""
+        wanted = [lane for lane, _ in turns if not lane.is_loaded]
+        if not wanted:
+            return
+        log = self._bench.progress(wanted[0].spec.destination)
+        found = await log.load([lane.key for lane in wanted])
+        now_ms = self._bench.clock.now_ms()
+        for lane, turn in turns:
+            if lane.is_loaded or not _is_valid(lane, turn):
+                continue
+            lane.is_loaded = True
+            progress = found[lane.key]
+            if progress is not None:
+                lane.restore(progress)
+                lane.needs_fence = not progress.clean
+                if progress.pause is not None and lane.pause is None:
+                    lane.pause = Pause.from_json(progress.pause, now_ms)
+            else:
+                lane.is_clean = True
+                lane.position = -1
+
+    async def _look_around(self, turns: Sequence[Turn]) -> None:
+        """Fresh metadata of both sides; pause those that cannot go on, apply what the policy says."""
+        lanes = [lane for lane, _ in turns]
+        first = lanes[0]
+        source, sink = self._steering.source(first), self._steering.sink(first)
+        await source.cluster.patiently(
+            lambda: source.cluster.refresh({lane.key.partition.topic for lane in lanes})
+        )
+        await sink.cluster.patiently(
+            lambda: sink.cluster.refresh({lane.spec.destination_topic for lane in lanes})
+        )
+        for lane, turn in turns:
+            if _is_valid(lane, turn):
+                problem = self._problem(lane)
+                if problem is not None:
+                    self._steering.pause(lane, problem)
+        book = self._limits.setdefault(
+            first.spec.destination, LimitBook(sink.cluster, self._bench.settings.metadata_age_seconds)
+        )
+        for lane in lanes:
+            if lane.pause is not None:
+                lane.size_cap = None
+                book.forget(lane.spec.destination_topic)  # its settings may be what has changed
+        limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
+        for lane in lanes:
+            lane.rules = self._rules.rules(lane, limits[lane.spec.destination_topic])
+
+    def _problem(self, lane: LiveLane) -> HeadraceError | None:
+        goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
+        problem = self._reading.source_problem(lane)
+        if isinstance(problem, TopicRecreated) and goes_on:
+            _log.warning("%s; copying the new topic", problem.message)
+            lane.begin_life(-1, problem.message, same_log=False)
+            problem = None
+        if problem is not None:
+            return problem
+        problem = self._writing.target_problem(lane)
+        if isinstance(problem, DataLossDetected) and goes_on:
+            _log.warning("%s; going on with the new one", problem.message)
+            lane.gaps.append(problem.message)
+            lane.offset_map = OffsetMap()
+            lane.target_id, lane.target_next = b"", None
+            problem = None
+        return problem
+
+    async def _find_positions(self, lanes: Sequence[LiveLane]) -> None:
+        """Where lanes begin that have no checkpoint, or whose topic is a new one."""
+        for committed in (True, False):
+            new = {
+                lane.key.partition: lane
+                for lane in lanes
+                if lane.position < 0 and (lane.spec.policy.isolation is Isolation.READ_COMMITTED) == committed
+            }
+            if not new:
+                continue
+            source = self._steering.source(lanes[0]).cluster
+            answers = dict(
+                await source.offsets(
+                    {place: _begins_at(lane) for place, lane in new.items()}, committed=committed
+                )
+            )
+            none_younger = {place: LATEST for place, answer in answers.items() if _is_missing(answer)}
+            answers |= await source.offsets(none_younger, committed=committed)
+            for place, lane in new.items():
+                self._begin(lane, answers[place], source.name)
+
+    def _begin(self, lane: LiveLane, answer: OffsetAnswer, name: str) -> None:
+        if answer.error:
+            error = Unreachable(f"{name} does not tell the offsets of {lane.key.partition} now")
+            self._steering.pause(lane, error)
+        else:
+            lane.begin(answer.offset)
+            self._steering.mark_dirty(lane)
+
+    def _go(self, lane: LiveLane) -> None:
+        source, sink = self._steering.source(lane), self._steering.sink(lane)
+        identity = source.cluster.topic_id(lane.key.partition.topic)
+        lane.source = SourceIdentity(identity, lane.source.leader_epoch)
+        lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        lane.state = LaneState.COPYING
+        if not lane.is_announced:
+            lane.is_announced = True
+            self._steering.events.append(LaneStarted(lane.key, lane.position))
+        sink.attach(lane)
+        end = lane.spec.end_offset
+        if end is not None and lane.position >= end:
+            self._steering.finish(lane)
+        else:
+            source.attach(lane)
+
+
+def _route(lane: LiveLane) -> tuple[ClusterRef, ClusterRef]:
+    return lane.spec.source, lane.spec.destination
+
+
+def _is_valid(lane: LiveLane, turn: int) -> bool:
+    return lane.turn == turn and lane.state is LaneState.STARTING
+
+
+def _begins_at(lane: LiveLane) -> int:
+    """What to ask for with ListOffsets; a topic that was created anew is copied from its beginning."""
+    spec = lane.spec
+    if lane.life:
+        return EARLIEST
+    if spec.start_ms is not None:
+        return spec.start_ms
+    return LATEST if spec.start is StartPosition.LATEST else EARLIEST
+
+
+def _is_missing(answer: OffsetAnswer) -> bool:
+    """No record is as young as the time asked for."""
+    return not answer.error and answer.offset < 0

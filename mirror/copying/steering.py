@@ -1,0 +1,214 @@
+"""Changes of state of lanes: pause, try again, begin anew, stop. One place, so that they cannot cross.
+
+Buffers that a request still reads from must not be let go. So every change is an intent first, and is
+carried out by `settle` when nothing of the lane is outstanding.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from mirror.copying.cluster import Cluster
+from mirror.copying.live_lane import Intent, LiveLane
+from mirror.copying.reports import LaneReport, report_of
+from mirror.copying.sink import Sink
+from mirror.copying.source import Source
+from mirror.copying.workbench import Workbench
+from mirror.errors import HeadraceError
+from mirror.lane.lane import LaneState
+from mirror.lane.pausing import Pause, ProbeRule, pause_again
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed
+from mirror.wire.codes import Code, error_of
+from mirror.wire.control.topics import create_topic
+
+_log = logging.getLogger(__name__)
+_MOST_GAPS: Final = 20
+_SOON_SECONDS: Final = 0.5
+"""Until the next try when a cluster could not be reached."""
+
+
+class Steering:
+    """Holds the lanes and what is to happen to them."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        self.lanes: dict[LaneKey, LiveLane] = {}
+        self.events: list[LaneEvent] = []
+        self.to_start: dict[LiveLane, None] = {}
+        self.stopping: dict[LiveLane, None] = {}
+        """Drained; they are gone when their checkpoint is durable."""
+        self.final: list[LaneReport] = []
+        """Lanes that have stopped, when reports of them are wanted."""
+        self.dirty: dict[LiveLane, None] = {}
+        """Have something new to store."""
+        self.sources: dict[ClusterRef, Source] = {}
+        self.sinks: dict[ClusterRef, Sink] = {}
+        self.on_abandoned: Callable[[LiveLane], None] = lambda _lane: None
+        """Told when a lane lets go of a transaction that is not committed."""
+        self.on_drained: Callable[[LiveLane], None] = lambda _lane: None
+        """Told when a lane has to commit before its intent can be carried out."""
+        self._rule = ProbeRule(bench.settings.probe_first_seconds, bench.settings.probe_longest_seconds)
+        self._soon = ProbeRule(_SOON_SECONDS, _SOON_SECONDS)
+        self._probes: list[tuple[int, int, LiveLane, int]] = []
+        self._numbers = count()
+
+    def source(self, lane: LiveLane) -> Source:
+        """Where the lane reads."""
+        return self.sources[lane.spec.source]
+
+    def sink(self, lane: LiveLane) -> Sink:
+        """Where the lane writes."""
+        return self.sinks[lane.spec.destination]
+
+    def pause(
+        self, lane: LiveLane, error: HeadraceError, *, drain: bool = False, lasting: bool = False
+    ) -> None:
+        """The lane cannot go on now. `drain`: first send what is in hand. `lasting`: do not try again."""
+        if lane.state in (LaneState.STOPPED, LaneState.PAUSED):
+            return
+        now_ms = self.bench.clock.now_ms()
+        reason = f"{error} (source offset {lane.position if drain else lane.checkpoint})"
+        fresh = lane.pause is None or lane.pause.reason != reason
+        rule = self._soon if error.retriable else self._rule
+        lane.pause = pause_again(lane.pause, reason, now_ms, rule, lasting=lasting)
+        self.source(lane).detach(lane)
+        if fresh:
+            _log.warning("lane %s pauses: %s", lane.key.partition, reason)
+            self.events.append(LanePaused(lane.key, reason))
+        if lane.intent is not Intent.STOP:
+            lane.intent = Intent.PAUSE_WHEN_DRAINED if drain else Intent.PAUSE
+        self.settle(lane)
+
+    def restart(self, lane: LiveLane, why: str) -> None:
+        """Begin anew from the checkpoint."""
+        if lane.state in (LaneState.STOPPED, LaneState.PAUSED):
+            return
+        _log.info("lane %s begins anew: %s", lane.key.partition, why)
+        self.source(lane).detach(lane)
+        if lane.intent is not Intent.STOP:
+            lane.intent = Intent.RESTART
+        self.settle(lane)
+
+    def stop(self, lane: LiveLane) -> None:
+        """Read no more, finish what is under way, checkpoint."""
+        if lane.state is LaneState.STOPPED or lane.intent is Intent.STOP:
+            return
+        was_idle = lane.state in (LaneState.PAUSED, LaneState.STARTING)
+        self.to_start.pop(lane, None)
+        self.source(lane).detach(lane)
+        lane.intent = Intent.STOP
+        lane.shed()
+        if was_idle:
+            self._stopped(lane)
+        else:
+            lane.state = LaneState.DRAINING
+            self.settle(lane)
+
+    def finish(self, lane: LiveLane) -> None:
+        """The lane has read all that it shall; it stops when that is sent."""
+        self.source(lane).detach(lane)
+        lane.intent = Intent.STOP
+        lane.state = LaneState.DRAINING
+        self.settle(lane)
+
+    def settle(self, lane: LiveLane) -> None:
+        """Carry out the intent if nothing is outstanding."""
+        intent = lane.intent
+        if intent is None or lane.in_flight:
+            return
+        if lane.is_drained and lane.is_in_transaction and intent is not Intent.RESTART:
+            self.on_drained(lane)
+        elif intent is Intent.STOP:
+            if lane.is_drained:
+                self._stopped(lane)
+            elif lane.trouble is not None:
+                self._let_go(lane)
+                self._stopped(lane)
+        elif intent is Intent.PAUSE_WHEN_DRAINED:
+            if lane.is_drained or lane.trouble is not None:
+                self._paused(lane)
+        elif intent is Intent.PAUSE:
+            self._paused(lane)
+        else:
+            self._let_go(lane)
+            lane.state = LaneState.STARTING
+            self.to_start[lane] = None
+
+    def note_headway(self, lane: LiveLane) -> None:
+        """The lane copies (again)."""
+        lane.retries = 0
+        if lane.pause is not None and lane.intent is None:
+            lane.pause = None
+            lane.dirty = True
+            self.dirty[lane] = None
+            self.events.append(LaneResumed(lane.key))
+
+    def probe(self, now_ms: int) -> None:
+        """Let those paused lanes try again whose time has come."""
+        while self._probes and self._probes[0][0] <= now_ms:
+            _, _, lane, turn = heapq.heappop(self._probes)
+            if lane.turn == turn and lane.state is LaneState.PAUSED:
+                lane.state = LaneState.STARTING
+                self.to_start[lane] = None
+
+    async def make_topic(self, cluster: Cluster, name: str) -> None:
+        """Create a topic of one partition, with the destination's defaults. Raises Refused, Unreachable."""
+        outcome = await cluster.ask_controller(
+            create_topic(name, 1, self.bench.identity.replication_factor, {})
+        )
+        if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+            raise error_of(outcome.error, f"creating topic {name}", outcome.message)
+
+    def mark_dirty(self, lane: LiveLane) -> None:
+        """The lane has news for its progress record."""
+        if lane.dirty:
+            self.dirty[lane] = None
+            del lane.gaps[:-_MOST_GAPS]
+
+    def forget(self, lane: LiveLane) -> None:
+        """The lane is over."""
+        lane.state = LaneState.STOPPED
+        lane.turn += 1
+        self.dirty.pop(lane, None)
+        self.stopping.pop(lane, None)
+        self.to_start.pop(lane, None)
+        self.lanes.pop(lane.key, None)
+        if self.bench.identity.keeps_reports:
+            self.final.append(report_of(lane))
+
+    def _paused(self, lane: LiveLane) -> None:
+        self._let_go(lane)
+        lane.state = LaneState.PAUSED
+        lane.dirty = True
+        self.mark_dirty(lane)
+        pause = lane.pause
+        assert pause is not None, "a lane pauses with a reason"
+        if not pause.lasting:
+            heapq.heappush(self._probes, (pause.probe_at_ms, next(self._numbers), lane, lane.turn))
+
+    def _stopped(self, lane: LiveLane) -> None:
+        lane.turn += 1
+        self.sink(lane).detach(lane)
+        lane.state = LaneState.DRAINING
+        self.stopping[lane] = None
+
+    def _let_go(self, lane: LiveLane) -> None:
+        lane.turn += 1
+        lane.intent = None
+        self.sink(lane).detach(lane)
+        if lane.is_ambiguous:
+            lane.needs_fence = True
+            lane.identity = None
+        lane.drop()
+        if lane.is_in_transaction:
+            self.on_abandoned(lane)
+
+
+def describe_pause(pause: Pause | None) -> str:
+    """One line for people; empty when the lane copies."""
+    return "" if pause is None else f"{pause.reason} (attempt {pause.attempt})"

@@ -1,0 +1,103 @@
+"""Destination topics for a copy: made like their sources, grown after them, never changed otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirror.coordination.discovery import CARRIED_SETTINGS, destination_description
+from mirror.copying.cluster import Cluster
+from mirror.errors import TopicMissing
+from mirror.model.topics import TopicDescription, TopicNaming
+from mirror.wire.codes import Code, error_of
+from mirror.wire.control.topics import create_partitions, create_topic, describe_settings
+
+_AT_ONCE: Final = 200
+_SETTLE_SECONDS: Final = 15.0
+
+
+@dataclass(frozen=True)
+class TopicChanges:
+    """What was done at the destination, and `drift`: settings that differ, as sentences."""
+
+    created: list[str] = field(default_factory=list)
+    grown: list[str] = field(default_factory=list)
+    drift: list[str] = field(default_factory=list)
+
+
+async def describe_topics(cluster: Cluster, names: Iterable[str]) -> Mapping[str, TopicDescription]:
+    """Topics with the settings that were made on them; missing ones are left out. Raises Unreachable."""
+    wanted = sorted(names)
+    await cluster.patiently(lambda: cluster.refresh(wanted))
+    present = [name for name in wanted if not cluster.topics[name].error]
+    found: dict[str, TopicDescription] = {}
+    for start in range(0, len(present), _AT_ONCE):
+        part = present[start : start + _AT_ONCE]
+        settings = await cluster.ask(describe_settings(part))
+        for name in part:
+            own = {key: one.value for key, one in settings.get(name, {}).items() if one.own}
+            topic = cluster.topics[name]
+            found[name] = TopicDescription(name, len(topic.leaders), topic.topic_id.hex(), own)
+    return found
+
+
+async def prepare_destination(
+    source: Cluster, target: Cluster, topics: Sequence[str], naming: TopicNaming, replication: int
+) -> TopicChanges:
+    """Make and grow what is missing. Raises Refused, Unreachable."""
+    changes = TopicChanges()
+    here = await describe_topics(source, topics)
+    there = await describe_topics(target, [naming.destination(topic) for topic in topics])
+    for topic in topics:
+        if topic not in here:
+            raise TopicMissing(f"topic {topic} does not exist on {source.name}")
+        name = naming.destination(topic)
+        wanted = destination_description(here[topic], name)
+        present = there.get(name)
+        if present is None:
+            await _create(target, wanted, replication)
+            changes.created.append(name)
+            continue
+        if present.partitions < wanted.partitions:
+            outcome = await target.ask_controller(create_partitions(name, wanted.partitions))
+            if outcome.error:
+                raise error_of(outcome.error, f"growing topic {name}", outcome.message)
+            changes.grown.append(name)
+        changes.drift.extend(drift(wanted, present))
+    await _wait_for(target, [*changes.created, *changes.grown])
+    return changes
+
+
+def drift(wanted: TopicDescription, present: TopicDescription) -> list[str]:
+    """Settings of a destination topic that are not as they would be made today, a sentence each."""
+    keys = (CARRIED_SETTINGS & (wanted.settings.keys() | present.settings.keys())) | (
+        wanted.settings.keys() - CARRIED_SETTINGS
+    )
+    return [
+        f"{present.name}: {key} is {present.settings.get(key, 'not set')}, the source would have"
+        f" {wanted.settings.get(key, 'it not set')}"
+        for key in sorted(keys)
+        if present.settings.get(key) != wanted.settings.get(key)
+    ]
+
+
+async def _create(cluster: Cluster, topic: TopicDescription, replication: int) -> None:
+    call = create_topic(topic.name, topic.partitions, replication, topic.settings)
+    outcome = await cluster.ask_controller(call)
+    if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+        raise error_of(outcome.error, f"creating topic {topic.name}", outcome.message)
+
+
+async def _wait_for(cluster: Cluster, topics: Sequence[str]) -> None:
+    """Until every new partition has a leader."""
+
+    async def look() -> None:
+        await cluster.refresh(topics)
+        for topic in topics:
+            known = cluster.topics[topic]
+            if known.error or any(leader < 0 for leader, _ in known.leaders):
+                raise error_of(known.error or Code.LEADER_NOT_AVAILABLE, f"waiting for topic {topic}")
+
+    if topics:
+        await cluster.patiently(look, _SETTLE_SECONDS)

@@ -1,0 +1,170 @@
+"""Verifying a copy: which stretches of which partitions are compared, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from mirror.copying.cluster import Cluster
+from mirror.copying.compare import Comparison, RangeHash, Side, compare, hash_ranges
+from mirror.copying.workbench import Workbench
+from mirror.errors import HeadraceError, TopicMissing, Unreachable
+from mirror.lane.progress import LaneProgress
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.policy import Isolation
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.ports import LaneKey
+from mirror.wire.control.offsets import EARLIEST, LATEST
+
+_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True)
+class VerifyJob:
+    """What to compare. With a `state`, the range that it has copied, aligned by its offset map; else both
+    logs as a whole. `records_per_range` above 0 compares digests of ranges instead of records."""
+
+    source: ClusterRef
+    destination: ClusterRef
+    selection: TopicSelection
+    naming: TopicNaming = field(default_factory=TopicNaming)
+    isolation: Isolation = Isolation.READ_COMMITTED
+    state: str = ""
+    records_per_range: int = 0
+
+
+@dataclass(frozen=True)
+class PartitionVerdict:
+    """One partition: the offsets compared on both sides, and the result. `problem` when it could not be."""
+
+    partition: TopicPartition
+    source_range: tuple[int, int] = (0, 0)
+    target_range: tuple[int, int] = (0, 0)
+    comparison: Comparison = field(default_factory=Comparison)
+    differing_ranges: tuple[tuple[RangeHash | None, RangeHash | None], ...] = ()
+    problem: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.problem and self.comparison.is_equal and not self.differing_ranges
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "equal": self.is_equal,
+            "source_range": list(self.source_range),
+            "destination_range": list(self.target_range),
+            "records": self.comparison.records,
+            "missing": self.comparison.missing,
+            "surplus": self.comparison.surplus,
+            "differences": [
+                {
+                    "source_offset": one.source_offset,
+                    "destination_offset": one.target_offset,
+                    "what": one.what,
+                }
+                for one in self.comparison.differences
+            ],
+            "differing_ranges": [
+                {"source": _plain(one), "destination": _plain(two)} for one, two in self.differing_ranges
+            ],
+            "problem": self.problem,
+        }
+
+
+def _plain(digest: RangeHash | None) -> dict[str, Any] | None:
+    if digest is None:
+        return None
+    return {
+        "first_offset": digest.first_offset,
+        "last_offset": digest.last_offset,
+        "records": digest.records,
+        "digest": digest.digest,
+    }
+
+
+async def verify_copy(bench: Workbench, job: VerifyJob) -> list[PartitionVerdict]:
+    """Compare every partition of the chosen topics. Raises TopicMissing when none is chosen, Unreachable."""
+    source, target = bench.cluster(job.source), bench.cluster(job.destination)
+    topics = await source.patiently(source.all_topics)
+    chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
+    if not chosen:
+        raise TopicMissing(f"no topic of {job.source} matches {job.selection.include}")
+    await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
+    places = [
+        TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))
+    ]
+    stored = await _stored(bench, job, places)
+    verdicts: list[PartitionVerdict] = []
+    for start in range(0, len(places), _AT_ONCE):
+        part = places[start : start + _AT_ONCE]
+        verdicts += await bench.loop.together(_verify(bench, job, place, stored.get(place)) for place in part)
+    return verdicts
+
+
+async def _stored(
+    bench: Workbench, job: VerifyJob, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, LaneProgress]:
+    if not job.state:
+        return {}
+    keys = [LaneKey(GroupName(job.state), place) for place in places]
+    found = await bench.progress(job.destination).load(keys)
+    return {key.partition: progress for key, progress in found.items() if progress is not None}
+
+
+async def _verify(
+    bench: Workbench, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
+) -> PartitionVerdict:
+    try:
+        one, two = await _sides(bench, job, place, stored)
+        verdict = PartitionVerdict(place, (one.start, one.end), (two.start, two.end))
+        if not job.records_per_range:
+            return replace(verdict, comparison=await compare(one, two))
+        hashes = [await hash_ranges(side, job.records_per_range) for side in (one, two)]
+        return replace(verdict, differing_ranges=_differing(*hashes))
+    except HeadraceError as error:
+        return PartitionVerdict(place, problem=str(error))
+
+
+def _differing(
+    one: Sequence[RangeHash], two: Sequence[RangeHash]
+) -> tuple[tuple[RangeHash | None, RangeHash | None], ...]:
+    longest = max(len(one), len(two))
+    pairs = zip([*one, *[None] * (longest - len(one))], [*two, *[None] * (longest - len(two))], strict=True)
+    return tuple(
+        (here, there) for here, there in pairs if here is None or there is None or here.digest != there.digest
+    )
+
+
+async def _sides(
+    bench: Workbench, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
+) -> tuple[Side, Side]:
+    source, target = bench.cluster(job.source), bench.cluster(job.destination)
+    copy = TopicPartition(job.naming.destination(place.topic), place.partition)
+    committed = job.isolation is Isolation.READ_COMMITTED
+    start, end = await _range(source, place, committed=committed)
+    target_start, target_end = await _range(target, copy, committed=committed)
+    if job.state:
+        if stored is None:
+            raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
+        start, end = max(start, stored.ledger.start), min(end, stored.next_offset)
+        target_start = max(target_start, stored.offset_map.forward(start).offset)
+        start = max(start, stored.offset_map.backward(target_start).offset)
+        target_end = min(target_end, stored.offset_map.target_end or target_start)
+    return (
+        Side(source, place, start, end, committed),
+        Side(target, copy, target_start, target_end, committed),
+    )
+
+
+async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) -> tuple[int, int]:
+    start = (await cluster.offsets({place: EARLIEST}))[place]
+    end = (await cluster.offsets({place: LATEST}, committed=committed))[place]
+    for answer in (start, end):
+        if answer.error:
+            raise Unreachable(f"{place} is not there on {cluster.name}, or has no leader now")
+    return start.offset, end.offset

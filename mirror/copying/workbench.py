@@ -1,0 +1,125 @@
+"""What everything in a worker shares: the loop, memory, clusters, and the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from mirror.copying.access import ClusterAccess
+from mirror.copying.cluster import Cluster
+from mirror.copying.handshake import Dialing
+from mirror.copying.loop import Loop
+from mirror.copying.options import CopyingOptions
+from mirror.copying.progress_log import ProgressLog
+from mirror.lane.flow import TokenBucket
+from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import Clock, LaneSpec
+
+T = TypeVar("T")
+
+_TICK_SECONDS: Final = 0.5
+_FRAME_MARGIN: Final = 64 * 1024
+"""A response is a little larger than the records that were asked for."""
+
+
+@dataclass(frozen=True)
+class EngineIdentity:
+    """Who copies. `client_id` is what brokers show; `progress_topic` and `replication_factor` say where
+    progress is kept; `task_bytes_per_second` is the quota of a task, 0 for none; `keeps_reports` keeps a
+    report of every lane that stops."""
+
+    instance: str
+    client_id: str = "headrace"
+    progress_topic: str = "headrace-progress"
+    replication_factor: int = -1
+    task_bytes_per_second: int = 0
+    checkpoint_interval_seconds: float = 2.0
+    keeps_reports: bool = False
+
+
+class Workbench:
+    """Made once for an engine; clusters are opened when a lane first needs them."""
+
+    def __init__(
+        self,
+        access: Callable[[ClusterRef], ClusterAccess],
+        settings: CopyingOptions,
+        identity: EngineIdentity,
+        clock: Clock,
+    ) -> None:
+        self.settings = settings
+        self.identity = identity
+        self.clock = clock
+        self.loop = Loop(clock)
+        self.budget = ByteBudget(settings.buffer_bytes)
+        self.live_budget = ByteBudget(settings.live_buffer_bytes)
+        self._pool = SlabPool(settings.fetch_bytes + _FRAME_MARGIN, self.budget)
+        self._live_pool = SlabPool(settings.live_fetch_bytes + _FRAME_MARGIN, self.live_budget)
+        self._access = access
+        self._clusters: dict[ClusterRef, Cluster] = {}
+        self._progress: dict[ClusterRef, ProgressLog] = {}
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+
+    def cluster(self, reference: ClusterRef) -> Cluster:
+        """The cluster of that name. Raises ConfigError for an unknown one."""
+        known = self._clusters.get(reference)
+        if known is None:
+            dialing = Dialing(
+                self.loop,
+                self._pool,
+                self._access(reference),
+                self.identity.client_id,
+                self.settings.request_timeout_seconds,
+            )
+            known = Cluster(dialing, replace(dialing, pool=self._live_pool), str(reference))
+            self._clusters[reference] = known
+        return known
+
+    def progress(self, reference: ClusterRef) -> ProgressLog:
+        """The progress topic of a destination cluster."""
+        known = self._progress.get(reference)
+        if known is None:
+            known = ProgressLog(
+                self.cluster(reference), self.identity.progress_topic, self.identity.replication_factor
+            )
+            self._progress[reference] = known
+        return known
+
+    def rack(self, reference: ClusterRef) -> str:
+        """Our rack, as far as the cluster is concerned."""
+        return self._access(reference).rack
+
+    def buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
+        """The quotas that the lane shares with others: its task's and its datastream's."""
+        rates = (
+            ("task", spec.task, self.identity.task_bytes_per_second),
+            ("datastream", spec.key.group, spec.policy.bytes_per_second),
+        )
+        found = []
+        for kind, name, rate in rates:
+            if rate:
+                bucket = self._buckets.get((kind, name))
+                if bucket is None:
+                    bucket = self._buckets[kind, name] = TokenBucket(rate, self.loop.now())
+                found.append(bucket)
+        return tuple(found)
+
+    def budget_of(self, *, live: bool) -> ByteBudget:
+        """The memory of a tier."""
+        return self.live_budget if live else self.budget
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run one coroutine to its end; for commands, where nothing else happens."""
+        promise = self.loop.spawn(coroutine)
+        while not promise.is_done:
+            self.loop.run_once(_TICK_SECONDS)
+        return promise.result()
+
+    def close(self) -> None:
+        """Drop all connections. Idempotent."""
+        for cluster in self._clusters.values():
+            cluster.close()
+        self._clusters.clear()
+        self.loop.close()

@@ -1,0 +1,129 @@
+"""The loop of one worker process: take commands, copy, report.
+
+The loop never waits longer than a few milliseconds outside the engine. When the control process is
+gone (end of file) the lanes are given up: their checkpoints are written and others take over. When
+the lease runs out, nothing more is written, not even a checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from mirror.coordination.worker_protocol import (
+    ExtendLease,
+    LaneNews,
+    LaneRate,
+    LaneRates,
+    Message,
+    MessageReader,
+    Shutdown,
+    StartLanes,
+    StopLanes,
+    encode_message,
+)
+from mirror.errors import SessionLost
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.metrics import MirrorMetric
+from mirror.model.topics import TopicPartition
+from mirror.ports import Clock, CopyEngine, LaneKey, MetricSink
+
+_log = structlog.get_logger(__name__)
+_STEP_SECONDS: Final = 0.01
+_ORPHAN_DEADLINE_SECONDS: Final = 3.0
+
+
+class LeaseOver(SessionLost):
+    """Nobody may write on this lease any more; the process must end at once."""
+
+
+class Worker:
+    """Runs one engine on behalf of the control process at the other end of `control`."""
+
+    def __init__(
+        self,
+        control: socket.socket,
+        engine: CopyEngine,
+        metric_sink: MetricSink,
+        clock: Clock,
+        metrics_interval_seconds: float,
+    ) -> None:
+        self._control = control
+        self._engine = engine
+        self._metric_sink = metric_sink
+        self._clock = clock
+        self._metrics_interval = metrics_interval_seconds
+        self._reader = MessageReader()
+        self._deadline: float | None = None
+        self._lease_until = math.inf
+        self._next_metrics = clock.monotonic() + metrics_interval_seconds
+
+    def run(self) -> None:
+        """Until the control process says so or is gone. Raises LeaseOver."""
+        while self._deadline is None:
+            for message in self._receive():
+                self._obey(message)
+            if self._clock.monotonic() >= self._lease_until:
+                raise LeaseOver("the control process has not extended the lease; nothing more is written")
+            events = self._engine.step(_STEP_SECONDS)
+            if events:
+                self._say(LaneNews(tuple(events)))
+            if self._clock.monotonic() >= self._next_metrics:
+                self._report()
+        self._report()
+        self._say(LaneNews(tuple(self._engine.close(self._deadline))))
+
+    def _receive(self) -> Sequence[Message]:
+        readable, _, _ = select.select([self._control], [], [], 0)
+        if not readable:
+            return ()
+        data = self._control.recv(1 << 20)
+        if not data:
+            _log.warning("the control process is gone; giving up all lanes")
+            self._deadline = _ORPHAN_DEADLINE_SECONDS
+            return ()
+        return tuple(self._reader.feed(data))
+
+    def _obey(self, message: Message) -> None:
+        match message:
+            case StartLanes(epoch, specs):
+                structlog.contextvars.bind_contextvars(plan=epoch)
+                self._engine.start_lanes(specs)
+            case StopLanes(keys):
+                self._engine.stop_lanes(keys)
+            case ExtendLease(until):
+                self._lease_until = until
+            case Shutdown(deadline):
+                self._deadline = deadline
+            case _:
+                raise AssertionError(f"{type(message).__name__} is not for a worker")
+
+    def _report(self) -> None:
+        self._next_metrics = self._clock.monotonic() + self._metrics_interval
+        metrics = self._engine.metrics()
+        self._metric_sink.publish(metrics)
+        self._say(LaneRates(tuple(_rate(metric) for metric in metrics)))
+
+    def _say(self, message: Message) -> None:
+        try:
+            self._control.sendall(encode_message(message))
+        except (BrokenPipeError, ConnectionResetError):
+            if self._deadline is None:
+                self._deadline = _ORPHAN_DEADLINE_SECONDS
+
+
+def _rate(metric: MirrorMetric) -> LaneRate:
+    seconds = max(metric.interval_ms, 1) / 1000
+    return LaneRate(
+        key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
+        source=ClusterRef(metric.source_cluster),
+        bytes_per_second=metric.bytes_copied / seconds,
+        messages_per_second=metric.records_copied / seconds,
+        lag_records=metric.lag_records,
+        lag_ms=metric.lag_ms,
+    )

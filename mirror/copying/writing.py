@@ -1,0 +1,171 @@
+"""What becomes of a produce answer: acknowledgements into lanes, refusals to where they are judged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.refusals import REFUSED, Refusals
+from mirror.copying.steering import Steering
+from mirror.errors import DataLossDetected, HeadraceError, TopicMissing
+from mirror.lane.lane import LaneState, Trouble
+from mirror.lane.outgoing import Outgoing
+from mirror.model.policy import OnLoss
+from mirror.wire.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of
+from mirror.wire.produce import ProducedPartition
+
+_log = logging.getLogger(__name__)
+_FIRST_RETRY_SECONDS: Final = 0.01
+_LONGEST_RETRY_SECONDS: Final = 0.5
+_DAMAGED_TRIES: Final = 3
+_HOLD_SECONDS: Final = 5.0
+"""How long batches whose answers were lost are kept in memory while there is nobody to ask."""
+
+
+class Writing:
+    """Satisfies `sink.ProduceListener`."""
+
+    def __init__(self, steering: Steering, refusals: Refusals) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._refusals = refusals
+        self.on_sent: Callable[[LiveLane], None] = lambda _lane: None
+        """Told when a lane holds less than before."""
+
+    def on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        if answer.error:
+            lane.unanswered(outgoing, maybe_stored=answer.error in _MAYBE_STORED)
+            if lane.trouble is None:
+                lane.trouble = Trouble(outgoing, answer.error, answer.message, answer.record_errors)
+        else:
+            gaps = len(lane.gaps)
+            lane.acknowledge(outgoing, answer.base_offset, self._bench.clock.now_ms(), self._bench.loop.now())
+            self._steering.mark_dirty(lane)
+            if lane.pause is not None or lane.retries:
+                self._steering.note_headway(lane)
+            if len(lane.gaps) > gaps:
+                self._destination_lost(lane)
+        self._go_on(lane)
+
+    def on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
+        lane.unanswered(outgoing, maybe_stored=True)
+        if not lane.in_flight:
+            if lane.trouble is None or lane.trouble.code in TRANSIENT:
+                lane.requeue()
+            self._go_on(lane)
+
+    def on_unwritable(self, lane: LiveLane) -> None:
+        lane.shed()
+        for item in lane.queue:
+            if isinstance(item, Outgoing):
+                item.detach(self._bench.budget_of(live=lane.is_live))
+        if lane.reader is not None:
+            lane.reader.exclude(lane)
+        if lane.bytes_in_hand and not lane.in_flight:
+            turn = lane.turn
+            self._bench.loop.call_later(_HOLD_SECONDS, lambda: self._give_up_memory(lane, turn))
+
+    def _give_up_memory(self, lane: LiveLane, turn: int) -> None:
+        """Others need it more; what was under way is looked for at the destination later."""
+        if lane.turn == turn and not lane.is_writable and lane.bytes_in_hand and not lane.in_flight:
+            self._steering.restart(lane, "its destination cannot be reached")
+
+    def on_writable(self, lane: LiveLane) -> None:
+        if lane.waits:
+            self.on_sent(lane)
+
+    def _go_on(self, lane: LiveLane) -> None:
+        if lane.in_flight == 0 and lane.trouble is not None:
+            self._resolve(lane, lane.trouble)
+        if lane.intent is not None:
+            self._steering.settle(lane)
+        if lane.writer is not None and lane.queue and lane.may_send:
+            lane.writer.wake(lane)
+        if lane.waits:
+            self.on_sent(lane)
+
+    def _resolve(self, lane: LiveLane, trouble: Trouble) -> None:
+        """Everything that was sent is answered, and this was the first refusal."""
+        code = trouble.code
+        if code in TRANSIENT:
+            lane.requeue()
+            self._try_again(lane, code)
+        elif code in FENCED:
+            error = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
+            self._steering.pause(lane, error, lasting=True)
+        elif code in SEQUENCE_LOST:
+            trouble.outgoing.maybe_stored = True
+            self._steering.restart(lane, str(error_of(code, "the destination has lost track")))
+        elif code == Code.CORRUPT_MESSAGE and lane.retries < _DAMAGED_TRIES:
+            lane.retries += 1
+            self._steering.restart(lane, "a batch was damaged on its way to the destination")
+        elif code in REFUSED:
+            self._refusals.refused(lane, trouble)
+        else:
+            doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
+            self._steering.pause(lane, error_of(code, doing, trouble.message))
+
+    def _try_again(self, lane: LiveLane, code: int) -> None:
+        sink = self._steering.sink(lane)
+        if code in MOVED:
+            sink.relocate([lane])
+            return
+        lane.retries += 1
+        wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.retries, 10), _LONGEST_RETRY_SECONDS)
+        sink.detach(lane)
+        turn = lane.turn
+        self._bench.loop.call_later(wait, lambda: self._attach(lane, turn))
+
+    def _attach(self, lane: LiveLane, turn: int) -> None:
+        if lane.turn == turn and lane.writer is None:
+            self._steering.sink(lane).attach(lane)
+
+    def _destination_lost(self, lane: LiveLane) -> None:
+        if lane.spec.policy.on_loss is OnLoss.HALT:
+            error = DataLossDetected(
+                lane.gaps[-1], advice="copy the topic anew, or let on_loss = continue go on behind the gap"
+            )
+            self._steering.pause(lane, error)
+
+    def on_target_relocated(self, lane: LiveLane) -> None:
+        """Look at fresh metadata before writing on: is it still the same topic?"""
+        if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
+            return
+        problem = self.target_problem(lane)
+        if problem is None:
+            self._steering.sink(lane).attach(lane)
+        else:
+            self._steering.pause(lane, problem)
+
+    def target_problem(self, lane: LiveLane) -> HeadraceError | None:
+        """What fresh metadata says against writing to the lane's destination; None when all is well."""
+        cluster = self._steering.sink(lane).cluster
+        name, number = lane.target
+        topic = cluster.topics.get(name)
+        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return TopicMissing(
+                f"topic {name} does not exist on {cluster.name}",
+                advice="it is created by the leader of the service, or by headrace copy",
+            )
+        if topic.error and topic.error not in TRANSIENT:
+            return error_of(topic.error, f"looking at topic {name} on {cluster.name}")
+        if not topic.error and number >= len(topic.leaders):
+            return TopicMissing(
+                f"topic {name} on {cluster.name} has only {len(topic.leaders)} partitions",
+                advice="it needs as many as at the source",
+            )
+        identity = cluster.topic_id(name)
+        if lane.target_id and identity and identity != lane.target_id:
+            return DataLossDetected(
+                f"topic {name} on {cluster.name} was deleted and created again: what was mirrored is gone",
+                advice="on_loss = continue goes on with the new topic from the checkpoint",
+            )
+        return None
+
+
+_MAYBE_STORED: Final = frozenset(
+    {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
+)
+"""After these answers the batch may be in the log all the same."""

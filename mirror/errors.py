@@ -1,0 +1,167 @@
+"""Every error that Headrace raises on purpose, in one tree.
+
+    HeadraceError
+    ├── ConfigError                 a setting is wrong; names the key            fatal
+    ├── InvalidRequest              a request or definition cannot be accepted
+    │   ├── NotFound                there is no such thing
+    │   ├── AlreadyExists           there is one by that name already
+    │   └── IllegalTransition       not from the present state
+    ├── Unreachable                 a server does not answer                     retriable
+    │   └── TimedOut                it answered too late                         retriable
+    ├── Refused                     a server answered no; asking again changes nothing
+    │   ├── NotAuthorized           credentials or access rules
+    │   ├── TopicMissing            the topic or partition is not there
+    │   ├── RecordTooLarge          larger than the destination accepts
+    │   └── RecordRejected          invalid for the destination topic
+    ├── CoordinationError
+    │   ├── VersionConflict         somebody else wrote first; read again        retriable
+    │   ├── SessionLost             the ZooKeeper session is over                fatal for all tasks
+    │   ├── Fenced                  a newer owner has taken the partition        fatal for the lane
+    │   └── NewerFormat             state written by a newer version             fatal
+    ├── DataLossDetected            records between our position and the source's log are gone
+    │   ├── SourceTruncated         the log start moved past our position
+    │   ├── TopicRecreated          same name, another topic id
+    │   └── EpochDiverged           the leader's history is not the one we copied
+    ├── CorruptData                 bytes that do not check out
+    ├── PlanRejected                a plan breaks a rule; it is not published
+    ├── LoadUnavailable             no provider can say what partitions carry
+    └── AnalyticsError              Pinot or Spark answered with an error or half an answer
+
+`retriable`: the same call may succeed later. `fatal`: whatever raised it must stop.
+`advice`: one sentence that says what a person can do; shown by the CLI and in REST answers.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HeadraceError(Exception):
+    """Root of the tree; catch it only at the top of a loop, a command or a request."""
+
+    retriable: ClassVar[bool] = False
+    fatal: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, advice: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.advice}" if self.advice else self.message
+
+
+class ConfigError(HeadraceError):
+    """A setting is unknown, malformed or contradicts another; the message names the key."""
+
+    fatal = True
+
+
+class InvalidRequest(HeadraceError):
+    """A request or a definition cannot be accepted as it stands."""
+
+
+class NotFound(InvalidRequest):
+    """What the request names does not exist."""
+
+
+class AlreadyExists(InvalidRequest):
+    """A thing of that name exists already."""
+
+
+class IllegalTransition(InvalidRequest):
+    """The present state does not allow the requested one."""
+
+
+class Unreachable(HeadraceError):
+    """A server does not answer or the connection broke."""
+
+    retriable = True
+
+
+class TimedOut(Unreachable):
+    """A server did not answer within the deadline."""
+
+
+class Refused(HeadraceError):
+    """A server understood the request and said no."""
+
+
+class NotAuthorized(Refused):
+    """Credentials or access rules forbid it."""
+
+
+class TopicMissing(Refused):
+    """The topic or partition does not exist on that cluster."""
+
+
+class RecordTooLarge(Refused):
+    """A record or batch is larger than the destination topic accepts."""
+
+
+class RecordRejected(Refused):
+    """A record is invalid for the destination topic."""
+
+
+class CoordinationError(HeadraceError):
+    """The shared state in ZooKeeper does not allow the step."""
+
+
+class VersionConflict(CoordinationError):
+    """Somebody else wrote the node since it was read."""
+
+    retriable = True
+
+
+class SessionLost(CoordinationError):
+    """The ZooKeeper session ended; everything owned through it is given up."""
+
+    fatal = True
+
+
+class Fenced(CoordinationError):
+    """A newer owner writes this partition; this one must stop."""
+
+    fatal = True
+
+
+class NewerFormat(CoordinationError):
+    """The stored state was written by a newer version of Headrace."""
+
+    fatal = True
+
+
+class DataLossDetected(HeadraceError):
+    """Records that should have been copied are no longer at the source."""
+
+
+class SourceTruncated(DataLossDetected):
+    """The source's log start lies beyond our position."""
+
+
+class TopicRecreated(DataLossDetected):
+    """The source topic has another topic id than the one that was copied."""
+
+
+class EpochDiverged(DataLossDetected):
+    """The source's leader history differs from the one that was copied."""
+
+
+class CorruptData(HeadraceError):
+    """Bytes whose checksum or structure is wrong."""
+
+
+class PlanRejected(HeadraceError):
+    """A plan breaks an invariant and is not published."""
+
+
+class LoadUnavailable(HeadraceError):
+    """No provider can say what the partitions carry."""
+
+    retriable = True
+
+
+class AnalyticsError(HeadraceError):
+    """Pinot or Spark answered with an error, or with half an answer."""
+
+    retriable = True

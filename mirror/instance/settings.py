@@ -1,0 +1,45 @@
+"""What an operator can set about an instance, its worker processes and its duties as leader."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mirror.options import Seconds, Settings
+
+
+class WorkerSettings(Settings):
+    """The worker processes of an instance."""
+
+    processes: int = Field(default=0, ge=0)
+    """Number of worker processes; 0 means one a core."""
+    checkpoint_interval_seconds: Seconds = 2.0
+    """How often progress is made durable; a crash copies at most this much again."""
+    metrics_interval_seconds: Seconds = 5.0
+    """How often measurements are published."""
+    restart_delay_seconds: Seconds = 1.0
+    """Wait before a worker that died is started again; doubles up to 30 s while it keeps dying."""
+    stop_deadline_seconds: Seconds = 20.0
+    """How long a stop may drain before what is left is given up (and copied again later)."""
+    task_bytes_per_second_limit: int = Field(default=0, ge=0)
+    """Quota of one task; 0 means none."""
+
+
+class LeaderSettings(Settings):
+    """The duties of the leading instance."""
+
+    load_provider: Literal["self", "pinot", "none"] = "self"
+    """Who says what partitions carry: the mirror's own counts, Pinot (Cruise Control), or nobody."""
+    task_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0)
+    """What one task bears."""
+    task_capacity_messages_per_second: int | None = Field(default=None, gt=0)
+    """What one task bears; unset means that only bytes count."""
+    task_utilisation_percent: int = Field(default=70, gt=0, le=100)
+    """Share of a task's capacity that placement fills."""
+    tick_interval_seconds: Seconds = 1.0
+    """How often the leader looks at the world when nothing wakes it."""
+    discovery_interval_seconds: Seconds = 3.0
+    """How often source clusters are asked for new topics and partitions."""
+    replication_factor: int = Field(default=-1, ge=-1)
+    """Of topics created at the destination; -1 means the destination's default."""

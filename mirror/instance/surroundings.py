@@ -1,0 +1,97 @@
+"""What the leader learns of the Kafka clusters: source topics, and their twins at the destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from mirror.coordination.discovery import TopicWork, missing_topics, topic_work
+from mirror.errors import Refused, Unreachable
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import TopicDescription
+from mirror.ports import Clock, TopicAdmin
+
+_log = structlog.get_logger(__name__)
+
+
+class Surroundings:
+    """Asks clusters at most once an interval; one that does not answer delays nobody else's answer."""
+
+    def __init__(
+        self, admin_of: Callable[[ClusterRef], TopicAdmin], clock: Clock, interval_seconds: float
+    ) -> None:
+        self._admin_of = admin_of
+        self._clock = clock
+        self._interval = interval_seconds
+        self._topics: dict[ClusterRef, Mapping[str, int]] = {}
+        self._asked_at: dict[ClusterRef, float] = {}
+        self._problems: dict[ClusterRef, str] = {}
+        self._prepared: dict[DatastreamName, tuple[ClusterRef, dict[str, int]]] = {}
+        self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
+
+    def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
+        """Name a topic that the service itself writes to; `ensure_own_topics` makes it."""
+        self._own_topics[topic.name] = (cluster, topic)
+
+    def ensure_own_topics(self) -> None:
+        """Make the service's topics; one that cannot be made now is tried again at the next call."""
+        for name, (cluster, topic) in tuple(self._own_topics.items()):
+            try:
+                self._admin_of(cluster).create(topic)
+            except (Unreachable, Refused) as error:
+                _log.warning("topic cannot be made yet", topic=name, cluster=cluster, reason=str(error))
+            else:
+                del self._own_topics[name]
+
+    @property
+    def problems(self) -> Mapping[ClusterRef, str]:
+        """Clusters that did not answer the last time, and what they said."""
+        return self._problems
+
+    def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
+        """Partition counts by topic; a cluster that cannot be asked now is missing."""
+        now = self._clock.monotonic()
+        for cluster in clusters:
+            if now - self._asked_at.get(cluster, -self._interval) >= self._interval:
+                self._ask(cluster, now)
+        return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
+
+    def prepare_destination(self, datastream: Datastream) -> tuple[TopicWork, ...]:
+        """Make and grow destination topics; returns what was done. Raises Refused, Unreachable.
+
+        The destination is asked only when the source's side has changed since the last success.
+        """
+        source_counts = self._topics.get(datastream.source)
+        if source_counts is None:
+            return ()
+        names = datastream.naming
+        topics = datastream.selection.choose(source_counts)
+        wanted = datastream.destination, {names.destination(one): source_counts[one] for one in topics}
+        if self._prepared.get(datastream.name) == wanted:
+            return ()
+        destination = self._admin_of(datastream.destination)
+        present = destination.list_topics()
+        missing = missing_topics(datastream, source_counts, present)
+        descriptions = self._admin_of(datastream.source).describe(missing) if missing else {}
+        work = topic_work(datastream, source_counts, present, descriptions)
+        for item in work:
+            if item.create:
+                destination.create(item.topic)
+            else:
+                destination.grow(item.topic.name, item.topic.partitions)
+        self._prepared[datastream.name] = wanted
+        return work
+
+    def _ask(self, cluster: ClusterRef, now: float) -> None:
+        self._asked_at[cluster] = now
+        try:
+            self._topics[cluster] = self._admin_of(cluster).list_topics()
+        except (Unreachable, Refused) as error:
+            self._topics.pop(cluster, None)
+            if self._problems.get(cluster) != str(error):
+                _log.warning("cluster does not answer", cluster=cluster, reason=str(error))
+            self._problems[cluster] = str(error)
+        else:
+            self._problems.pop(cluster, None)

@@ -1,0 +1,78 @@
+"""What a lane has done since it was last asked. Counted by batch, never by record."""
+
+from __future__ import annotations
+
+from mirror.lane.outgoing import Outgoing, Path
+from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+
+
+class LaneCounters:
+    """Sums since the last `take`, and since the start of the lane for reports.
+
+    `wait_ms` … `produce_ms` split the latency, summed over batches: how long the newest record lay at
+    the source, in our queue, and on its way to acknowledgement.
+    """
+
+    __slots__ = (
+        "batches",
+        "batches_by_path",
+        "bytes",
+        "latency",
+        "payload_bytes",
+        "produce_ms",
+        "queue_ms",
+        "records",
+        "source_batches",
+        "source_bytes",
+        "wait_ms",
+    )
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+        self.source_bytes = 0
+        self.payload_bytes = 0
+        self.batches = 0
+        self.source_batches = 0
+        self.batches_by_path = [0] * len(Path)
+        self.latency: list[int] = []
+        self.wait_ms = 0.0
+        self.queue_ms = 0.0
+        self.produce_ms = 0.0
+
+    def delivered(self, outgoing: Outgoing, now_ms: int, now: float) -> None:
+        """One batch was acknowledged. `now_ms` is wall time, `now` monotonic seconds."""
+        self.records += outgoing.count
+        self.bytes += len(outgoing.batch)
+        self.source_bytes += outgoing.source_bytes
+        self.payload_bytes += outgoing.payload_bytes
+        self.batches += 1
+        self.source_batches += outgoing.source_batches
+        self.batches_by_path[outgoing.path] += 1
+        if not self.latency:
+            self.latency = [0] * LATENCY_BUCKETS
+        total_ms = now_ms - outgoing.max_timestamp
+        self.latency[latency_bucket(total_ms)] += outgoing.count
+        produce_ms = (now - outgoing.sent_at) * 1000
+        queue_ms = (outgoing.sent_at - outgoing.fetched_at) * 1000
+        self.produce_ms += produce_ms
+        self.queue_ms += queue_ms
+        self.wait_ms += max(total_ms - produce_ms - queue_ms, 0.0)
+
+    def add(self, other: LaneCounters) -> None:
+        """Include another's sums."""
+        self.records += other.records
+        self.bytes += other.bytes
+        self.source_bytes += other.source_bytes
+        self.payload_bytes += other.payload_bytes
+        self.batches += other.batches
+        self.source_batches += other.source_batches
+        self.batches_by_path = [
+            mine + theirs for mine, theirs in zip(self.batches_by_path, other.batches_by_path, strict=True)
+        ]
+        if other.latency:
+            mine = self.latency or [0] * LATENCY_BUCKETS
+            self.latency = [one + two for one, two in zip(mine, other.latency, strict=True)]
+        self.wait_ms += other.wait_ms
+        self.queue_ms += other.queue_ms
+        self.produce_ms += other.produce_ms

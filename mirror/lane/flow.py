@@ -1,0 +1,30 @@
+"""Flow control: how much may be taken now. Pure; the clock is passed in."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """A quota in bytes per second that allows bursts of one second and debt of one take.
+
+    A take may exceed what is left (a batch is never cut for a quota); the debt is paid before the
+    next one.
+    """
+
+    def __init__(self, bytes_per_second: float, now: float) -> None:
+        self._rate = bytes_per_second
+        self._tokens = bytes_per_second
+        self._at = now
+
+    def seconds_until_open(self, now: float) -> float:
+        """0 when something may be taken now, else the wait in seconds."""
+        self._refill(now)
+        return 0.0 if self._tokens > 0 else (1.0 - self._tokens) / self._rate
+
+    def take(self, size_bytes: int, now: float) -> None:
+        """Note what was taken."""
+        self._refill(now)
+        self._tokens -= size_bytes
+
+    def _refill(self, now: float) -> None:
+        self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate)
+        self._at = now

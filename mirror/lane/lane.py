@@ -1,0 +1,392 @@
+"""The copying of one partition: what is in hand, in which order, and what is certain.
+
+    fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> ledger, map, checkpoint
+
+Invariants: batches are sent in source order with consecutive sequences; at most five are unanswered,
+and only one until the destination has accepted the first of an identity (a broker that does not know a
+producer accepts any first sequence, so a second batch could overtake a first that failed); the ledger
+advances over what is acknowledged without a gap, and never back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from mirror.lane.counters import LaneCounters
+from mirror.lane.intake import Intake
+from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.outgoing import Item, Outgoing, Passed
+from mirror.lane.pausing import Pause
+from mirror.lane.progress import LaneProgress, SourceIdentity
+from mirror.lane.rules import IntakeRules
+from mirror.ports import LaneKey, LaneSpec
+from mirror.wire.batch import ProducerStamp, next_sequence, stamp
+
+MOST_IN_FLIGHT: Final = 5
+"""Brokers remember the last five batches of a producer; more in flight could not be deduplicated."""
+
+
+class LaneState(StrEnum):
+    """Where a lane is in its life."""
+
+    STARTING = "starting"
+    """Looking up its position, leaders and identity."""
+    COPYING = "copying"
+    RECOVERING = "recovering"
+    """Comparing the destination's tail before it goes on."""
+    PAUSED = "paused"
+    DRAINING = "draining"
+    """Told to stop: sends what it has in hand, then checkpoints."""
+    STOPPED = "stopped"
+
+
+class Found(NamedTuple):
+    """A stretch of source offsets whose fate a comparison has shown; the offsets of mirrored ones."""
+
+    fate: Fate
+    length: int
+    source: int = -1
+    target: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The first batch that the destination did not take, and its words. Nothing more is sent until all
+    that is outstanding is answered; then it is decided how to go on."""
+
+    outgoing: Outgoing
+    code: int
+    message: str = ""
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+
+class Lane:
+    """Bookkeeping of one partition. Knows no sockets; who drives it is `copying.engine`."""
+
+    __slots__ = (
+        "bytes_in_hand",
+        "counters",
+        "delivered_ms",
+        "dirty",
+        "foreign_records",
+        "gaps",
+        "high_watermark",
+        "identity",
+        "in_flight",
+        "is_clean",
+        "is_established",
+        "is_held",
+        "ledger",
+        "life",
+        "log_start",
+        "offset_map",
+        "pause",
+        "position",
+        "queue",
+        "rules",
+        "sent",
+        "sequence",
+        "source",
+        "spec",
+        "stable_offset",
+        "state",
+        "target_id",
+        "target_next",
+        "totals",
+        "trouble",
+    )
+
+    def __init__(self, spec: LaneSpec) -> None:
+        self.spec = spec
+        self.state = LaneState.STARTING
+        self.rules = IntakeRules()
+        self.ledger = Ledger(0)
+        self.offset_map = OffsetMap()
+        self.source = SourceIdentity()
+        self.target_id = b""
+        self.is_clean = False
+        self.life = 0
+        self.gaps: list[str] = []
+        self.pause: Pause | None = None
+        self.position = 0
+        self.high_watermark = -1
+        self.stable_offset = -1
+        self.log_start = -1
+        self.queue: list[Item] = []  # lists, because an empty deque takes 760 bytes, and most lanes are idle
+        self.sent: list[Item] = []
+        self.in_flight = 0
+        self.bytes_in_hand = 0
+        self.identity: ProducerStamp | None = None
+        self.sequence = 0
+        self.is_established = False
+        self.is_held = False
+        """Batches that have not been sent yet wait: a transaction is about to end, or to begin."""
+        self.trouble: Trouble | None = None
+        self.delivered_ms = -1
+        """Timestamp of the newest record at the destination."""
+        self.foreign_records = 0
+        self.target_next: int | None = None
+        """Where the next batch will lie if nobody else writes there; None when unknown."""
+        self.dirty = False
+        self.counters = LaneCounters()
+        self.totals: LaneCounters | None = None
+
+    @property
+    def key(self) -> LaneKey:
+        """Group and source partition."""
+        return self.spec.key
+
+    @property
+    def checkpoint(self) -> int:
+        """The source offset that is safe to resume from."""
+        return self.ledger.next
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing is in hand."""
+        return not self.queue and not self.sent
+
+    def restore(self, progress: LaneProgress) -> None:
+        """Go on from stored progress."""
+        self.ledger = progress.ledger
+        self.offset_map = progress.offset_map
+        self.source = progress.source
+        self.target_id = progress.target_id
+        self.is_clean = progress.clean
+        self.life = progress.life
+        self.gaps = progress.gaps
+        self.target_next = progress.target_next
+        self.position = progress.next_offset
+
+    def begin(self, position: int) -> None:
+        """Start a ledger and a map at this source offset; what came before is not ours."""
+        self.ledger = Ledger(position)
+        self.offset_map = OffsetMap()
+        self.position = position
+        self.dirty = True
+
+    def progress(self, *, clean: bool = False) -> LaneProgress:
+        """What to store. Shares the ledger and the map: encode it before the lane goes on."""
+        return LaneProgress(
+            self.ledger,
+            self.offset_map,
+            self.source,
+            self.target_id,
+            self.target_next,
+            clean,
+            self.life,
+            self.pause.to_json() if self.pause else None,
+            self.gaps,
+        )
+
+    def accept(self, intake: Intake, now: float) -> None:
+        """Take over what an intake has found; it began at our position."""
+        self.position = intake.position
+        if intake.leader_epoch >= 0:
+            self.source = SourceIdentity(self.source.topic_id, intake.leader_epoch)
+        for item in intake.items:
+            if isinstance(item, Outgoing):
+                item.fetched_at = now
+                self.bytes_in_hand += len(item.batch)
+            self.queue.append(item)
+        self._pass_over()
+
+    def lose(self, upto: int, sentence: str) -> None:
+        """Source offsets from our position to `upto` are gone; go on behind them."""
+        self.queue.append(Passed(Fate.LOST, upto - self.position))
+        self.position = upto
+        self.gaps.append(sentence)
+        self._pass_over()
+
+    @property
+    def may_send(self) -> bool:
+        """Whether one more batch may be under way."""
+        if self.identity is None or self.trouble is not None:
+            return False
+        return self.in_flight < (MOST_IN_FLIGHT if self.is_established else 1)
+
+    def begin_life(self, position: int, sentence: str, *, same_log: bool) -> None:
+        """Go on at a position that need not lie ahead: the source is another log, or parts from what it
+        was. A new ledger begins; the map keeps what lies before `position` when it is the `same_log`."""
+        self.drop()
+        self.life += 1
+        self.gaps.append(sentence)
+        self.ledger = Ledger(position)
+        if same_log:
+            self.offset_map.rewind(position)
+        else:
+            self.offset_map = OffsetMap()
+        self.source = SourceIdentity(self.source.topic_id if same_log else b"")
+        self.position = position
+        self.dirty = True
+
+    def find(self, found: Sequence[Found], target_next: int) -> None:
+        """The destination holds these already, in source order from our checkpoint on."""
+        for fate, count, source, target in found:
+            if fate is Fate.MIRRORED:
+                self.offset_map.add(source, target, count)
+            self.ledger.enter(fate, count)
+        self.position = self.ledger.next
+        self.target_next = target_next
+        self.dirty = True
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was ever sent is acknowledged."""
+        if self.in_flight or self.trouble is not None:
+            return False
+        return not any(
+            isinstance(item, Outgoing) and not item.acknowledged and item.is_stamped
+            for item in [*self.sent, *self.queue]
+        )
+
+    def next_to_send(self) -> Outgoing | None:
+        """The next batch with our identity on it, or None when none may be sent now.
+
+        A batch that went out before goes out again unchanged: same bytes, same sequence.
+        """
+        if self.identity is None or not self.may_send:
+            return None
+        while self.queue:
+            item = self.queue[0]
+            if self.is_held and isinstance(item, Outgoing) and not item.is_stamped:
+                return None
+            self.sent.append(self.queue.pop(0))
+            if isinstance(item, Outgoing) and not item.acknowledged:
+                self._send(item, self.identity)
+                return item
+        return None
+
+    def _send(self, outgoing: Outgoing, identity: ProducerStamp) -> None:
+        if not outgoing.is_stamped:
+            outgoing.sequence = self.sequence
+            self.sequence = next_sequence(self.sequence, outgoing.count)
+            stamp(outgoing.batch, outgoing.attributes, identity, outgoing.sequence)
+            outgoing.is_stamped = True
+        outgoing.outstanding = True
+        self.in_flight += 1
+
+    def acknowledge(self, outgoing: Outgoing, target: int, now_ms: int, now: float) -> None:
+        """The destination has the batch at `target`."""
+        outgoing.outstanding = False
+        outgoing.acknowledged = True
+        outgoing.target = target
+        self.in_flight -= 1
+        self.is_established = True
+        self.counters.delivered(outgoing, now_ms, now)
+        self.delivered_ms = max(self.delivered_ms, outgoing.max_timestamp)
+        self.bytes_in_hand -= len(outgoing.batch)
+        outgoing.free()
+        self._settle()
+
+    def unanswered(self, outgoing: Outgoing, *, maybe_stored: bool) -> None:
+        """The destination refused the batch, or its answer was lost; then it may be stored all the same."""
+        outgoing.outstanding = False
+        outgoing.maybe_stored = maybe_stored
+        self.in_flight -= 1
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether the destination may hold batches that we do not know of."""
+        return any(
+            isinstance(item, Outgoing) and item.maybe_stored and not item.acknowledged
+            for item in [*self.sent, *self.queue]
+        )
+
+    def requeue(self) -> None:
+        """Put every batch that is not acknowledged back in front, in order. Nothing is outstanding."""
+        assert self.in_flight == 0, "a batch could overtake one that is under way"
+        self.queue = self.sent + self.queue
+        self.sent = []
+        self.trouble = None
+        self._pass_over()
+
+    def drop(self) -> None:
+        """Let go of everything in hand and go back to the checkpoint. Nothing is outstanding.
+
+        The next sequence is that of the first batch let go; where the destination may have stored a
+        batch all the same, a new identity must follow.
+        """
+        assert self.in_flight == 0, "the destination may still read from these buffers"
+        for item in reversed(self.sent + self.queue):
+            if isinstance(item, Outgoing) and not item.acknowledged:
+                if item.is_stamped:
+                    self.sequence = item.sequence
+                item.free()
+        self.queue, self.sent = [], []
+        self.bytes_in_hand = 0
+        self.position = self.ledger.next
+        self.trouble = None
+
+    def shed(self) -> None:
+        """Let go of what has not been sent yet; it is fetched again later."""
+        unsent = [item for item in self.queue if isinstance(item, Outgoing) and not item.is_stamped]
+        if unsent:
+            while True:
+                item = self.queue.pop()
+                if isinstance(item, Outgoing):
+                    self.bytes_in_hand -= len(item.batch)
+                    self.position = item.first_offset
+                    item.free()
+                    if item is unsent[0]:
+                        return
+
+    def identify(self, identity: ProducerStamp) -> None:
+        """Take a new identity; sequences begin at 0, and whatever was stamped is stamped anew."""
+        self.identity = identity
+        self.sequence = 0
+        self.is_established = False
+        for item in self.queue:
+            if isinstance(item, Outgoing):
+                item.is_stamped = False
+
+    def take_counters(self) -> LaneCounters:
+        """Sums since the last call."""
+        taken = self.counters
+        if taken.batches:
+            self.counters = LaneCounters()
+            self.totals = self.totals or LaneCounters()
+            self.totals.add(taken)
+        return taken
+
+    def _pass_over(self) -> None:
+        if not self.sent:
+            while self.queue and (isinstance(self.queue[0], Passed) or self.queue[0].acknowledged):
+                self.sent.append(self.queue.pop(0))
+            if self.sent:
+                self._settle()
+
+    def _settle(self) -> None:
+        while self.sent:
+            item = self.sent[0]
+            if isinstance(item, Outgoing):
+                if not item.acknowledged:
+                    return
+                self._enter(item)
+            else:
+                self.ledger.enter(item.fate, item.count)
+            self.sent.pop(0)
+            self.dirty = True
+        self._pass_over()
+
+    def _enter(self, outgoing: Outgoing) -> None:
+        end = self.offset_map.target_end
+        target = outgoing.target
+        if end is not None and target < end:
+            self.offset_map.forget_targets(target)
+            self.gaps.append(
+                f"the destination has lost its offsets {target} to {end - 1} of {self.key.partition}"
+            )
+        elif self.target_next is not None and target > self.target_next:
+            self.foreign_records += target - self.target_next
+        self.target_next = target + outgoing.count
+        for first, count in outgoing.runs:
+            self.offset_map.add(first, target, count)
+            target += count
+        self.ledger.enter(Fate.MIRRORED, outgoing.count)
+        for passed in outgoing.passed or ():
+            self.ledger.enter(passed.fate, passed.count)

@@ -1,0 +1,167 @@
+"""The offset map of a lane: exact translation between source and destination offsets.
+
+A run says that `length` consecutive source offsets lie at as many consecutive destination offsets. A
+topic without holes needs one run, whatever its length; holes at either side (transaction markers,
+compaction, what was filtered) begin a new one. Both sides rise from run to run, so that a look-up is a
+binary search.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+CHUNK: Final = 256
+"""Runs that are stored together once they cannot change any more."""
+
+
+class MapRun(NamedTuple):
+    """`length` records from `source` on lie from `target` on."""
+
+    source: int
+    target: int
+    length: int
+
+
+class Precision(StrEnum):
+    """How a translation came about."""
+
+    EXACT = "exact"
+    """The record itself."""
+    NEXT = "next"
+    """There is no record at that offset; this is where the next one lies. Nothing is skipped or repeated."""
+    END = "end"
+    """Beyond what is mirrored: the end of it, never ahead."""
+    BEFORE = "before"
+    """Before the map begins: its beginning."""
+
+
+class Translation(NamedTuple):
+    """An offset on the other side."""
+
+    offset: int
+    precision: Precision
+
+
+class OffsetMap:
+    """Runs in order. `sealed` runs have been stored for good; see `chunks`."""
+
+    __slots__ = ("_counts", "_first_index", "_sources", "_targets", "sealed")
+
+    def __init__(self, first_index: int = 0) -> None:
+        self._sources = array("q")
+        self._targets = array("q")
+        self._counts = array("q")
+        self._first_index = first_index
+        self.sealed = first_index
+        """Absolute number of the first run that is not in a stored chunk."""
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __iter__(self) -> Iterator[MapRun]:
+        return map(MapRun, self._sources, self._targets, self._counts)
+
+    @property
+    def first_index(self) -> int:
+        """Absolute number of the first run kept; pruning raises it."""
+        return self._first_index
+
+    @property
+    def target_end(self) -> int | None:
+        """Destination offset behind the last mirrored record; None while there is none."""
+        return self._targets[-1] + self._counts[-1] if self._sources else None
+
+    def add(self, source: int, target: int, count: int) -> None:
+        """Note records in rising order of source offsets."""
+        if self._sources:
+            last = self._counts[-1]
+            if self._sources[-1] + last == source and self._targets[-1] + last == target:
+                self._counts[-1] = last + count
+                return
+        self._sources.append(source)
+        self._targets.append(target)
+        self._counts.append(count)
+
+    def extend(self, runs: Iterable[tuple[int, int, int]]) -> None:
+        """Take runs that were stored."""
+        for source, target, count in runs:
+            self._sources.append(source)
+            self._targets.append(target)
+            self._counts.append(count)
+
+    def forward(self, source: int) -> Translation:
+        """Where a group that would next read `source` goes on at the destination."""
+        return _look_up(self._sources, self._targets, self._counts, source)
+
+    def backward(self, target: int) -> Translation:
+        """Where a group that would next read `target` goes on at the source."""
+        return _look_up(self._targets, self._sources, self._counts, target)
+
+    def rewind(self, source: int) -> None:
+        """Forget everything from `source` on: it will be mirrored again, elsewhere."""
+        while self._sources and self._sources[-1] >= source:
+            self._drop_last()
+        if self._sources:
+            self._counts[-1] = min(self._counts[-1], source - self._sources[-1])
+        last = max(self._first_index + len(self._sources) - 1, self._first_index)
+        self.sealed = min(self.sealed, last - last % CHUNK)
+
+    def forget_targets(self, target: int) -> None:
+        """Forget what lay at the destination from `target` on: it is there no more."""
+        while self._targets and self._targets[-1] + self._counts[-1] > target:
+            kept = target - self._targets[-1]
+            if kept > 0:
+                self.rewind(self._sources[-1] + kept)
+                return
+            self.rewind(self._sources[-1])
+
+    def prune(self, below: int) -> None:
+        """Forget runs that lie wholly below the source's log start, in whole chunks."""
+        keep = 0
+        while keep < len(self._sources) and self._sources[keep] + self._counts[keep] <= below:
+            keep += 1
+        keep = min(keep, max(len(self._sources) - 1, 0))
+        index = self._first_index + keep
+        keep = max(index - index % CHUNK - self._first_index, 0)
+        if keep:
+            del self._sources[:keep], self._targets[:keep], self._counts[:keep]
+            self._first_index += keep
+            self.sealed = max(self.sealed, self._first_index)
+
+    def unsealed(self) -> tuple[list[tuple[int, list[MapRun]]], list[MapRun]]:
+        """(full chunks to store now, by number; the rest, which may still change).
+
+        The last run can still grow, so it never is in a full chunk.
+        """
+        runs = list(self)
+        full: list[tuple[int, list[MapRun]]] = []
+        start = max(self.sealed - self.sealed % CHUNK, self._first_index)
+        end = self._first_index + len(runs)
+        while start + CHUNK < end:
+            stop = start - start % CHUNK + CHUNK
+            full.append((start // CHUNK, runs[start - self._first_index : stop - self._first_index]))
+            start = stop
+        return full, runs[start - self._first_index :]
+
+    def _drop_last(self) -> None:
+        self._sources.pop()
+        self._targets.pop()
+        self._counts.pop()
+
+
+def _look_up(keys: array[int], values: array[int], counts: array[int], offset: int) -> Translation:
+    if not keys:
+        return Translation(0, Precision.BEFORE)
+    index = bisect_right(keys, offset) - 1
+    if index < 0:
+        return Translation(values[0], Precision.BEFORE)
+    distance = offset - keys[index]
+    if distance < counts[index]:
+        return Translation(values[index] + distance, Precision.EXACT)
+    if index + 1 < len(keys):
+        return Translation(values[index + 1], Precision.NEXT)
+    return Translation(values[index] + counts[index], Precision.END)

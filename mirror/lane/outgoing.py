@@ -1,0 +1,130 @@
+"""What a lane has in hand between the source and the destination, in source order."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from mirror.lane.ledger import Fate
+from mirror.lane.memory import ByteBudget, Slab
+from mirror.wire.reframe import Run
+
+_ATTRIBUTES_AT: Final = 22
+"""The low byte of a batch's attributes; the high one is not used."""
+
+
+class Path(IntEnum):
+    """How a batch came to be."""
+
+    PASSTHROUGH = 0
+    """As it was at the source, with our identity."""
+    REFRAMED = 1
+    """Decompressed, renumbered or merged, compressed again; keys and values untouched."""
+    RECORDS = 2
+    """Decoded and encoded, record by record."""
+
+
+class Passed:
+    """Source offsets that need no sending: their fate is certain once all before them is."""
+
+    __slots__ = ("count", "fate")
+
+    def __init__(self, fate: Fate, count: int) -> None:
+        self.fate = fate
+        self.count = count
+
+
+class Outgoing:
+    """One batch on its way.
+
+    It accounts for the source offsets from `first_offset` up to `next_offset`: `runs` are those of its
+    records, in order; `passed` tells the fate of the others. `target`: where the destination has it,
+    once acknowledged. Times are monotonic seconds.
+    """
+
+    __slots__ = (
+        "acknowledged",
+        "attributes",
+        "batch",
+        "budget",
+        "count",
+        "fetched_at",
+        "first_offset",
+        "is_stamped",
+        "leader_epoch",
+        "max_timestamp",
+        "maybe_stored",
+        "next_offset",
+        "outstanding",
+        "passed",
+        "path",
+        "payload_bytes",
+        "runs",
+        "sent_at",
+        "sequence",
+        "slab",
+        "source_batches",
+        "source_bytes",
+        "target",
+    )
+
+    def __init__(
+        self, batch: memoryview, runs: tuple[Run, ...], count: int, first_offset: int, next_offset: int
+    ) -> None:
+        self.batch = batch
+        self.attributes = batch[_ATTRIBUTES_AT]
+        self.runs = runs
+        self.count = count
+        self.first_offset = first_offset
+        self.next_offset = next_offset
+        self.passed: list[Passed] | None = None
+        self.path = Path.PASSTHROUGH
+        self.max_timestamp = -1
+        self.leader_epoch = -1
+        self.payload_bytes = 0
+        self.source_batches = 1
+        self.source_bytes = len(batch)
+        self.fetched_at = 0.0
+        self.sent_at = 0.0
+        self.sequence = -1
+        self.is_stamped = False
+        self.outstanding = False
+        self.acknowledged = False
+        self.maybe_stored = False
+        """An answer was lost: the destination may have it all the same."""
+        self.target = -1
+        self.slab: Slab | None = None
+        self.budget: ByteBudget | None = None
+
+    def hold(self, slab: Slab) -> None:
+        """The batch lies in that buffer."""
+        slab.retain()
+        self.slab = slab
+
+    def charge(self, budget: ByteBudget) -> None:
+        """The batch has memory of its own."""
+        budget.take(len(self.batch))
+        self.budget = budget
+
+    def detach(self, budget: ByteBudget) -> None:
+        """Copy the batch out of a buffer that others wait for."""
+        if self.slab is not None:
+            slab, self.slab = self.slab, None
+            self.batch = memoryview(bytearray(self.batch))
+            self.charge(budget)
+            slab.release()
+
+    def free(self) -> None:
+        """The bytes are not needed any more."""
+        if self.slab is not None:
+            slab, self.slab = self.slab, None
+            slab.release()
+        elif self.budget is not None:
+            budget, self.budget = self.budget, None
+            budget.give(len(self.batch))
+        self.batch = _NOTHING
+
+
+_NOTHING = memoryview(b"")
+
+Item = Outgoing | Passed

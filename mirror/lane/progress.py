@@ -1,0 +1,152 @@
+"""What survives of a lane: the records of the progress topic. Pure codec.
+
+A lane has one main record, key `group/topic/partition`, and for long offset maps chunks of 256 runs
+under `group/topic/partition/map/<number>`. All values are JSON; readers ignore fields that they do not
+know. A chunk is written in the same batch as the main record that names it, so the two cannot part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mirror.errors import CorruptData, NewerFormat
+from mirror.lane.ledger import Ledger
+from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
+from mirror.ports import LaneKey
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    """Which log was copied: topic id (empty where the cluster has none), and the leader epoch of the
+    last record taken, -1 where unknown."""
+
+    topic_id: bytes = b""
+    leader_epoch: int = -1
+
+
+@dataclass(slots=True)
+class LaneProgress:
+    """The state to resume from.
+
+    `target_id`: the destination topic's id; `target_next`: where the lane's next record will lie there.
+    `clean`: the lane was drained and nobody has written since. `life` counts source topics that bore the
+    name. `gaps`: sentences about what was lost, newest last.
+    """
+
+    ledger: Ledger
+    offset_map: OffsetMap
+    source: SourceIdentity = SourceIdentity()
+    target_id: bytes = b""
+    target_next: int | None = None
+    clean: bool = False
+    life: int = 0
+    pause: Mapping[str, Any] | None = None
+    gaps: list[str] = field(default_factory=list)
+
+    @property
+    def next_offset(self) -> int:
+        """The checkpoint."""
+        return self.ledger.next
+
+
+Entry = tuple[bytes, bytes | None]
+"""Key and value of a record to write; a value of None forgets the key."""
+
+
+def main_key(key: LaneKey) -> bytes:
+    """Key of the lane's main record."""
+    return f"{key.group}/{key.partition.topic}/{key.partition.partition}".encode()
+
+
+def chunk_key(key: LaneKey, number: int) -> bytes:
+    """Key of a chunk of the lane's offset map."""
+    return main_key(key) + b"/map/%d" % number
+
+
+def entries_of(key: LaneKey, progress: LaneProgress, written_ms: int) -> tuple[list[Entry], int]:
+    """(records to write, value of `offset_map.sealed` once they are durable)."""
+    full, rest = progress.offset_map.unsealed()
+    entries: list[Entry] = [
+        (chunk_key(key, number), _compact([list(run) for run in runs])) for number, runs in full
+    ]
+    offset_map = progress.offset_map
+    sealed = offset_map.first_index + len(offset_map) - len(rest)
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "next_offset": progress.next_offset,
+        "written_ms": written_ms,
+        "ledger": progress.ledger.to_json(),
+        "map": {"first": offset_map.first_index, "sealed": sealed, "runs": [list(run) for run in rest]},
+        "source_id": progress.source.topic_id.hex(),
+        "epoch": progress.source.leader_epoch,
+        "target_id": progress.target_id.hex(),
+        "clean": progress.clean,
+    }
+    optional = {"life": progress.life, "pause": progress.pause, "gaps": progress.gaps}
+    document |= {name: value for name, value in optional.items() if value}
+    if progress.target_next is not None:
+        document["target_next"] = progress.target_next
+    entries.append((main_key(key), _compact(document)))
+    return entries, sealed
+
+
+def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
+    """Tombstones for the chunks that pruning from run `before` to run `after` has emptied."""
+    return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
+
+
+def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress | None:
+    """A lane's progress from the newest value of every key; None when there is none.
+
+    Raises CorruptData for values that cannot be, NewerFormat for those of a later version.
+    """
+    value = stored.get(main_key(key))
+    if value is None:
+        return None
+    try:
+        document = json.loads(value)
+        if document.get("format", FORMAT) > FORMAT:
+            raise NewerFormat(
+                f"progress of {key.partition} has format {document['format']}, the newest known is {FORMAT}",
+                advice="start the newer version again",
+            )
+        return _progress(key, document, stored)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptData(f"the stored progress of {key.partition} cannot be read: {error}") from error
+
+
+def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, bytes]) -> LaneProgress:
+    next_offset = int(document["next_offset"])
+    if "ledger" not in document:
+        return LaneProgress(Ledger(next_offset), OffsetMap())
+    return LaneProgress(
+        ledger=Ledger.from_json(document["ledger"], next_offset),
+        offset_map=_offset_map(key, document["map"], stored),
+        source=SourceIdentity(bytes.fromhex(document["source_id"]), int(document["epoch"])),
+        target_id=bytes.fromhex(document["target_id"]),
+        target_next=document.get("target_next"),
+        clean=bool(document["clean"]),
+        life=int(document.get("life", 0)),
+        pause=document.get("pause"),
+        gaps=[str(gap) for gap in document.get("gaps", ())],
+    )
+
+
+def _offset_map(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, bytes]) -> OffsetMap:
+    first, sealed = int(document["first"]), int(document["sealed"])
+    offset_map = OffsetMap(first)
+    for number in range(first // CHUNK, sealed // CHUNK):
+        runs = json.loads(stored[chunk_key(key, number)])
+        offset_map.extend(MapRun(*run) for run in runs)
+    offset_map.extend(MapRun(*run) for run in document["runs"])
+    offset_map.sealed = sealed
+    return offset_map
+
+
+def _compact(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()

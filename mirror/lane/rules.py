@@ -1,0 +1,103 @@
+"""What an intake is told: the destination's limits, the datastream's choices, aborted transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from mirror.lane.ledger import Fate
+from mirror.wire.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
+from mirror.wire.records import Record, read_batch
+
+LARGEST_BATCH: Final = 1_048_588
+"""Kafka's default of `max.message.bytes`: a whole batch with its header."""
+
+_ABORT_MARKER: Final = 0
+
+
+class Transform(Protocol):
+    """Changes one record, or drops it by returning None. Keeps no state."""
+
+    def __call__(self, record: Record) -> Record | None:
+        """The record as it shall be at the destination; its offset does not matter."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRule:
+    """Which batches are small enough to be merged, and how large the result may become.
+
+    `records` by codec number: a batch with fewer is small, because opening one costs differently.
+    Sizes in bytes, compressed but for `payload_bytes`.
+    """
+
+    records: tuple[int, int, int, int, int] = (40, 5, 20, 20, 10)
+    small_bytes: int = 32 * 1024
+    merged_bytes: int = 256 * 1024
+    payload_bytes: int = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeRules:
+    """What holds for a lane.
+
+    `batch_limit`: the destination's largest batch in bytes. Without `merge` small batches stay as they
+    are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
+    records that the destination refused, with their fate, by source offset. Batches that begin below
+    `opened_below` are encoded anew, with `opens_singly` one for each record.
+    """
+
+    read_committed: bool = True
+    batch_limit: int = LARGEST_BATCH
+    merge: MergeRule | None = None
+    keeps_append_time: bool = True
+    takes_zstd: bool = True
+    opens_records: bool = False
+    transforms: tuple[Transform, ...] = ()
+    omitted: Mapping[int, Fate] = field(default_factory=dict)
+    opened_below: int = -1
+    opens_singly: bool = False
+
+    def transform(self, record: Record) -> Record | None:
+        """The record after all transforms, None when one of them dropped it."""
+        changed: Record | None = record
+        for step in self.transforms:
+            if changed is None:
+                return None
+            changed = step(changed)
+        return changed
+
+
+class AbortedFilter:
+    """Says of each batch, in offset order, whether its transaction was aborted.
+
+    `aborted`: (producer id, first offset) from the fetch response. A producer's batches are left out
+    from that offset on until its abort marker (Apache Kafka, `CompletedFetch`).
+    """
+
+    __slots__ = ("_active", "_waiting")
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._waiting = sorted(aborted, key=lambda entry: -entry[1])
+        self._active: set[int] = set()
+
+    def fate(self, batch: memoryview, header: BatchHeader) -> Fate | None:
+        """CONTROL, ABORTED, or None for a batch to copy."""
+        while self._waiting and self._waiting[-1][1] <= header.last_offset:
+            self._active.add(self._waiting.pop()[0])
+        if header.attributes & CONTROL:
+            if header.producer_id in self._active and _is_abort(batch, header):
+                self._active.discard(header.producer_id)
+            return Fate.CONTROL
+        if header.attributes & TRANSACTIONAL and header.producer_id in self._active:
+            return Fate.ABORTED
+        return None
+
+
+def _is_abort(batch: memoryview, header: BatchHeader) -> bool:
+    if len(batch) <= HEADER_SIZE:
+        return False
+    records = read_batch(batch, header)
+    key = records[0].key if records else None
+    return key is not None and int.from_bytes(key[2:4], "big") == _ABORT_MARKER

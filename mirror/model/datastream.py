@@ -1,0 +1,100 @@
+"""A datastream: which topics go from where to where, under which limits, in which state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from mirror.errors import InvalidRequest
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicNaming, TopicSelection
+
+OWNER: Final = "owner"
+TASK_PREFIX: Final = "system.taskPrefix"
+GROUP_ID: Final = "group.id"
+
+_LONGEST_NAME: Final = 200
+
+
+class DatastreamStatus(StrEnum):
+    """Life cycle as in Brooklin: the leader makes INITIALIZING into READY and removes DELETING."""
+
+    INITIALIZING = "INITIALIZING"
+    READY = "READY"
+    PAUSED = "PAUSED"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    DELETING = "DELETING"
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether partitions of a datastream in this state are copied."""
+        return self is DatastreamStatus.READY
+
+
+class StartPosition(StrEnum):
+    """Where a partition without a checkpoint begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class LatencyObjective:
+    """The SLA: `percentile` of the records must arrive within `milliseconds`."""
+
+    milliseconds: int
+    percentile: float = 99.0
+
+    def __post_init__(self) -> None:
+        if self.milliseconds <= 0:
+            raise InvalidRequest("the latency objective must be above 0 ms")
+        if not 0 < self.percentile < 100:
+            raise InvalidRequest("the percentile of a latency objective lies between 0 and 100")
+
+
+@dataclass(frozen=True)
+class Datastream:
+    """One definition. `metadata` keeps every key its creator gave, known to us or not.
+
+    Raises InvalidRequest when the name cannot be a znode and part of a consumer group id.
+    """
+
+    name: DatastreamName
+    source: ClusterRef
+    selection: TopicSelection
+    destination: ClusterRef
+    naming: TopicNaming = field(default_factory=TopicNaming)
+    status: DatastreamStatus = DatastreamStatus.INITIALIZING
+    start: StartPosition = StartPosition.EARLIEST
+    limits: TaskLimits = field(default_factory=TaskLimits)
+    objective: LatencyObjective | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        name = self.name
+        is_plain = name.isprintable() and name == name.strip() and "/" not in name and name.strip(".")
+        if not is_plain or not 0 < len(name) <= _LONGEST_NAME:
+            raise InvalidRequest(
+                f"{name!r} cannot name a datastream",
+                advice=f"use 1 to {_LONGEST_NAME} printable characters: no slash, no blanks around, "
+                "not only dots",
+            )
+        if self.source == self.destination and self.naming.is_identity:
+            raise InvalidRequest(
+                f"datastream {name} would copy topics onto themselves",
+                advice="choose another destination cluster or a destination name such as copy.*",
+            )
+
+    @property
+    def group(self) -> GroupName:
+        """Datastreams with the same group share tasks."""
+        return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
+
+    @property
+    def consumer_group(self) -> str:
+        """The source consumer group that shows this datastream's positions (Brooklin's rule)."""
+        return self.metadata.get(GROUP_ID) or self.name

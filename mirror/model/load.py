@@ -1,0 +1,110 @@
+"""What partitions carry and what tasks can bear. Bytes and messages per second, never other units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirror.errors import InvalidRequest
+from mirror.model.topics import TopicPartition
+
+
+class LoadLevel(StrEnum):
+    """How exactly a load is known."""
+
+    PARTITION = "partition"
+    TOPIC = "topic"
+    DEFAULT = "default"
+
+
+class RateSource(StrEnum):
+    """What a rate was computed from: the slope of the log size, an average over the topic's
+    partitions on a broker, the mirror's own count, or nothing but configuration."""
+
+    SLOPE = "slope"
+    MEAN = "mean"
+    MIRROR = "mirror"
+    CONFIGURED = "configured"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLoad:
+    """The load of one partition. `messages_per_second` is None where the source does not know it."""
+
+    bytes_per_second: float
+    messages_per_second: float | None = None
+    level: LoadLevel = LoadLevel.PARTITION
+    rate_source: RateSource = RateSource.MIRROR
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """A provider's answer about one source cluster.
+
+    `measured_at_ms`: time of the newest measurement (epoch milliseconds), None when there is none.
+    `notes`: what a person should know about this answer (stale, key mismatch, fallback), one
+    sentence each.
+    """
+
+    loads: Mapping[TopicPartition, PartitionLoad]
+    provider: str
+    measured_at_ms: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> int:
+        """Number of partitions whose own load is known."""
+        return sum(load.level is LoadLevel.PARTITION for load in self.loads.values())
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCapacity:
+    """What one task bears. Usable is capacity * utilisation_percent // 100.
+
+    Raises InvalidRequest when the capacity or the share is not positive, or the share above 100.
+    """
+
+    bytes_per_second: int
+    messages_per_second: int | None = None
+    utilisation_percent: int = 90
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_second <= 0:
+            raise InvalidRequest("the capacity of a task in bytes per second must be above 0")
+        if self.messages_per_second is not None and self.messages_per_second <= 0:
+            raise InvalidRequest("the capacity of a task in messages per second must be above 0")
+        if not 0 < self.utilisation_percent <= 100:
+            raise InvalidRequest("the utilisation threshold of a task lies between 1 and 100 percent")
+
+    @property
+    def usable_bytes_per_second(self) -> int:
+        """What placement fills a task up to, in bytes per second."""
+        return self.bytes_per_second * self.utilisation_percent // 100
+
+    @property
+    def usable_messages_per_second(self) -> int | None:
+        """What placement fills a task up to, in messages per second."""
+        if self.messages_per_second is None:
+            return None
+        return self.messages_per_second * self.utilisation_percent // 100
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLimits:
+    """Bounds on the tasks of a datastream. None means no bound.
+
+    Raises InvalidRequest when a bound is not positive or min exceeds max.
+    """
+
+    min_tasks: int = 1
+    max_tasks: int | None = None
+    max_partitions_per_task: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_tasks < 1:
+            raise InvalidRequest("min_tasks must be at least 1")
+        if self.max_tasks is not None and self.max_tasks < self.min_tasks:
+            raise InvalidRequest(f"max_tasks {self.max_tasks} is below min_tasks {self.min_tasks}")
+        if self.max_partitions_per_task is not None and self.max_partitions_per_task < 1:
+            raise InvalidRequest("max_partitions_per_task must be at least 1")

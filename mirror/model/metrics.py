@@ -1,0 +1,108 @@
+"""What the mirror measures of itself, and what it tells of its placement.
+
+These records are the contract between the mirror that writes them, Pinot that stores them and the
+monitor that judges them: `rows.py` turns them into columns and an Avro schema. Field names avoid
+words that SQL reserves. Histograms are counts per bucket, so that they add up over partitions,
+tasks and time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
+"""Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144; one more bucket holds the rest."""
+
+LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorMetric:
+    """Measurements of one partition over `interval_ms` up to `time_ms` (epoch milliseconds).
+
+    `bytes_copied`: as fetched (compressed). `lag_records`: source end minus position, at `time_ms`.
+    `lag_ms`: age of the oldest record not yet acknowledged, 0 when there is none.
+    `latency_counts`: records per latency bucket; latency is destination acknowledgement minus
+    record timestamp.
+    """
+
+    time_ms: int
+    interval_ms: int
+    instance: str
+    task: str
+    datastream: str
+    source_cluster: str
+    topic: str
+    kafka_partition: int
+    records_copied: int
+    bytes_copied: int
+    batches: int
+    passthrough_batches: int
+    lag_records: int
+    lag_ms: int
+    latency_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementEvent:
+    """One change of the plan, or of one partition in it (then `topic` is not empty).
+
+    `kind`: plan, move, leader, datastream, breach. `event_key` is unique, so that a repeated
+    publication does not count twice. `sentence` says what was decided and why.
+    """
+
+    time_ms: int
+    event_key: str
+    kind: str
+    plan_epoch: int
+    instance: str
+    datastream: str
+    topic: str
+    kafka_partition: int
+    from_task: str
+    to_task: str
+    from_instance: str
+    to_instance: str
+    bytes_per_second: float
+    sentence: str
+
+
+def latency_bucket(milliseconds: float) -> int:
+    """Index of the bucket that counts a latency; anything at or below the first bound is in 0."""
+    if milliseconds <= 1:
+        return 0
+    return min(math.ceil(math.log2(milliseconds)), LATENCY_BUCKETS - 1)
+
+
+def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Bucket-wise sum of histograms."""
+    total = [0] * LATENCY_BUCKETS
+    for row in rows:
+        for index, count in enumerate(row):
+            total[index] += count
+    return tuple(total)
+
+
+def percentile_ms(counts: Sequence[int], percentile: float) -> float | None:
+    """The latency in ms below which `percentile` percent of the records lie; None without records.
+
+    Interpolates geometrically inside a bucket, so an answer is at most a factor 2 off; latencies
+    beyond the last bound are given as that bound.
+    """
+    total = sum(counts)
+    if total == 0:
+        return None
+    wanted = total * percentile / 100
+    seen = 0
+    for index, count in enumerate(counts):
+        if count and seen + count >= wanted:
+            if index >= len(LATENCY_BOUNDS_MS):
+                return LATENCY_BOUNDS_MS[-1]
+            upper = LATENCY_BOUNDS_MS[index]
+            share = (wanted - seen) / count
+            return share if index == 0 else upper / 2 * 2**share
+        seen += count
+    return LATENCY_BOUNDS_MS[-1]

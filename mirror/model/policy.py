@@ -1,0 +1,88 @@
+"""How a datastream is copied: what is promised, what is seen of the source, what happens to trouble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirror.errors import InvalidRequest
+
+
+class Guarantee(StrEnum):
+    """What holds for every record when processes, brokers and networks fail (docs/data-plane.md)."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    """No loss, order kept; a crash may repeat what was sent since the last checkpoint."""
+    EFFECTIVELY_ONCE = "effectively-once"
+    """As above, and after a crash the destination's tail is compared, so that nothing is repeated."""
+    EXACTLY_ONCE = "exactly-once"
+    """Records and checkpoint in one transaction; consumers read committed data."""
+
+
+class Isolation(StrEnum):
+    """Which records of the source count."""
+
+    READ_COMMITTED = "read-committed"
+    """Records of aborted transactions never reach the destination; open ones are waited for."""
+    READ_UNCOMMITTED = "read-uncommitted"
+    """Every record, whatever became of its transaction."""
+
+
+class OnLoss(StrEnum):
+    """When records that should have been copied are gone from the source, or it is another log."""
+
+    HALT = "halt"
+    """Pause the partition and say what is missing; a person decides."""
+    CONTINUE = "continue"
+    """Note the gap in the ledger and go on behind it."""
+
+
+class OnRejection(StrEnum):
+    """When the destination refuses a record for what it is (too large, no key, its timestamp)."""
+
+    PAUSE = "pause"
+    """Pause the partition and try again later: the destination's settings may change."""
+    DEAD_LETTER = "dead-letter"
+    """Put the record into the dead-letter topic and go on."""
+    SKIP = "skip"
+    """Leave the record out, count it as filtered, and go on."""
+
+
+class CopyPath(StrEnum):
+    """How batches are treated."""
+
+    AUTO = "auto"
+    """Whole batches pass unopened where they can; small ones are merged when they pile up."""
+    PASSTHROUGH = "passthrough"
+    """As auto, but small batches are never merged."""
+    RECORD = "record"
+    """Every record is decoded and encoded again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPolicy:
+    """The choices of one datastream. `bytes_per_second` is its quota in a worker, 0 for none;
+    `transforms` are names of plug-ins, applied in order. Raises InvalidRequest for contradictions."""
+
+    guarantee: Guarantee = Guarantee.EFFECTIVELY_ONCE
+    isolation: Isolation = Isolation.READ_COMMITTED
+    on_loss: OnLoss = OnLoss.HALT
+    on_rejection: OnRejection = OnRejection.PAUSE
+    path: CopyPath = CopyPath.AUTO
+    bytes_per_second: int = 0
+    transforms: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_second < 0:
+            raise InvalidRequest("a datastream's quota in bytes per second cannot be below 0")
+        if self.transforms and self.path is CopyPath.PASSTHROUGH:
+            raise InvalidRequest(
+                "transforms look into records, passthrough does not", advice="choose the path auto"
+            )
+        if self.guarantee is Guarantee.EXACTLY_ONCE and self.isolation is not Isolation.READ_COMMITTED:
+            raise InvalidRequest(
+                "exactly-once copies committed records only", advice="choose the isolation read-committed"
+            )
+
+
+DEFAULT_POLICY = CopyPolicy()

@@ -1,0 +1,70 @@
+"""Flat rows of metric records: their columns, their values and their Avro schema.
+
+A frozen dataclass is the single definition; the writer (mirror) and the table (pinot) both derive
+from it, so that they cannot disagree. Field types: int -> long, float -> double, str -> string;
+`latency_counts` becomes one long column a bucket.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Final, get_type_hints
+
+from mirror.model.metrics import LATENCY_BUCKETS
+
+HISTOGRAM_FIELD: Final = "latency_counts"
+HISTOGRAM_COLUMNS: Final = tuple(f"latency_{index:02}" for index in range(LATENCY_BUCKETS))
+
+
+class ColumnType(StrEnum):
+    """Names as Avro spells them."""
+
+    LONG = "long"
+    DOUBLE = "double"
+    STRING = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a row."""
+
+    name: str
+    type: ColumnType
+
+
+_TYPES: Final = {int: ColumnType.LONG, float: ColumnType.DOUBLE, str: ColumnType.STRING}
+
+
+def columns_of(record: type[Any]) -> tuple[Column, ...]:
+    """The columns of a record class, in field order."""
+    hints = get_type_hints(record)
+    columns: list[Column] = []
+    for field in fields(record):
+        if field.name == HISTOGRAM_FIELD:
+            columns.extend(Column(name, ColumnType.LONG) for name in HISTOGRAM_COLUMNS)
+        else:
+            columns.append(Column(field.name, _TYPES[hints[field.name]]))
+    return tuple(columns)
+
+
+def row_of(record: Any) -> dict[str, int | float | str]:
+    """A record as column values."""
+    row: dict[str, int | float | str] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.name == HISTOGRAM_FIELD:
+            row.update(zip(HISTOGRAM_COLUMNS, value, strict=True))
+        else:
+            row[field.name] = value
+    return row
+
+
+def avro_schema(record: type[Any]) -> dict[str, Any]:
+    """The Avro schema of a record's row. New columns are only ever appended (Pinot knows one schema)."""
+    return {
+        "type": "record",
+        "name": record.__name__,
+        "namespace": "headrace",
+        "fields": [{"name": column.name, "type": column.type.value} for column in columns_of(record)],
+    }

@@ -1,0 +1,126 @@
+"""Partitions, and the rules that select and rename topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from mirror.errors import InvalidRequest
+
+PLACEHOLDER: Final = "*"
+"""Stands for the source topic's name in a destination name template, as in Brooklin."""
+
+_LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic. Sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> TopicPartition:
+        """Read `topic-partition` (the part after the last dash is the number).
+
+        Raises InvalidRequest when there is no number after a dash.
+        """
+        topic, dash, number = text.rpartition("-")
+        if not dash or not topic or not number.isdecimal():
+            raise InvalidRequest(f"{text!r} is no partition", advice="write it as topic-0")
+        return cls(topic, int(number))
+
+
+@dataclass(frozen=True)
+class TopicSelection:
+    """Which topics of a cluster a datastream mirrors.
+
+    `include` and `exclude` are regular expressions over the whole topic name; exclude wins.
+    Names that begin with two underscores belong to Kafka and its tools; they are mirrored only
+    when `internal` is true, so that `.*` never takes them by accident.
+
+    Raises InvalidRequest when an expression does not compile or is empty.
+    """
+
+    include: str
+    exclude: str = ""
+    internal: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.include:
+            raise InvalidRequest("the topic expression is empty", advice="use .* for every topic")
+        for name, expression in (("topics", self.include), ("exclude", self.exclude)):
+            try:
+                re.compile(expression)
+            except re.error as error:
+                raise InvalidRequest(
+                    f"{name} {expression!r} is not a regular expression: {error}",
+                    advice="a list of topics is written as ^(orders|users)$",
+                ) from error
+
+    @cached_property
+    def _included(self) -> re.Pattern[str]:
+        return re.compile(self.include)
+
+    @cached_property
+    def _excluded(self) -> re.Pattern[str] | None:
+        return re.compile(self.exclude) if self.exclude else None
+
+    def matches(self, topic: str) -> bool:
+        """Whether the datastream mirrors the topic."""
+        if topic.startswith("__") and not self.internal:
+            return False
+        if not self._included.fullmatch(topic):
+            return False
+        return self._excluded is None or not self._excluded.fullmatch(topic)
+
+    def choose(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """The mirrored ones among the topics, sorted."""
+        return tuple(sorted(topic for topic in set(topics) if self.matches(topic)))
+
+
+@dataclass(frozen=True)
+class TopicNaming:
+    """How a mirrored topic is called at the destination: a template in which `*` is the source name.
+
+    Raises InvalidRequest when the template has not exactly one `*` or cannot give a legal name.
+    """
+
+    template: str = PLACEHOLDER
+
+    def __post_init__(self) -> None:
+        if self.template.count(PLACEHOLDER) != 1:
+            raise InvalidRequest(
+                f"destination name {self.template!r} must contain one {PLACEHOLDER}",
+                advice="use * for the same names, or prefix.* for a prefix",
+            )
+        if not _LEGAL_TOPIC.fullmatch(self.template.replace(PLACEHOLDER, "x")):
+            raise InvalidRequest(
+                f"destination name {self.template!r} has characters that Kafka does not allow",
+                advice="letters, digits, dot, underscore and dash are allowed",
+            )
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether topics keep their names."""
+        return self.template == PLACEHOLDER
+
+    def destination(self, topic: str) -> str:
+        """The destination topic's name."""
+        return self.template.replace(PLACEHOLDER, topic)
+
+
+@dataclass(frozen=True)
+class TopicDescription:
+    """A topic as its cluster describes it. `settings` holds only values that were set on the topic."""
+
+    name: str
+    partitions: int
+    topic_id: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)

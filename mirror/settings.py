@@ -1,0 +1,40 @@
+"""Everything an operator can set about mirroring, composed of the rooms' own classes."""
+
+from __future__ import annotations
+
+from mirror.adapters.settings import KafkaCluster, KafkaSecurity, ZooKeeperSettings
+from mirror.copying.settings import CopyingSettings
+from mirror.instance.settings import LeaderSettings, WorkerSettings
+from mirror.options import Seconds, Settings
+
+__all__ = [
+    "CopyingSettings",
+    "KafkaCluster",
+    "KafkaSecurity",
+    "LeaderSettings",
+    "MirrorSettings",
+    "Seconds",
+    "Settings",
+    "WorkerSettings",
+    "ZooKeeperSettings",
+]
+
+
+class MirrorSettings(Settings):
+    """Everything about mirroring."""
+
+    instance_name: str = ""
+    """Name of this instance; empty means `<host>:<pid>`. A name kept over restarts brings tasks back."""
+    destination_cluster: str = "destination"
+    """Where datastreams go that name no destination (Brooklin clients never do)."""
+    progress_topic: str = "headrace-progress"
+    """Compacted topic at the destination that holds checkpoints."""
+    metrics_cluster: str = "destination"
+    """Cluster that measurements and events are written to."""
+    metrics_topic: str = "headrace-mirror-metrics"
+    """Topic of the mirror's measurements."""
+    events_topic: str = "headrace-placement-events"
+    """Topic of what changed and why."""
+    worker: WorkerSettings = WorkerSettings()
+    leader: LeaderSettings = LeaderSettings()
+    copying: CopyingSettings = CopyingSettings()

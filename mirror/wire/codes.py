@@ -1,0 +1,181 @@
+"""Error codes of brokers: their names, and which of our errors each becomes.
+
+One place for the judgement; who reads a code decides what to do by the error's class: retry what is
+`retriable`, stop what is `fatal`, pause the lane for the rest. Source: Apache Kafka, `Errors`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from mirror.errors import (
+    CorruptData,
+    Fenced,
+    HeadraceError,
+    NotAuthorized,
+    RecordRejected,
+    RecordTooLarge,
+    Refused,
+    TopicMissing,
+    Unreachable,
+)
+
+
+class Code(IntEnum):
+    """The codes that mean something to a mirror."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    BROKER_NOT_AVAILABLE = 8
+    REPLICA_NOT_AVAILABLE = 9
+    MESSAGE_TOO_LARGE = 10
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTION_COORDINATOR_FENCED = 52
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    OPERATION_NOT_ATTEMPTED = 55
+    KAFKA_STORAGE_ERROR = 56
+    SASL_AUTHENTICATION_FAILED = 58
+    UNKNOWN_PRODUCER_ID = 59
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+    LISTENER_NOT_FOUND = 72
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    OFFSET_NOT_AVAILABLE = 78
+    INVALID_RECORD = 87
+    UNSTABLE_OFFSET_COMMIT = 88
+    THROTTLING_QUOTA_EXCEEDED = 89
+    PRODUCER_FENCED = 90
+    UNKNOWN_TOPIC_ID = 100
+    INCONSISTENT_TOPIC_ID = 103
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+    OFFSET_MOVED_TO_TIERED_STORAGE = 109
+    TRANSACTION_ABORTABLE = 120
+
+
+MOVED: Final = frozenset(
+    {
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.LEADER_NOT_AVAILABLE,
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.REPLICA_NOT_AVAILABLE,
+        Code.KAFKA_STORAGE_ERROR,
+        Code.LISTENER_NOT_FOUND,
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+        Code.UNKNOWN_TOPIC_ID,
+        Code.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""The broker that was asked is not, or does not know that it is, the partition's leader: ask for
+fresh metadata. Whether the topic is really gone only metadata can say."""
+
+TRANSIENT: Final = MOVED | {
+    Code.REQUEST_TIMED_OUT,
+    Code.BROKER_NOT_AVAILABLE,
+    Code.NETWORK_EXCEPTION,
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
+    Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_COORDINATOR,
+    Code.NOT_ENOUGH_REPLICAS,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.NOT_CONTROLLER,
+    Code.CONCURRENT_TRANSACTIONS,
+    Code.OPERATION_NOT_ATTEMPTED,
+    Code.OFFSET_NOT_AVAILABLE,
+    Code.UNSTABLE_OFFSET_COMMIT,
+    Code.THROTTLING_QUOTA_EXCEEDED,
+    Code.REBALANCE_IN_PROGRESS,
+}
+"""The same request may succeed a little later."""
+
+COORDINATOR_MOVED: Final = frozenset(
+    {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
+)
+
+SEQUENCE_LOST: Final = frozenset(
+    {
+        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        Code.DUPLICATE_SEQUENCE_NUMBER,
+        Code.UNKNOWN_PRODUCER_ID,
+        Code.INVALID_PRODUCER_ID_MAPPING,
+        Code.TRANSACTION_ABORTABLE,
+        Code.INVALID_TXN_STATE,
+    }
+)
+"""The destination's and our idea of what it has differ: look at its tail and begin anew."""
+
+FENCED: Final = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED})
+
+_CLASSES: Final[dict[int, type[HeadraceError]]] = {
+    Code.CORRUPT_MESSAGE: CorruptData,
+    Code.UNKNOWN_TOPIC_OR_PARTITION: TopicMissing,
+    Code.UNKNOWN_TOPIC_ID: TopicMissing,
+    Code.MESSAGE_TOO_LARGE: RecordTooLarge,
+    Code.RECORD_LIST_TOO_LARGE: RecordTooLarge,
+    Code.INVALID_TIMESTAMP: RecordRejected,
+    Code.INVALID_RECORD: RecordRejected,
+    Code.UNSUPPORTED_COMPRESSION_TYPE: RecordRejected,
+    Code.UNKNOWN_SERVER_ERROR: RecordRejected,
+    Code.TOPIC_AUTHORIZATION_FAILED: NotAuthorized,
+    Code.GROUP_AUTHORIZATION_FAILED: NotAuthorized,
+    Code.CLUSTER_AUTHORIZATION_FAILED: NotAuthorized,
+    Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: NotAuthorized,
+    Code.SASL_AUTHENTICATION_FAILED: NotAuthorized,
+    Code.UNSUPPORTED_SASL_MECHANISM: NotAuthorized,
+    Code.INVALID_PRODUCER_EPOCH: Fenced,
+    Code.PRODUCER_FENCED: Fenced,
+    Code.TRANSACTION_COORDINATOR_FENCED: Unreachable,
+}
+
+
+def name_of(code: int) -> str:
+    """`NOT_LEADER_OR_FOLLOWER (6)`, or the bare number of a code that is news to us."""
+    try:
+        return f"{Code(code).name} ({code})"
+    except ValueError:
+        return f"error {code}"
+
+
+def error_of(code: int, doing: str, message: str = "") -> HeadraceError:
+    """The error to raise for a code; `doing` says what was asked, `message` what the broker said."""
+    kind = _CLASSES.get(code) or (Unreachable if code in TRANSIENT else Refused)
+    said = f" ({message})" if message else ""
+    return kind(f"{doing}: the broker answered {name_of(code)}{said}")

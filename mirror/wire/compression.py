@@ -1,0 +1,146 @@
+"""The five codecs of record batches, as brokers and Java clients read and write them.
+
+Traps: lz4 frames must have independent blocks (Java refuses linked ones), snappy comes in Xerial's
+framing from Java clients and bare from others. Decompression is bounded, so that a few damaged bytes
+cannot ask for all the memory there is.
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from mirror.errors import CorruptData
+
+LARGEST_PAYLOAD: Final = 256 * 2**20
+"""No batch may decompress to more bytes than this."""
+
+
+class Codec(IntEnum):
+    """Codec numbers in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+Buffer = bytes | bytearray | memoryview
+
+_XERIAL: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL + b"\x00\x00\x00\x01" * 2
+_XERIAL_BLOCK: Final = 32 * 1024
+
+_LZ4_FRAME_HEADER: Final = 14
+_LZ4_HAS_SIZE: Final = 0x08
+_LZ4_GREATEST_RATIO: Final = 255
+"""No lz4 block grows more; this bounds small frames without the slow bounded reader."""
+
+_ZSTD_STEP: Final = 2 * 1024
+"""Compressed bytes read at a time. Blocks grow from 4 bytes to 128 KiB: 64 MiB a step at most."""
+
+_unzstd: Final = zstandard.ZstdDecompressor()
+_zstd: Final = zstandard.ZstdCompressor(level=3, write_content_size=False)
+
+
+def decompress(codec: int, data: Buffer, limit: int = LARGEST_PAYLOAD) -> bytes:
+    """The records of a batch. Raises CorruptData for bytes that are not what the codec writes."""
+    try:
+        if codec == Codec.NONE:
+            return bytes(data)
+        if codec == Codec.LZ4:
+            return _from_lz4(data, limit)
+        if codec == Codec.ZSTD:
+            return _from_zstd(data, limit)
+        if codec == Codec.GZIP:
+            return _from_gzip(data, limit)
+        if codec == Codec.SNAPPY:
+            return _from_snappy(memoryview(data), limit)
+    except (RuntimeError, EOFError, zlib.error, zstandard.ZstdError, cramjam.DecompressionError) as error:
+        raise CorruptData(f"records that are not {Codec(codec).name.lower()}: {error}") from error
+    raise CorruptData(f"records of the unknown codec {codec}")
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """Records as the codec's usual writer writes them."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.LZ4:
+        return lz4.frame.compress(data, block_linked=False, store_size=False)
+    if codec == Codec.ZSTD:
+        return _zstd.compress(data)
+    if codec == Codec.GZIP:
+        return zlib.compress(data, wbits=31)
+    return _to_snappy(memoryview(data))
+
+
+def _from_lz4(data: Buffer, limit: int) -> bytes:
+    if len(data) > _LZ4_FRAME_HEADER and data[4] & _LZ4_HAS_SIZE:
+        claimed = int.from_bytes(data[6:14], "little")
+        if claimed > min(limit, len(data) * _LZ4_GREATEST_RATIO):
+            raise CorruptData("an lz4 frame claims more than its bytes can hold")
+    if len(data) * _LZ4_GREATEST_RATIO <= limit:
+        return lz4.frame.decompress(data)
+    reader = lz4.frame.LZ4FrameDecompressor()
+    payload = reader.decompress(data, max_length=limit)
+    if not reader.eof:
+        raise CorruptData("an lz4 frame is cut off or larger than allowed")
+    return payload
+
+
+def _from_zstd(data: Buffer, limit: int) -> bytes:
+    reader = _unzstd.decompressobj()
+    view = memoryview(data)
+    parts, size = [], 0
+    for start in range(0, len(view), _ZSTD_STEP):
+        part = reader.decompress(view[start : start + _ZSTD_STEP])
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise CorruptData("a zstd frame is larger than allowed")
+        if reader.eof:
+            return part if len(parts) == 1 else b"".join(parts)
+    raise CorruptData("a zstd frame is cut off")
+
+
+def _from_gzip(data: Buffer, limit: int) -> bytes:
+    reader = zlib.decompressobj(wbits=31)
+    payload = reader.decompress(data, limit)
+    if not reader.eof:
+        raise CorruptData("a gzip stream is cut off or larger than allowed")
+    return payload
+
+
+def _from_snappy(data: memoryview, limit: int) -> bytes:
+    if bytes(data[:8]) != _XERIAL or len(data) < len(_XERIAL_HEADER):
+        return _bare_snappy(data, limit)
+    payload = bytearray()
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], "big")
+        position += 4
+        if size > len(data) - position:
+            raise CorruptData("a snappy block runs beyond its batch")
+        payload += _bare_snappy(data[position : position + size], limit - len(payload))
+        position += size
+    return bytes(payload)
+
+
+def _bare_snappy(data: memoryview, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(data) > limit:
+        raise CorruptData("a snappy block is larger than allowed")
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+def _to_snappy(data: memoryview) -> bytes:
+    out = bytearray(_XERIAL_HEADER)
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK]))
+        out += len(block).to_bytes(4, "big") + block
+    return bytes(out)
