@@ -1,0 +1,89 @@
+"""A plan as the JSON that `headrace plan` prints, and as rows for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from assigner.document import Label, Question
+from assigner.explain import move_sentence
+from assigner.placement import place_tasks
+from assigner.plan import Plan
+
+
+def to_json(question: Question, answer: Plan, names: Sequence[Label]) -> dict[str, Any]:
+    """The answer as a document; `hosts` only where the question names some."""
+    by_name = sorted(range(len(answer.task_of)), key=answer.demand.partitions.__getitem__)
+    document: dict[str, Any] = {
+        "tasks": answer.tasks,
+        "required_tasks": answer.required_tasks,
+        "task_lower_bound": answer.task_lower_bound,
+        "max_load_bytes_per_second": answer.max_load,
+        "max_load_lower_bound_bytes_per_second": answer.max_load_lower_bound,
+        "placement": [
+            {**_named(answer, position), "task": names[answer.task_of[position]]}
+            for position in by_name
+            if answer.task_of[position] >= 0
+        ],
+        "moves": [
+            {
+                **_named(answer, position),
+                "from": names[answer.current[position]],
+                "to": names[answer.task_of[position]],
+                "reason": move_sentence(answer, question.capacity, position, names),
+            }
+            for position in answer.moves.tolist()
+        ],
+        "moved_bytes_per_second": answer.moved_bytes_per_second,
+        "moved_lower_bound_bytes_per_second": answer.moved_lower_bound,
+        "offending": [_named(answer, position) for position in answer.offending],
+        "overloaded_tasks": [names[task] for task in answer.overloaded],
+        "estimated": [_named(answer, position) for position in answer.estimated],
+        "defaulted": [_named(answer, position) for position in answer.defaulted],
+        "unplaced": [_named(answer, position) for position in answer.unplaced],
+        "reasons": list(answer.reasons),
+        "stage": answer.stage,
+    }
+    if question.hosts:
+        document["hosts"] = _hosts(question, answer, names)
+    return document
+
+
+def _hosts(question: Question, answer: Plan, names: Sequence[Label]) -> list[dict[str, Any]]:
+    alive = np.flatnonzero(answer.alive).tolist()
+    labels = {str(names[task]): names[task] for task in alive}
+    placed = place_tasks({str(names[task]): float(answer.loads[task, 0]) for task in alive}, question.hosts)
+    weights = {host.name: host.weight for host in question.hosts}
+    return [
+        {
+            "name": name,
+            "tasks": [labels[task] for task, host in placed.host_of.items() if host == name],
+            "load_bytes_per_second": share * weights[name],
+        }
+        for name, share in placed.shares.items()
+    ]
+
+
+def _named(answer: Plan, position: int) -> dict[str, Any]:
+    partition = answer.demand.partitions[position]
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def task_rows(question: Question, answer: Plan, names: Sequence[Label]) -> list[dict[str, Any]]:
+    """A row for every task: what it carries, in numbers and in percent of usable capacity."""
+    usable = question.capacity.usable_bytes_per_second
+    counts = np.bincount(answer.task_of[answer.task_of >= 0], minlength=len(answer.alive))
+    before = np.bincount(answer.current[answer.current >= 0], minlength=len(answer.alive))
+    return [
+        {
+            "task": names[task],
+            "partitions": int(counts[task]),
+            "partitions_before": int(before[task]),
+            "bytes_per_second": round(float(answer.loads[task, 0])),
+            "messages_per_second": round(float(answer.loads[task, 1])),
+            "percent_of_usable": f"{100 * answer.loads[task, 0] / usable:.1f}",
+        }
+        for task in np.flatnonzero(answer.alive).tolist()
+    ]

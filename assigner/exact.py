@@ -1,0 +1,212 @@
+"""Where a solver wins; the only file that imports OR-Tools.
+
+CP-SAT for small cases: do so many tasks suffice, how low can the maximum be, how few bytes must
+move. One worker, a fixed seed and a limit in deterministic time, so equal questions get equal
+answers; a wall limit guards against surprises and is reported. What the caller already has is never
+made worse: the better of incumbent and answer comes back. GLOP for the master problem of column
+generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
+from ortools.sat.python import cp_model
+
+from assigner.problem import Ints, TaskOf
+
+_WALL_SECONDS: Final = 60.0
+_LARGEST_SUM: Final = 2**55
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the solver found. `task_of`: None when it found nothing better than what was given.
+
+    `proved`: nothing better exists. `bound`: of the objective, in units (0 for a yes/no question).
+    `cut_short`: the wall limit fired, so another run may answer differently.
+    """
+
+    task_of: TaskOf | None
+    proved: bool
+    bound: int = 0
+    cut_short: bool = False
+
+
+def fits(sizes: Ints, tasks: int, rooms: Ints, cap: int | None, effort: float, seed: int) -> Answer:
+    """Do all partitions fit into so many equal tasks? `proved` without `task_of`: they do not.
+
+    `sizes`: int64[n, D]. `rooms`: int64[D].
+    """
+    model = _Model(sizes, tasks, np.broadcast_to(rooms, (tasks, sizes.shape[1])), cap)
+    model.break_symmetry()
+    return model.solve(effort, seed)
+
+
+def lowest_maximum(
+    sizes: Ints, incumbent: TaskOf, tasks: int, cap: int | None, effort: float, seed: int
+) -> Answer:
+    """The placement on so many tasks whose fullest task is lightest; one dimension, sizes int64[n]."""
+    highest = _highest(sizes, incumbent)
+    scale = _common_divisor(sizes[:, None], np.array([[highest]]))
+    model = _Model(sizes[:, None], tasks, np.full((tasks, 1), highest), cap)
+    model.break_symmetry()
+    maximum = model.solver_model.new_int_var(0, highest // scale, "maximum")
+    for task in range(tasks):
+        model.solver_model.add(model.load(task, 0) <= maximum)
+    model.solver_model.minimize(maximum)
+    model.hint(incumbent)
+    answer = model.solve(effort, seed, scale)
+    if answer.task_of is not None and _highest(sizes, answer.task_of) >= highest:
+        return Answer(None, answer.proved, answer.bound, answer.cut_short)
+    return answer
+
+
+def fewest_moved(
+    sizes: Ints,
+    home: TaskOf,
+    incumbent: TaskOf | None,
+    rooms: Ints,
+    cap: int | None,
+    effort: float,
+    seed: int,
+) -> Answer:
+    """The placement within `rooms` (int64[m, D]) that moves the fewest bytes away from `home`.
+
+    New partitions (home -1) cost nothing. Bytes are the first dimension of `sizes`. `incumbent`:
+    a placement within the rooms, None when there is none yet.
+    """
+    tasks = len(rooms)
+    cost = np.where(home >= 0, sizes[:, 0], 0)
+    scale = _common_divisor(sizes, rooms)
+    model = _Model(sizes, tasks, rooms, cap)
+    staying = [
+        (int(cost[rank]) // scale, model.cell(rank, int(home[rank])))
+        for rank in range(len(sizes))
+        if home[rank] >= 0 and cost[rank]
+    ]
+    total = int(cost.sum()) // scale
+    model.solver_model.minimize(total - sum(weight * cell for weight, cell in staying))
+    model.hint(home if incumbent is None else incumbent)
+    answer = model.solve(effort, seed, scale)
+    if answer.task_of is None or incumbent is None:
+        return answer
+    if int(cost[answer.task_of != home].sum()) >= int(cost[incumbent != home].sum()):
+        return Answer(None, answer.proved, answer.bound, answer.cut_short)
+    return answer
+
+
+def _highest(sizes: Ints, task_of: TaskOf) -> int:
+    loads = np.zeros(int(task_of.max()) + 1, np.int64)
+    np.add.at(loads, task_of, sizes)
+    return int(loads.max())
+
+
+def _common_divisor(sizes: Ints, rooms: Ints) -> int:
+    """What all sizes share; rooms are rounded down to it, which loses nothing."""
+    shared = int(np.gcd.reduce(sizes[sizes > 0], initial=0)) or 1
+    while int(sizes.sum()) // shared > _LARGEST_SUM or int(rooms.max()) // shared > _LARGEST_SUM:
+        shared *= 2
+    return shared
+
+
+class _Model:
+    """Cells x[partition, task], each partition once, each task within its room and cap."""
+
+    def __init__(self, sizes: Ints, tasks: int, rooms: Ints, cap: int | None) -> None:
+        self.solver_model = cp_model.CpModel()
+        self._count, self._tasks = len(sizes), tasks
+        scale = _common_divisor(sizes, rooms)
+        self._sizes = -(-sizes // scale)
+        self._cells = [
+            [self.solver_model.new_bool_var(f"x{rank},{task}") for task in range(tasks)]
+            for rank in range(self._count)
+        ]
+        for row in self._cells:
+            self.solver_model.add_exactly_one(row)
+        for task in range(tasks):
+            for dimension in range(sizes.shape[1]):
+                self.solver_model.add(self.load(task, dimension) <= int(rooms[task, dimension]) // scale)
+            if cap is not None:
+                self.solver_model.add(sum(row[task] for row in self._cells) <= cap)
+
+    def cell(self, rank: int, task: int) -> cp_model.IntVar:
+        """The variable that says the partition is on the task."""
+        return self._cells[rank][task]
+
+    def load(self, task: int, dimension: int) -> cp_model.LinearExprT:
+        """The task's load as an expression."""
+        weights = self._sizes[:, dimension].tolist()
+        return cp_model.LinearExpr.weighted_sum([row[task] for row in self._cells], weights)
+
+    def break_symmetry(self) -> None:
+        """Tasks are alike: partition i is on one of the first i + 1."""
+        for rank in range(min(self._count, self._tasks)):
+            for task in range(rank + 1, self._tasks):
+                self.solver_model.add(self._cells[rank][task] == 0)
+
+    def hint(self, task_of: TaskOf) -> None:
+        """Start the search here."""
+        for rank, home in enumerate(task_of.tolist()):
+            for task, cell in enumerate(self._cells[rank]):
+                self.solver_model.add_hint(cell, int(task == home))
+
+    def solve(self, effort: float, seed: int, scale: int = 1) -> Answer:
+        """Run the search; the bound comes back in units."""
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed
+        solver.parameters.max_deterministic_time = effort
+        solver.parameters.max_time_in_seconds = _WALL_SECONDS
+        status = solver.solve(self.solver_model)
+        cut_short = solver.wall_time >= _WALL_SECONDS
+        if status == cp_model.INFEASIBLE:
+            return Answer(None, proved=True, cut_short=cut_short)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return Answer(None, proved=False, cut_short=cut_short)
+        chosen = [
+            next(task for task, cell in enumerate(row) if solver.boolean_value(cell)) for row in self._cells
+        ]
+        bound = (
+            int(np.ceil(solver.best_objective_bound - 1e-6)) * scale
+            if self.solver_model.has_objective()
+            else 0
+        )
+        return Answer(np.array(chosen, np.int32), status == cp_model.OPTIMAL, bound, cut_short)
+
+
+class CoverProgram:
+    """The master problem of column generation: as few columns as cover every demand (GLOP, warm)."""
+
+    def __init__(self, demands: Sequence[int]) -> None:
+        self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        infinity = self._solver.infinity()
+        self._rows = [self._solver.Constraint(float(demand), infinity) for demand in demands]
+        self._columns: list[pywraplp.Variable] = []
+        self._solver.Objective().SetMinimization()
+
+    def add_column(self, counts: dict[int, int]) -> None:
+        """A column that covers row i `counts[i]` times."""
+        column = self._solver.NumVar(0.0, self._solver.infinity(), "")
+        self._solver.Objective().SetCoefficient(column, 1.0)
+        for row, count in counts.items():
+            self._rows[row].SetCoefficient(column, float(count))
+        self._columns.append(column)
+
+    def set_demand(self, row: int, demand: int) -> None:
+        """Change how often a row must be covered."""
+        self._rows[row].SetLb(float(demand))
+
+    def solve(self) -> tuple[float, list[float]]:
+        """(number of columns, dual value of each row)."""
+        if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
+            return float("inf"), []
+        return self._solver.Objective().Value(), [row.dual_value() for row in self._rows]
+
+    def uses(self) -> list[float]:
+        """How often the last solution uses each column."""
+        return [column.solution_value() for column in self._columns]

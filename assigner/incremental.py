@@ -1,0 +1,222 @@
+"""Incremental assignment: what is placed stays, except what must leave its task, and that is the least.
+
+The steps: choose the tasks (given up ones are drained), shed, place what is homeless heaviest first
+on the lightest task with room, send back what has room at home after all; where that does not fit,
+exchanges; where the case is small and the bound is not met, the solver; else another task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from assigner.bounds import newcomers_bound
+from assigner.full import Ask, lowest_loads
+from assigner.hysteresis import TaskCount, carried, lasting_overloads, task_count
+from assigner.problem import Ints, Policy, Problem, Ranks, TaskOf
+from assigner.seating import improve, seat
+from assigner.shedding import Mask, Shed, shed
+
+_SINGLE_TRIES: Final = 4
+_TRIES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An incremental placement. Numbers below `homes` are tasks in force, those above are new.
+
+    `alive`: bool[T], the tasks of the plan. `moved_bound`: fewest bytes (units) that any plan with
+    these tasks moves. `target`: int64[D], what tasks should come down to. `reached`: they did;
+    `fits`: none that took part is above usable capacity.
+    """
+
+    task_of: TaskOf
+    alive: Mask
+    moved_bound: int
+    target: Ints
+    reached: bool
+    fits: bool
+    stage: str
+
+
+def keep_and_repair(problem: Problem, policy: Policy) -> tuple[Kept, TaskCount]:
+    """The placement, and what was decided about its number of tasks."""
+    count = task_count(problem, policy)
+    present = np.unique(problem.home[problem.home >= 0]).astype(np.int64)
+    lowest, highest = _limits(problem)
+    wanted = min(max(count.wanted, lowest), highest)
+    best: Kept | None = None
+    for attempt in range(_TRIES):
+        kept = _attempt(problem, policy, present, wanted)
+        policy = replace(policy, exact_cells=0)
+        if best is None or kept.fits or _worst(problem, kept) < _worst(problem, best):
+            best = kept
+        if kept.fits or wanted >= highest:
+            break
+        if wanted < len(present):
+            wanted = min(len(present), wanted + max(1, (len(present) - wanted) // 2))
+        else:
+            step = 1 if attempt < _SINGLE_TRIES else max(1, wanted // 50)
+            wanted = min(highest, max(wanted + step, min(count.needed, highest)))
+    assert best is not None
+    return best, count
+
+
+def _limits(problem: Problem) -> tuple[int, int]:
+    partitions = max(problem.count, 1)
+    highest = min(problem.limits.max_tasks or partitions, partitions)
+    return min(problem.limits.min_tasks, highest), highest
+
+
+def _worst(problem: Problem, kept: Kept) -> float:
+    loads = carried(problem.sizes, kept.task_of, len(kept.alive))
+    return float((loads / problem.usable).max(initial=0.0))
+
+
+def _attempt(problem: Problem, policy: Policy, present: Ranks, wanted: int) -> Kept:
+    """Plan with exactly so many tasks."""
+    loads = carried(problem.sizes, problem.home, problem.homes)
+    alive = np.zeros(problem.homes + max(0, wanted - len(present)), dtype=bool)
+    alive[present] = True
+    alive[problem.homes :] = True
+    drained = _to_drain(problem, present, loads, len(present) - wanted)
+    alive[drained] = False
+    isolated = problem.offending if _can_isolate(problem, wanted) else np.zeros(problem.count, dtype=bool)
+    target = _target(problem, policy, isolated, wanted)
+    relieved = _relieved(problem, policy, loads, alive, target)
+    home = np.where((problem.home >= 0) & alive[problem.home], problem.home, -1).astype(np.int32)
+    leaving = shed(problem.sizes, home, isolated, relieved, target, problem.limits.max_partitions_per_task)
+    above = (carried(problem.sizes, leaving.kept, len(alive)) > target).any(axis=1)
+    tolerated = np.asarray(alive & above & ~relieved)
+    return _place(problem, policy, Setting(alive, tolerated, isolated, target), leaving, home)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What one attempt is about. `tolerated`: overloaded tasks that are left alone for now."""
+
+    alive: Mask
+    tolerated: Mask
+    isolated: Mask
+    target: Ints
+
+
+def _to_drain(problem: Problem, present: Ranks, loads: Ints, surplus: int) -> Ranks:
+    """The tasks that are given up: the lightest ones without an offending partition."""
+    if surplus <= 0:
+        return present[:0]
+    offenders = problem.home[problem.offending & (problem.home >= 0)]
+    shares = (loads[present] / problem.usable).max(axis=1) + np.isin(present, offenders) * 1e9
+    return present[np.lexsort((present, shares))[:surplus]]
+
+
+def _can_isolate(problem: Problem, tasks: int) -> bool:
+    """Whether the other partitions find a place in the other tasks."""
+    offending = int(problem.offending.sum())
+    rest, cap = problem.count - offending, problem.limits.max_partitions_per_task
+    return offending <= tasks and rest <= (tasks - offending) * (cap or rest)
+
+
+def _target(problem: Problem, policy: Policy, isolated: Mask, wanted: int) -> Ints:
+    """Usable capacity; less when a rebalance levels; more when no further task is allowed."""
+    rest = problem.sizes[~isolated]
+    tasks = max(1, wanted - int(isolated.sum()))
+    lowest = lowest_loads(rest, tasks) if len(rest) else np.zeros_like(problem.usable)
+    fitting = bool((lowest <= problem.usable).all())
+    if (fitting and not policy.rebalance) or (not fitting and wanted < _limits(problem)[1]):
+        return problem.usable
+    share = float((lowest / problem.usable).max()) * (1 + policy.tolerance)
+    goal = np.ceil(problem.usable * share).astype(np.int64)
+    return np.asarray(np.maximum(np.minimum(goal, problem.usable) if fitting else goal, lowest).clip(1))
+
+
+def _relieved(problem: Problem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
+    """Tasks that must come down to the target: all above it in a rebalance, else lasting overloads."""
+    relieved = np.zeros(len(alive), dtype=bool)
+    if policy.rebalance:
+        relieved[: problem.homes] = (loads > target).any(axis=1)
+    else:
+        relieved[: problem.homes] = lasting_overloads(problem, policy)
+    return relieved & alive
+
+
+def _place(problem: Problem, policy: Policy, setting: Setting, leaving: Shed, home: TaskOf) -> Kept:
+    task_of = leaving.kept.copy()
+    free_for_all = _seat_isolated(problem, setting, task_of)
+    open_tasks = _open_tasks(problem, setting, task_of, free_for_all)
+    local = np.full(len(setting.alive), -1, np.int32)
+    local[open_tasks] = np.arange(len(open_tasks))
+    rows = np.flatnonzero((task_of < 0) | (local[task_of] >= 0))
+    ask = Ask(
+        problem.sizes[rows],
+        setting.target,
+        problem.limits.max_partitions_per_task,
+        policy.effort,
+        policy.seed,
+    )
+    placed = np.where(task_of[rows] >= 0, local[task_of[rows]], -1).astype(np.int32)
+    homes = np.where(home[rows] >= 0, local[home[rows]], -1).astype(np.int32)
+    seated = seat(ask, placed, homes, len(open_tasks))
+    least = int(leaving.least[open_tasks].sum()) + _for_newcomers(problem, setting, leaving, rows, open_tasks)
+    result = improve(ask, policy, seated, homes, least)
+    state = result.state
+    task_of[rows] = np.where(state.task_of >= 0, open_tasks[state.task_of], -1)
+    placed_all = bool((task_of >= 0).all())
+    reached = placed_all and bool((state.loads <= setting.target).all())
+    limit = np.maximum(setting.target, problem.usable)
+    fits = placed_all and bool((state.loads <= limit).all())
+    bound = _moved_bound(problem, setting, leaving)
+    if setting.alive[: problem.homes].all():
+        bound += max(0, result.least - int(leaving.least[open_tasks].sum()))
+    return Kept(task_of, setting.alive, bound, setting.target, reached, fits, result.stage)
+
+
+def _for_newcomers(problem: Problem, setting: Setting, leaving: Shed, rows: Ranks, open_tasks: Ranks) -> int:
+    """Fewest bytes that make way for large new partitions, beyond what is shed anyway."""
+    if problem.dimensions > 1:
+        return 0
+    loads = carried(problem.sizes, problem.home, len(setting.alive))[open_tasks, 0]
+    newcomers = problem.sizes[rows[problem.home[rows] < 0], 0]
+    return newcomers_bound(loads - leaving.least[open_tasks], newcomers, int(setting.target[0]))
+
+
+def _open_tasks(problem: Problem, setting: Setting, task_of: TaskOf, free: Mask) -> Ranks:
+    """Tasks that take part: tolerated overloads only when there is no place without them."""
+    chosen = np.flatnonzero(free & ~setting.tolerated)
+    inside = np.zeros(len(free), dtype=bool)
+    inside[chosen] = True
+    concerned = int(((task_of < 0) | inside[task_of]).sum())
+    cap = problem.limits.max_partitions_per_task
+    if concerned <= len(chosen) * (cap or concerned):
+        return chosen
+    return np.flatnonzero(free)
+
+
+def _seat_isolated(problem: Problem, setting: Setting, task_of: TaskOf) -> Mask:
+    """Give each isolated partition that has no task an empty one; returns the tasks open to the others."""
+    held = np.bincount(task_of[task_of >= 0], minlength=len(setting.alive))
+    owners = task_of[setting.isolated & (task_of >= 0)]
+    free = setting.alive.copy()
+    free[owners] = False
+    loads = carried(problem.sizes, task_of, len(free))
+    for rank in np.flatnonzero(setting.isolated & (task_of < 0)).tolist():
+        candidates = np.flatnonzero(free)
+        share = (loads[candidates] / problem.usable).max(axis=1) + (held[candidates] > 0)
+        chosen = int(candidates[np.lexsort((candidates, share))[0]])
+        task_of[np.flatnonzero(task_of == chosen)] = -1
+        task_of[rank] = chosen
+        free[chosen] = False
+    return free
+
+
+def _moved_bound(problem: Problem, setting: Setting, leaving: Shed) -> int:
+    """Each task either sheds its least or is given up whole; so many are given up, whichever they are."""
+    held = np.flatnonzero(problem.home >= 0)
+    whole = np.zeros(len(setting.alive), np.int64)
+    np.add.at(whole, problem.home[held], problem.sizes[held, 0])
+    present = np.unique(problem.home[held])
+    given_up = int((~setting.alive[present]).sum())
+    extra = np.sort(whole[present] - leaving.least[present])
+    return int(leaving.least.sum() + np.maximum(extra[:given_up], 0).sum())

@@ -1,0 +1,178 @@
+"""The order of the stages: validate, place, keep to the budget, explain, check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from assigner.assemble import Decided, assemble
+from assigner.budget import Budget, within_budget
+from assigner.check import check_plan
+from assigner.explain import move_sentence
+from assigner.loads import UNKNOWN_LOAD, PartitionLoads, resolve
+from assigner.outcome import Outcome, full_outcome, incremental_outcome
+from assigner.plan import Plan
+from assigner.problem import UNITS, Mode, Policy, Problem, Ranks, TaskOf, build_problem
+from mirror.errors import InvalidRequest, PlanRejected
+from mirror.model.identifiers import GroupName, TaskName, task_name
+from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.topics import TopicPartition
+from mirror.ports import GroupPlan, PlanningRequest
+
+
+def plan(
+    loads: PartitionLoads,
+    capacity: TaskCapacity,
+    limits: TaskLimits | None = None,
+    policy: Policy | None = None,
+    current: TaskOf | None = None,
+) -> Plan:
+    """Task count and placement for these loads; equal questions in any order get equal answers.
+
+    `current`: task number by position in `loads`, -1 for a new partition; None: nothing is placed.
+    Raises InvalidRequest that names what is wrong with the input, PlanRejected when the verifier
+    finds the answer wrong.
+    """
+    limits, policy = limits or TaskLimits(), policy or Policy()
+    whole = build_problem(loads, capacity, limits, current)
+    seated = _seatable(whole)
+    problem = whole if len(seated) == whole.count else whole.only(seated)
+    policy, outcome = _choose(problem, policy)
+    task_of = _afford(problem, policy, outcome)
+    result = assemble(Decided(loads, capacity, whole, problem, seated, policy, outcome, task_of))
+    check_plan(result, capacity, limits)
+    return result
+
+
+def _seatable(problem: Problem) -> Ranks:
+    """Ranks that get a task: all, unless both limits bind; then those placed already, then the heaviest."""
+    most, cap = problem.limits.max_tasks, problem.limits.max_partitions_per_task
+    if most is None or cap is None or most * cap >= problem.count:
+        return np.arange(problem.count)
+    by_need = np.lexsort((np.arange(problem.count), problem.home < 0))
+    return np.sort(by_need[: most * cap])
+
+
+def _choose(problem: Problem, policy: Policy) -> tuple[Policy, Outcome]:
+    """The stages of the mode; an incremental plan gives way to a full one whose gain pays for its moves."""
+    if policy.mode is Mode.FULL or not (problem.home >= 0).any():
+        return replace(policy, mode=Mode.FULL), full_outcome(problem, policy)
+    outcome = incremental_outcome(problem, policy)
+    if policy.full_move_cost is None:
+        return policy, outcome
+    full = full_outcome(problem, policy)
+    freed = (int(outcome.alive.sum()) - int(full.alive.sum())) * int(problem.usable[0])
+    moved = _moved(problem, full.task_of) - _moved(problem, outcome.task_of)
+    if freed <= policy.full_move_cost * moved:
+        return policy, outcome
+    why = f"a full plan frees {freed / UNITS:.0f} bytes/s of capacity for {moved / UNITS:.0f} bytes/s moved"
+    return replace(policy, mode=Mode.FULL), replace(full, why=f"{full.why}; {why}")
+
+
+def _moved(problem: Problem, task_of: TaskOf) -> int:
+    return int(problem.sizes[(problem.home >= 0) & (task_of != problem.home), 0].sum())
+
+
+def _afford(problem: Problem, policy: Policy, outcome: Outcome) -> TaskOf:
+    """The placement as far as the move budget reaches."""
+    if policy.move_budget is None:
+        return outcome.task_of
+    allowed = int(policy.move_budget * int(problem.sizes[:, 0].sum()))
+    if _moved(problem, outcome.task_of) <= allowed:
+        return outcome.task_of
+    budget = Budget(allowed, outcome.target, problem.limits.max_partitions_per_task)
+    tasks = max(len(outcome.alive), problem.homes)
+    return within_budget(problem.sizes, problem.home, outcome.task_of, tasks, budget)
+
+
+class LoadPlanner:
+    """Satisfies `mirror.ports.Planner`: tasks by load, sticky unless asked to start afresh.
+
+    `policy`: mode, rebalance and, for a rebalance, the overload band come from the request instead.
+    """
+
+    def __init__(self, policy: Policy | None = None, unknown: PartitionLoad = UNKNOWN_LOAD) -> None:
+        self._policy = policy or Policy()
+        self._unknown = unknown
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        """Raises PlanRejected, with the culprit's name, when the request is impossible."""
+        names = existing_tasks(request)
+        try:
+            demand = resolve(request.partitions, request.loads, {}, self._unknown, request.recent)
+            policy = replace(
+                self._policy,
+                mode=Mode.FULL if request.full else Mode.INCREMENTAL,
+                rebalance=request.rebalance,
+                overload_band=0.0 if request.rebalance else self._policy.overload_band,
+            )
+            current = _current(request, names)
+            answer = plan(demand, request.capacity, request.limits, policy, current)
+        except InvalidRequest as error:
+            raise PlanRejected(f"{request.group}: {error.message}", advice=error.advice) from error
+        return group_plan(request, answer, task_names(request.group, names, answer))
+
+
+def existing_tasks(request: PlanningRequest) -> list[TaskName]:
+    """Names of the tasks that hold a wanted partition, sorted by number where they have one."""
+    wanted = set(request.partitions)
+    return sorted(
+        {task for partition, task in request.current.items() if partition in wanted}, key=_by_number
+    )
+
+
+def _by_number(name: TaskName) -> tuple[int, str]:
+    number = name.rpartition("-")[2]
+    return (int(number) if number.isdecimal() else -1, name)
+
+
+def _current(request: PlanningRequest, names: Sequence[TaskName]) -> TaskOf:
+    numbers = {name: number for number, name in enumerate(names)}
+    homes = [numbers[request.current[p]] if p in request.current else -1 for p in request.partitions]
+    return np.array(homes, dtype=np.int32)
+
+
+def task_names(group: GroupName, existing: Sequence[TaskName], answer: Plan) -> list[TaskName]:
+    """A name for every task number: those in force keep theirs, new ones take the lowest free numbers."""
+    names = list(existing)
+    taken = {name for name, alive in zip(existing, answer.alive, strict=False) if alive}
+    number = 0
+    while len(names) < len(answer.alive):
+        name = task_name(group, number)
+        if name not in taken:
+            names.append(name)
+        number += 1
+    return names
+
+
+def group_plan(request: PlanningRequest, answer: Plan, names: Sequence[TaskName]) -> GroupPlan:
+    """The answer in the words of the port."""
+    partitions = request.partitions
+    held: list[list[TopicPartition]] = [[] for _ in names]
+    for partition, task in zip(partitions, answer.task_of.tolist(), strict=True):
+        if task >= 0:
+            held[task].append(partition)
+    alive = np.flatnonzero(answer.alive).tolist()
+    return GroupPlan(
+        tasks={names[task]: frozenset(held[task]) for task in alive},
+        loads_bytes_per_second={names[task]: float(answer.loads[task, 0]) for task in alive},
+        required_tasks=answer.required_tasks,
+        reasons=answer.reasons,
+        move_reasons={
+            partitions[position]: move_sentence(answer, request.capacity, position, names)
+            for position in answer.moves.tolist()
+        },
+        offending=tuple(partitions[position] for position in answer.offending),
+        unplaced=tuple(partitions[position] for position in answer.unplaced),
+        task_lower_bound=answer.task_lower_bound,
+        max_load_lower_bound_bytes_per_second=answer.max_load_lower_bound,
+        moved_bytes_per_second=answer.moved_bytes_per_second,
+        moved_lower_bound_bytes_per_second=answer.moved_lower_bound,
+        overloaded=tuple(names[task] for task in answer.overloaded),
+        estimated=tuple(partitions[position] for position in answer.estimated),
+        defaulted=tuple(partitions[position] for position in answer.defaulted),
+        moves_left=answer.moves_left,
+        stage=answer.stage,
+    )

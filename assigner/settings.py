@@ -1,0 +1,72 @@
+"""What an operator can set about planning. The capacity of a task is `mirror.leader.task_…`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from mirror.model.load import LoadLevel, PartitionLoad, RateSource
+from mirror.options import Settings
+
+if TYPE_CHECKING:
+    from assigner.problem import Policy
+
+
+class UnknownLoads(Settings):
+    """The load of a partition that nobody knows, nor its topic."""
+
+    bytes_per_second: float = Field(default=5 * 1024, ge=0)
+    """Bytes that it is taken to carry."""
+    messages_per_second: float = Field(default=5.0, ge=0)
+    """Messages that it is taken to carry."""
+
+
+class AssignerSettings(Settings):
+    """How plans are made; docs/placement.md explains each with figures."""
+
+    rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
+    """A rebalance levels tasks to within this share of the best possible maximum; less moves more bytes."""
+    scale_in_headroom: float = Field(default=0.2, ge=0, le=0.9)
+    """Tasks are given up only when this share of each remaining one stays free; 0.2 bears noise of 10 %."""
+    overload_band: float = Field(default=0.1, ge=0, le=1)
+    """Without a rebalance a task is left alone until it is this share above its usable capacity."""
+    settling_observations: int = Field(default=3, ge=1)
+    """So many observations in a row must agree before tasks are added or overloads relieved."""
+    move_budget: float | None = Field(default=None, ge=0, le=1)
+    """Share of all bytes that one plan may move; unset means no limit."""
+    full_move_cost: float | None = Field(default=None, ge=0)
+    """Bytes/s of capacity that a full plan must free for each byte/s it moves more than an incremental
+    one, to be chosen without being asked for; unset means only when asked."""
+    exact_cells: int = Field(default=10_000, ge=0)
+    """Partitions times tasks up to which the solver looks for the fewest moved bytes."""
+    effort: float = Field(default=1.0, gt=0, le=100)
+    """Scales all step limits: 0.2 is quick, 5 is thorough."""
+    seed: int = Field(default=1, ge=0)
+    """Of the random choices; equal seeds give equal plans."""
+    unknown: UnknownLoads = UnknownLoads()
+
+    def policy(self) -> Policy:
+        """The same for the planner."""
+        from assigner.problem import Policy
+
+        return Policy(
+            tolerance=self.rebalance_tolerance,
+            scale_in_headroom=self.scale_in_headroom,
+            overload_band=self.overload_band,
+            settling=self.settling_observations,
+            move_budget=self.move_budget,
+            full_move_cost=self.full_move_cost,
+            exact_cells=self.exact_cells,
+            effort=self.effort,
+            seed=self.seed,
+        )
+
+    def unknown_load(self) -> PartitionLoad:
+        """The same as a load."""
+        return PartitionLoad(
+            self.unknown.bytes_per_second,
+            self.unknown.messages_per_second,
+            LoadLevel.DEFAULT,
+            RateSource.CONFIGURED,
+        )
