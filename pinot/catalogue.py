@@ -1,0 +1,109 @@
+"""The named queries: every question of `queries.py` and `loads.py`, callable by name with texts.
+
+For `headrace pinot query`, for dashboards, and as the list of what can be asked.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from mirror.errors import InvalidRequest, NotFound
+from pinot import loads, offending, queries
+from pinot.client import PinotClient
+from pinot.time_range import TimeRange
+
+_QUESTIONS: Final[Mapping[str, Callable[..., Sequence[Any]]]] = {
+    "freshness": loads.freshness,
+    "lag": queries.lag_by_partition,
+    "latency": queries.latency_by_datastream,
+    "latency-by-partition": queries.latency_by_partition,
+    "latency-by-task": queries.latency_by_task,
+    "loads": loads.partition_rates,
+    "movers": loads.top_movers,
+    "offending": offending.offending_partitions,
+    "placement-events": queries.placement_events,
+    "topic-loads": loads.topic_rates,
+}
+_NOT_ASKED_FOR: Final = frozenset({"client", "when"})
+_PROPERTIES: Final = ("p50_ms", "p99_ms")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One named query: what it answers, and the parameters it takes beside the range of time."""
+
+    name: str
+    summary: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+
+
+def questions() -> list[Question]:
+    """Every named query, by name."""
+    return [_describe(name) for name in sorted(_QUESTIONS)]
+
+
+def _describe(name: str) -> Question:
+    function = _QUESTIONS[name]
+    given = [p for p in inspect.signature(function).parameters.values() if p.name not in _NOT_ASKED_FOR]
+    summary = (inspect.getdoc(function) or "").partition("\n")[0]
+    return Question(
+        name=name,
+        summary=summary,
+        required=tuple(p.name for p in given if p.default is p.empty),
+        optional=tuple(p.name for p in given if p.default is not p.empty),
+    )
+
+
+def ask(
+    client: PinotClient, name: str, when: TimeRange, parameters: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Answer a named query as plain rows.
+
+    Raises NotFound for an unknown name, InvalidRequest for a parameter that is missing, unknown or
+    no value of its type, and what the client raises.
+    """
+    if name not in _QUESTIONS:
+        raise NotFound(f"there is no query {name}", advice=f"known: {', '.join(sorted(_QUESTIONS))}")
+    question = _describe(name)
+    known = {*question.required, *question.optional}
+    for parameter in parameters:
+        if parameter not in known:
+            raise InvalidRequest(
+                f"the query {name} takes no {parameter}",
+                advice=f"it takes {', '.join(sorted(known)) or 'none'}",
+            )
+    missing = [parameter for parameter in question.required if parameter not in parameters]
+    if missing:
+        raise InvalidRequest(f"the query {name} needs {', '.join(missing)}", advice="give --param name=value")
+    hints = get_type_hints(_QUESTIONS[name])
+    values = {parameter: _value(parameter, text, hints[parameter]) for parameter, text in parameters.items()}
+    return [_row(row) for row in _QUESTIONS[name](client, when=when, **values)]
+
+
+def _value(name: str, text: str, hint: Any) -> Any:
+    """A text as a value of the hinted type; a sequence is separated by commas."""
+    if get_origin(hint) is UnionType:
+        hint = next(choice for choice in get_args(hint) if choice is not NoneType)
+    if get_origin(hint) is Sequence:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return hint(text)
+    except ValueError as error:
+        allowed = f"one of {', '.join(hint)}" if issubclass(hint, StrEnum) else f"a {hint.__name__}"
+        raise InvalidRequest(f"{name}={text} is not {allowed}") from error
+
+
+def _row(row: Any) -> dict[str, Any]:
+    assert is_dataclass(row)
+    assert not isinstance(row, type)
+    answer = asdict(row)
+    for name in _PROPERTIES:
+        if hasattr(row, name):
+            answer[name] = getattr(row, name)
+    return answer

@@ -1,0 +1,144 @@
+"""Questions to a Pinot broker: the only user of pinotdb.
+
+Pinot reports failures inside a 200, answers with what some of its servers know, cuts an unlimited
+result to 10 rows and a grouped one at its own limit. Here each of these is an error: an answer is
+whole or it is an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import httpx
+import pinotdb
+from pinotdb import exceptions as pinot_exceptions
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, NotFound, TimedOut, Unreachable
+from pinot.settings import PinotSettings
+
+Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[int]
+Row: TypeAlias = list[Any]
+
+_SOON: Final = wait_random_exponential(multiplier=0.1, max=2.0)
+_NO_SUCH_TABLE: Final = frozenset({190})
+_TOO_LATE: Final = frozenset({240, 250, 400, 427})
+"""Error codes of Pinot: QueryException in pinot-common."""
+_CUT: Final = ("partialResult", "numGroupsLimitReached", "maxRowsInJoinReached", "maxRowsInDistinctReached")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows as Pinot gave them, and how much it looked at."""
+
+    columns: tuple[str, ...]
+    rows: list[Row]
+    documents_scanned: int
+    milliseconds: int
+
+
+class PinotClient:
+    """Asks one broker. Safe for use by several threads; `close` releases the connections."""
+
+    def __init__(self, settings: PinotSettings) -> None:
+        self.settings = settings
+        host, _, port = settings.broker.rpartition(":")
+        timeout = settings.timeout_seconds
+        auth = (settings.username, settings.password.get_secret_value()) if settings.username else None
+        self._http = httpx.Client(timeout=httpx.Timeout(timeout + 1.0, connect=timeout), auth=auth)
+        self._connection = pinotdb.connect(
+            host=host, port=int(port), scheme="https" if settings.tls else "http", session=self._http
+        )
+
+    def close(self) -> None:
+        """Release connections. Safe to call twice."""
+        self._http.close()
+
+    def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> Answer:
+        """Ask until there is a whole answer, at most `attempts` times.
+
+        `sql` names its parameters as `%(name)s` and carries its own LIMIT. Raises Unreachable,
+        TimedOut, AnalyticsError (an error or half an answer), NotFound (no such table).
+        """
+        _check(sql, parameters or {})
+        for attempt in Retrying(
+            stop=stop_after_attempt(self.settings.attempts),
+            wait=_SOON,
+            retry=retry_if_exception(_is_retriable),
+            reraise=True,
+        ):
+            with attempt:
+                return self._ask_once(sql, dict(parameters or {}))
+        raise AssertionError("unreachable: the loop returns or raises")
+
+    def _ask_once(self, sql: str, parameters: dict[str, Value]) -> Answer:
+        limited = f"set timeoutMs = {int(self.settings.timeout_seconds * 1000)}; {sql}"
+        with closing(self._connection.cursor()) as cursor:
+            response = _translated(cursor, limited, parameters, self.settings.broker)
+            _refuse_half(response)
+            return Answer(
+                columns=tuple(entry[0] for entry in cursor.description or ()),
+                rows=cursor.fetchall(),
+                documents_scanned=int(response.get("numDocsScanned", 0)),
+                milliseconds=int(response.get("timeUsedMs", 0)),
+            )
+
+
+def _is_retriable(error: BaseException) -> bool:
+    return isinstance(error, HeadraceError) and error.retriable
+
+
+def _check(sql: str, parameters: Mapping[str, Value]) -> None:
+    """pinotdb would leave a star unquoted, write an empty list as `in ()` and None as a column's name."""
+    if " limit " not in sql.lower():
+        raise AssertionError("a query without LIMIT is cut at 10 rows")
+    for name, value in parameters.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        if not values or "*" in values:
+            raise InvalidRequest(f"{name} cannot be {'an empty list' if not values else 'a star'}")
+        if any(one is None or one != one for one in values):  # NaN differs from itself
+            raise InvalidRequest(f"{name} has no value")
+
+
+def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str) -> Mapping[str, Any]:
+    """Run one query and give the raw response; errors of pinotdb and httpx become ours."""
+    try:
+        cursor.execute(sql, parameters)
+    except httpx.TimeoutException as error:
+        raise TimedOut(f"the Pinot broker {broker} did not answer in time") from error
+    except httpx.HTTPError as error:
+        raise Unreachable(
+            f"the Pinot broker {broker} does not answer ({str(error) or type(error).__name__})",
+            advice="is it running? headrace stack status",
+        ) from error
+    except pinot_exceptions.Error as error:
+        raise _failure(cursor.raw_query_response, error) from error
+    response: Mapping[str, Any] = cursor.raw_query_response["response"]
+    return response
+
+
+def _failure(raw: Mapping[str, Any] | None, error: Exception) -> HeadraceError:
+    """Which of our errors an answer is that pinotdb did not accept."""
+    response = (raw or {}).get("response")
+    found = response.get("exceptions", []) if isinstance(response, Mapping) else []
+    codes = {int(entry.get("errorCode", 0)) for entry in found}
+    messages = [str(entry.get("message", "")).strip() for entry in found] or [str(error).strip()]
+    text = " ".join(messages[0].splitlines()[:2])[:300]  # a Java stack trace follows
+    if codes & _NO_SUCH_TABLE:
+        return NotFound("Pinot has no such table", advice="headrace pinot apply makes them")
+    if codes & _TOO_LATE:
+        return TimedOut(f"Pinot gave up on a query: {text}")
+    return AnalyticsError(f"Pinot answered with an error: {text}")
+
+
+def _refuse_half(response: Mapping[str, Any]) -> None:
+    for flag in _CUT:
+        if response.get(flag):
+            raise AnalyticsError(f"Pinot answered with a part of the result ({flag})")
+    if response.get("numServersQueried", 0) == 0:
+        raise AnalyticsError(
+            "no Pinot server was asked", advice="the table is just being created, or all its servers are down"
+        )

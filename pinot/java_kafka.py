@@ -1,0 +1,70 @@
+"""A cluster's settings as the Java Kafka client spells them: for Pinot's consumers and for Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from mirror.errors import ConfigError
+from mirror.settings import KafkaCluster, KafkaSecurity
+
+_LOGIN_MODULES: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def client_properties(cluster: KafkaCluster) -> dict[str, str]:
+    """Properties besides `bootstrap.servers`; empty for an open cluster.
+
+    Certificates are handed over by value, so that they need not lie on the other machine. Raises
+    ConfigError when a file cannot be read or the mechanism has no user name and password.
+    """
+    security = cluster.security
+    if security.protocol == "PLAINTEXT":
+        return {}
+    return {"security.protocol": security.protocol} | _certificates(security) | _login(security)
+
+
+def _certificates(security: KafkaSecurity) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    if security.ca_file:
+        properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _read(security.ca_file)}
+    if security.certificate_file:
+        properties |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": _read(security.certificate_file),
+            "ssl.keystore.key": _read(security.key_file),
+        }
+        if security.key_password.get_secret_value():
+            properties["ssl.key.password"] = security.key_password.get_secret_value()
+    return properties
+
+
+def _login(security: KafkaSecurity) -> dict[str, str]:
+    if not security.mechanism:
+        return {}
+    module = _LOGIN_MODULES.get(security.mechanism)
+    if module is None:
+        raise ConfigError(
+            f"clusters with mechanism {security.mechanism} cannot be handed to Spark and Pinot",
+            advice="use PLAIN or SCRAM, or give the Java client a JAAS file",
+        )
+    user, password = _quoted(security.username), _quoted(security.password.get_secret_value())
+    return {
+        "sasl.mechanism": security.mechanism,
+        "sasl.jaas.config": f"{module} required username={user} password={password};",
+    }
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the certificate file {path} cannot be read ({error.strerror})") from error

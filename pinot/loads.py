@@ -1,0 +1,230 @@
+"""What Pinot knows about loads: rates per partition and topic, offending partitions, movers, freshness.
+
+Conventions as in `queries.py`. Rows carry the sums and means that `pmp.rates` turns into loads;
+judging them is not done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pinot.client import PinotClient
+from pinot.paging import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
+from pinot.tables import Statistic
+from pinot.time_range import TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRates:
+    """What the samples of one partition say over a range. Rates per second, sizes in bytes.
+
+    `inflow`: the asked statistic of the inflow; over hours, p95 is the p95 of the hours' p95.
+    `sampled`: mean of the sampled rate, which in Cruise Control is an average over the topic on that
+    broker. `messages`: mean of the sampled message rate, None where it is not known throughout.
+    `growth_bytes` over `growth_ms`: what the log grew by, where that is known; `shrunk` samples found
+    it smaller than before.
+    """
+
+    topic: str
+    kafka_partition: int
+    samples: int
+    newest_ms: int
+    broker: int
+    inflow: float
+    sampled: float
+    messages: float | None
+    growth_bytes: float
+    growth_ms: int
+    shrunk: int
+    size_bytes: float
+
+
+_COLUMNS: Final = {
+    Grain.SAMPLES: (
+        "count(*), max(time_ms), max(broker), {inflow}, avg(bytes_in_per_second), "
+        "avg(messages_in_per_second), min(messages_in_per_second), "
+        "sum(growth_bytes), sum(growth_ms), sum(shrunk), max(size_bytes)"
+    ),
+    Grain.HOURS: (
+        "sum(samples), max(hour_ms), max(broker), {inflow}, avg(sampled_bytes_per_second), "
+        "avg(mean_messages_per_second), min(mean_messages_per_second), "
+        "sum(growth_bytes), sum(growth_ms), sum(shrunk), max(size_bytes)"
+    ),
+}
+_INFLOW: Final = {
+    Grain.SAMPLES: {
+        Statistic.MEAN: "avg(inflow_bytes_per_second)",
+        Statistic.P95: "percentile(inflow_bytes_per_second, 95)",
+        Statistic.MAX: "max(inflow_bytes_per_second)",
+    },
+    Grain.HOURS: {
+        Statistic.MEAN: "avg(mean_bytes_per_second)",
+        Statistic.P95: "percentile(p95_bytes_per_second, 95)",
+        Statistic.MAX: "max(max_bytes_per_second)",
+    },
+}
+
+
+def partition_rates(
+    client: PinotClient,
+    cluster: str,
+    when: TimeRange,
+    *,
+    statistic: Statistic = Statistic.P95,
+    grain: Grain = Grain.SAMPLES,
+    topics: Sequence[str] | None = None,
+) -> list[PartitionRates]:
+    """Rates of every partition with samples in the range; of some topics, or of all."""
+    pages = partition_rates_pages(
+        client,
+        cluster,
+        when,
+        statistic=statistic,
+        grain=grain,
+        topics=topics,
+        page_partitions=PAGE_PARTITIONS,
+    )
+    return [rates for page in pages for rates in page]
+
+
+def partition_rates_pages(
+    client: PinotClient,
+    cluster: str,
+    when: TimeRange,
+    *,
+    statistic: Statistic = Statistic.P95,
+    grain: Grain = Grain.SAMPLES,
+    topics: Sequence[str] | None = None,
+    page_partitions: int = PAGE_PARTITIONS,
+) -> Iterator[list[PartitionRates]]:
+    """The same in pages of about `page_partitions`, sorted by topic; memory stays that of one page."""
+    select = _COLUMNS[grain].format(inflow=_INFLOW[grain][statistic])
+    wanted = None if topics is None else set(topics)
+    given = bounds(cluster, when)
+    for page in pages(client, grain, given, topics=topics, page_partitions=page_partitions):
+        answer = client.ask(
+            f"select topic, kafka_partition, {select} from {grain.table} {grain.where} {ON_PAGE} "  # noqa: S608
+            f"group by topic, kafka_partition limit {2 * page_partitions}",
+            given | page.parameters,
+        )
+        yield [_rates(row) for row in answer.rows if wanted is None or row[0] in wanted]
+
+
+def _rates(row: list[Any]) -> PartitionRates:
+    return PartitionRates(
+        topic=row[0],
+        kafka_partition=int(row[1]),
+        samples=int(row[2]),
+        newest_ms=int(row[3]),
+        broker=int(row[4]),
+        inflow=float(row[5]),
+        sampled=float(row[6]),
+        messages=None if row[8] < 0 else float(row[7]),
+        growth_bytes=float(row[9]),
+        growth_ms=int(row[10]),
+        shrunk=int(row[11]),
+        size_bytes=float(row[12]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRates:
+    """What is known of a topic as a whole: mean inflow of one of its partitions, bytes per second."""
+
+    topic: str
+    partitions: int
+    mean_bytes_per_second: float
+    newest_ms: int
+
+
+def topic_rates(
+    client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
+) -> list[TopicRates]:
+    """Topic-level loads from the hourly rollups, for partitions that have none of their own."""
+    if topics is not None and not topics:
+        return []
+    only = "" if topics is None else "and topic in (%(topics)s)"
+    given = bounds(cluster, when)
+    answer = client.ask(
+        "select topic, max(kafka_partition), avg(mean_bytes_per_second), max(hour_ms) "  # noqa: S608
+        f"from partitionMetricsHourly {Grain.HOURS.where} {only} group by topic limit {MOST_TOPICS}",
+        given if topics is None else {**given, "topics": list(topics)},
+    )
+    return [
+        TopicRates(topic, int(high) + 1, float(mean), int(newest))
+        for topic, high, mean, newest in answer.rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class MoverRow:
+    """A partition whose load changed. Means over a whole day, bytes per second; an hour without
+    samples counts as 0."""
+
+    topic: str
+    kafka_partition: int
+    day_bytes_per_second: float
+    day_before_bytes_per_second: float
+    change_bytes_per_second: float
+
+
+def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int = 50) -> list[MoverRow]:
+    """The largest changes from the day before to the day that ends with the range, either way."""
+    day_ms = 24 * 3_600_000
+    until = when.until_ms
+    given = bounds(cluster, TimeRange(until - 2 * day_ms, until)) | {"middle": until - day_ms}
+    signed = (
+        "sum(case when hour_ms >= %(middle)s then mean_bytes_per_second else 0 - mean_bytes_per_second end)"
+    )
+    late = "sum(case when hour_ms >= %(middle)s then mean_bytes_per_second else 0 end)"
+    rows: dict[tuple[str, int], MoverRow] = {}
+    for direction in ("desc", "asc"):
+        answer = client.ask(
+            f"select topic, kafka_partition, {signed}, {late} "  # noqa: S608
+            f"from partitionMetricsHourly {Grain.HOURS.where} "
+            f"group by topic, kafka_partition order by {signed} {direction} limit {int(limit)}",
+            given,
+        )
+        for topic, number, change, now in answer.rows:
+            rows[topic, int(number)] = MoverRow(
+                topic, int(number), now / 24, (now - change) / 24, change / 24
+            )
+    ordered = sorted(
+        rows.values(), key=lambda row: (-abs(row.change_bytes_per_second), row.topic, row.kafka_partition)
+    )
+    return [row for row in ordered if row.change_bytes_per_second][:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessRow:
+    """How far one cluster's samples reach, and how much they cover.
+
+    `grown`: share of the samples whose log growth is known, 0 to 1.
+    """
+
+    datacenter: str
+    cluster: str
+    source: str
+    newest_ms: int
+    samples: int
+    partitions: int
+    topics: int
+    grown: float
+
+
+def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
+    """Newest sample and coverage per cluster and sampler, over the samples of the range."""
+    answer = client.ask(
+        "select datacenter, cluster, source, max(time_ms), count(*), "
+        "distinctcount(concat(topic, cast(kafka_partition as string), '/')), distinctcount(topic), "
+        "sum(case when growth_ms > 0 then 1 else 0 end) "
+        "from partitionMetrics where time_ms >= %(since)s and time_ms < %(until)s "
+        "group by datacenter, cluster, source order by datacenter, cluster, source limit 10000",
+        {"since": when.since_ms, "until": when.until_ms},
+    )
+    return [
+        FreshnessRow(dc, cluster, source, int(newest), int(samples), int(count), int(topics), grown / samples)
+        for dc, cluster, source, newest, samples, count, topics, grown in answer.rows
+    ]

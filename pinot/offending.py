@@ -1,0 +1,119 @@
+"""Offending partitions: which ones take too much of a task, since when, and what to do about it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from pinot.client import PinotClient, Value
+from pinot.queries import MOST_GROUPS
+from pinot.tables import Statistic
+from pinot.time_range import TimeRange
+
+SKEWED: Final = 2.0
+"""From this multiple of the topic's other partitions on, more partitions would not help: the key would."""
+
+_LOADS: Final = {
+    Statistic.MEAN: "avg(inflow_bytes_per_second)",
+    Statistic.P95: "percentile(inflow_bytes_per_second, 95)",
+    Statistic.MAX: "max(inflow_bytes_per_second)",
+}
+_WHERE: Final = "where cluster = %(cluster)s and time_ms >= %(since)s and time_ms < %(until)s"
+
+
+class Advice(StrEnum):
+    """What helps against an offending partition."""
+
+    ADD_PARTITIONS = "add partitions: the topic's load is even, and too much for so few"
+    FIX_KEY = "fix the key: this partition carries far more than the others of its topic"
+
+
+@dataclass(frozen=True, slots=True)
+class OffendingRow:
+    """A partition that takes a large share of what one task can bear.
+
+    `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled
+    partitions. `since_ms`: time of its last sample that was not above the usable capacity, or the
+    start of the range; None when its newest sample is not above.
+    """
+
+    topic: str
+    kafka_partition: int
+    bytes_per_second: float
+    share: float
+    skew: float
+    topic_partitions: int
+    since_ms: int | None
+    advice: Advice
+
+
+def offending_partitions(
+    client: PinotClient,
+    cluster: str,
+    when: TimeRange,
+    usable_bytes_per_second: float,
+    *,
+    least_share: float = 0.5,
+    statistic: Statistic = Statistic.P95,
+    limit: int = 100,
+) -> list[OffendingRow]:
+    """Partitions whose load is at least `least_share` of a task's usable capacity, largest first."""
+    bounds: dict[str, Value] = {"cluster": cluster, "since": when.since_ms, "until": when.until_ms}
+    load = _LOADS[statistic]
+    found = client.ask(
+        f"select topic, kafka_partition, {load} from partitionMetrics {_WHERE} "  # noqa: S608
+        f"group by topic, kafka_partition having {load} >= %(least)s order by {load} desc limit {int(limit)}",
+        {**bounds, "least": float(least_share * usable_bytes_per_second)},
+    ).rows
+    if not found:
+        return []
+    bounds["topics"] = sorted({row[0] for row in found})
+    siblings = client.ask(
+        f"select topic, kafka_partition, {load} from partitionMetrics "  # noqa: S608
+        f"{_WHERE} and topic in (%(topics)s) group by topic, kafka_partition limit {MOST_GROUPS}",
+        bounds,
+    ).rows
+    history = client.ask(
+        "select topic, kafka_partition, min(time_ms), max(time_ms), "  # noqa: S608
+        "max(case when inflow_bytes_per_second <= %(usable)s then time_ms else 0 end) "
+        f"from partitionMetrics {_WHERE} and topic in (%(topics)s) and kafka_partition in (%(numbers)s) "
+        f"group by topic, kafka_partition limit {MOST_GROUPS}",
+        {
+            **bounds,
+            "usable": float(usable_bytes_per_second),
+            "numbers": sorted({int(row[1]) for row in found}),
+        },
+    ).rows
+    loads: dict[str, list[float]] = defaultdict(list)
+    for topic, _, rate in siblings:
+        loads[topic].append(float(rate))
+    since = {(row[0], int(row[1])): _since(*map(int, row[2:])) for row in history}
+    return [
+        _row(row, loads[row[0]], since.get((row[0], int(row[1]))), usable_bytes_per_second) for row in found
+    ]
+
+
+def _since(oldest_ms: int, newest_ms: int, last_below_ms: int) -> int | None:
+    if last_below_ms == newest_ms:
+        return None
+    return last_below_ms or oldest_ms
+
+
+def _row(row: list[Any], of_topic: list[float], since_ms: int | None, usable: float) -> OffendingRow:
+    """`of_topic`: loads of all partitions of its topic, the offending one among them."""
+    topic, number, rate = row
+    mean = sum(of_topic) / len(of_topic)
+    others = (sum(of_topic) - rate) / max(1, len(of_topic) - 1)
+    is_skewed = len(of_topic) > 1 and rate >= SKEWED * others
+    return OffendingRow(
+        topic=topic,
+        kafka_partition=int(number),
+        bytes_per_second=float(rate),
+        share=rate / usable,
+        skew=rate / mean if mean > 0 else 1.0,
+        topic_partitions=len(of_topic),
+        since_ms=since_ms,
+        advice=Advice.FIX_KEY if is_skewed else Advice.ADD_PARTITIONS,
+    )

@@ -1,0 +1,219 @@
+"""Typed questions to Pinot, one function a question.
+
+Parameters go through the client and never into the text of a query; only names of our own columns
+are formatted in. Every function raises what `PinotClient.ask` raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+from mirror.model.metrics import LATENCY_BUCKETS, percentile_ms
+from mirror.model.rows import HISTOGRAM_COLUMNS
+from pinot.client import PinotClient, Value
+from pinot.time_range import TimeRange
+
+MOST_GROUPS: Final = 1_000_000
+"""Limit of queries that group by partition."""
+
+_HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow:
+    """How late records arrived. Empty names where the question did not ask for that depth.
+
+    `counts` is the histogram of `mirror.model.metrics`; `p50_ms` and `p99_ms` come from it.
+    """
+
+    datastream: str
+    task: str
+    topic: str
+    kafka_partition: int
+    records: int
+    bytes: int
+    lag_records: int
+    lag_ms: int
+    counts: tuple[int, ...]
+
+    @property
+    def p50_ms(self) -> float | None:
+        """Median latency in ms; None without records."""
+        return percentile_ms(self.counts, 50)
+
+    @property
+    def p99_ms(self) -> float | None:
+        """99th percentile of the latency in ms; None without records."""
+        return percentile_ms(self.counts, 99)
+
+
+def latency_by_datastream(client: PinotClient, when: TimeRange) -> list[LatencyRow]:
+    """Latency of every datastream that copied something, summed over its partitions."""
+    return _latency(client, ("datastream",), when, None)
+
+
+def latency_by_task(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LatencyRow]:
+    """Latency of every task, of one datastream or of all."""
+    return _latency(client, ("datastream", "task"), when, datastream)
+
+
+def latency_by_partition(
+    client: PinotClient, when: TimeRange, datastream: str | None = None
+) -> list[LatencyRow]:
+    """Latency of every partition, of one datastream or of all."""
+    return _latency(client, ("datastream", "task", "topic", "kafka_partition"), when, datastream)
+
+
+def _latency(
+    client: PinotClient, depth: Sequence[str], when: TimeRange, datastream: str | None
+) -> list[LatencyRow]:
+    parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
+    only = ""
+    if datastream is not None:
+        parameters["datastream"] = datastream
+        only = "and datastream = %(datastream)s"
+    names = ", ".join(depth)
+    answer = client.ask(
+        f"select {names}, sum(records_copied), sum(bytes_copied), max(lag_records), max(lag_ms), "  # noqa: S608
+        f"{_HISTOGRAM} "
+        f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only} "
+        f"group by {names} order by {names} limit {MOST_GROUPS}",
+        parameters,
+    )
+    rows = []
+    for row in answer.rows:
+        named = dict(zip(depth, row, strict=False))
+        numbers = [int(value) for value in row[len(depth) :]]
+        rows.append(
+            LatencyRow(
+                datastream=named["datastream"],
+                task=named.get("task", ""),
+                topic=named.get("topic", ""),
+                kafka_partition=int(named.get("kafka_partition", -1)),
+                records=numbers[0],
+                bytes=numbers[1],
+                lag_records=numbers[2],
+                lag_ms=numbers[3],
+                counts=tuple(numbers[4 : 4 + LATENCY_BUCKETS]),
+            )
+        )
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class LagRow:
+    """The newest known lag of one partition, and when it was measured."""
+
+    datastream: str
+    topic: str
+    kafka_partition: int
+    task: str
+    lag_records: int
+    lag_ms: int
+    time_ms: int
+
+
+def lag_by_partition(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LagRow]:
+    """Lag of every partition that reported in the range, most records first."""
+    parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
+    only = ""
+    if datastream is not None:
+        parameters["datastream"] = datastream
+        only = "and datastream = %(datastream)s"
+    answer = client.ask(
+        "select datastream, topic, kafka_partition, lastwithtime(task, time_ms, 'string'), "  # noqa: S608
+        "lastwithtime(lag_records, time_ms, 'long'), lastwithtime(lag_ms, time_ms, 'long'), max(time_ms) "
+        f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only} "
+        f"group by datastream, topic, kafka_partition limit {MOST_GROUPS}",
+        parameters,
+    )
+    rows = [
+        LagRow(d, topic, int(number), task, int(records), int(age), int(time))
+        for d, topic, number, task, records, age, time in answer.rows
+    ]
+    return sorted(rows, key=lambda row: (-row.lag_records, row.datastream, row.topic, row.kafka_partition))
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One placement event, as `mirror.model.metrics.PlacementEvent` tells it."""
+
+    time_ms: int
+    event_key: str
+    kind: str
+    plan_epoch: int
+    instance: str
+    datastream: str
+    topic: str
+    kafka_partition: int
+    from_task: str
+    to_task: str
+    from_instance: str
+    to_instance: str
+    bytes_per_second: float
+    sentence: str
+
+
+_EVENT_COLUMNS: Final = tuple(field.name for field in fields(EventRow))
+
+
+def placement_events(
+    client: PinotClient,
+    when: TimeRange,
+    *,
+    datastream: str | None = None,
+    kind: str | None = None,
+    limit: int = 1000,
+) -> list[EventRow]:
+    """What changed and why, newest first; at most `limit` events."""
+    parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
+    conditions = ""
+    for name, value in (("datastream", datastream), ("kind", kind)):
+        if value is not None:
+            parameters[name] = value
+            conditions += f" and {name} = %({name})s"
+    answer = client.ask(
+        f"select {', '.join(_EVENT_COLUMNS)} from placementEvents "  # noqa: S608
+        f"where time_ms >= %(since)s and time_ms < %(until)s{conditions} "
+        f"order by time_ms desc, event_key limit {int(limit)}",
+        parameters,
+    )
+    return [EventRow(*row) for row in answer.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorRateRow:
+    """What the mirror copied of a partition: bytes as fetched and records, per second."""
+
+    topic: str
+    kafka_partition: int
+    bytes_per_second: float
+    messages_per_second: float
+
+
+def mirror_rates(
+    client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
+) -> list[MirrorRateRow]:
+    """Rates of partitions whose lag stayed below a bound, so that what was copied is what came in."""
+    if not topics:
+        return []
+    answer = client.ask(
+        "select topic, kafka_partition, sum(bytes_copied), sum(records_copied), sum(interval_ms) "  # noqa: S608
+        "from mirrorMetrics where source_cluster = %(cluster)s and topic in (%(topics)s) "
+        "and time_ms >= %(since)s and time_ms < %(until)s "
+        f"group by topic, kafka_partition having max(lag_ms) < %(lag)s limit {MOST_GROUPS}",
+        {
+            "cluster": source_cluster,
+            "topics": list(topics),
+            "since": when.since_ms,
+            "until": when.until_ms,
+            "lag": int(most_lag_ms),
+        },
+    )
+    return [
+        MirrorRateRow(topic, int(number), size * 1000 / lasted, records * 1000 / lasted)
+        for topic, number, size, records, lasted in answer.rows
+        if lasted > 0
+    ]

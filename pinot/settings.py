@@ -1,0 +1,42 @@
+"""What an operator can set about Pinot."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+
+from mirror.settings import Seconds, Settings
+
+Address = Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$")]
+
+
+class PinotSettings(Settings):
+    """Where Pinot is, and how its tables are made."""
+
+    controller: Address = "127.0.0.1:9000"
+    """`host:port` of a controller; tables are applied there."""
+    broker: Address = "127.0.0.1:9001"
+    """`host:port` of a broker; queries go there."""
+    tls: bool = False
+    """Speak https to both."""
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    timeout_seconds: Seconds = 10.0
+    """Longest wait for one query; the broker gives up at the same time."""
+    attempts: int = Field(default=3, ge=1)
+    """How often a query is asked when a server does not answer or answers with half an answer."""
+    stream_cluster: str = "destination"
+    """The Kafka cluster whose topics the tables ingest."""
+    stream_bootstrap_servers: str = ""
+    """That cluster as Pinot reaches it, when this differs from here (containers); else empty."""
+    replication: int = Field(default=1, ge=1)
+    retention_days: dict[str, int] = Field(default_factory=dict)
+    """Retention by table name, where it differs from the default of the table."""
+    upsert_options: dict[str, str | int | bool] = Field(default_factory=dict)
+    """More keys for the `upsertConfig` of keyed tables. On Pinot 1.4 and newer
+    `{snapshot = "ENABLE", metadataTTL = 7200000}` bounds the memory of their keys to two hours; on 1.1 to
+    1.3 write `enableSnapshot = true` instead of `snapshot`."""
+    segment_rows: int = Field(default=2_000_000, ge=1000)
+    """Rows after which a consuming segment is committed."""
+    segment_hours: int = Field(default=6, ge=1)

@@ -1,0 +1,205 @@
+"""Every Pinot table of Headrace: names, columns, keys, retention. The one source of these names.
+
+Columns of what the mirror writes come from its record classes; the classes of what the other wings
+write (`PartitionMetric` …) are declared here, because this is where writer and reader meet.
+`schemas.py` turns a definition into Pinot's JSON and into the Avro schema of its topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mirror.errors import NotFound
+from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.model.rows import Column, ColumnType, columns_of
+
+UNKNOWN: Final = -1
+"""What Pinot stores where a nullable number is missing; none of ours is ever negative."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetric:
+    """One sample of one partition at `time_ms`. Rates per second, sizes in bytes.
+
+    `bytes_in_per_second` and `messages_in_per_second` are as sampled: in Cruise Control an average
+    over the topic's partitions on that broker. `growth_bytes` over `growth_ms` is what the
+    partition's own log grew by since the sample before; both are 0 where that is not known.
+    `inflow_bytes_per_second` is the best that is known of this partition: the growth's rate, else
+    its last known one, else the sampled one. `shrunk` is 1 where the log was smaller than before.
+    `source` says who sampled (see `pmp.settings`).
+    """
+
+    time_ms: int
+    datacenter: str
+    cluster: str
+    topic: str
+    kafka_partition: int
+    broker: int
+    source: str
+    bytes_in_per_second: float
+    bytes_out_per_second: float
+    messages_in_per_second: float
+    size_bytes: float
+    growth_bytes: float
+    growth_ms: int
+    inflow_bytes_per_second: float
+    shrunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetricHourly:
+    """All samples of one partition in the hour from `hour_ms` on, in the units of `PartitionMetric`.
+
+    `mean`, `p95` and `max` are of the inflow; `sampled_…` is the mean of the sampled rate, and
+    `growth_…` the sums over the hour.
+    """
+
+    hour_ms: int
+    datacenter: str
+    cluster: str
+    topic: str
+    kafka_partition: int
+    broker: int
+    samples: int
+    mean_bytes_per_second: float
+    p95_bytes_per_second: float
+    max_bytes_per_second: float
+    sampled_bytes_per_second: float
+    mean_messages_per_second: float
+    p95_messages_per_second: float
+    max_messages_per_second: float
+    mean_bytes_out_per_second: float
+    size_bytes: float
+    growth_bytes: float
+    growth_ms: int
+    shrunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditWindow:
+    """What one tier holds of a topic in the window of record timestamps from `window_ms` on.
+
+    `tier` is source or destination, `content_hash` an order-free sum over the records' hashes in
+    hex. A repeated count of the same window replaces the one before.
+    """
+
+    window_ms: int
+    window_length_ms: int
+    counted_ms: int
+    datastream: str
+    cluster: str
+    tier: str
+    topic: str
+    records: int
+    duplicates: int
+    content_hash: str
+
+
+class Statistic(StrEnum):
+    """Which number stands for a partition's load over a range of time."""
+
+    MEAN = "mean"
+    P95 = "p95"
+    MAX = "max"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One realtime table. `key` must follow from the Kafka message key, so that equal keys meet in
+    one partition; `inverted` are the columns that queries filter on."""
+
+    name: str
+    topic: str
+    columns: tuple[Column, ...]
+    time_column: str
+    retention_days: int
+    key: tuple[str, ...] = ()
+    nullable: frozenset[str] = frozenset()
+    inverted: tuple[str, ...] = ()
+    version: int = 1
+
+    @property
+    def dimensions(self) -> tuple[Column, ...]:
+        """Columns to select and group by: texts, and the numbers that name something."""
+        named = {*self.key, "kafka_partition", "broker", "plan_epoch"}
+        return tuple(
+            c
+            for c in self.columns
+            if c.name != self.time_column and (c.type is ColumnType.STRING or c.name in named)
+        )
+
+    @property
+    def metrics(self) -> tuple[Column, ...]:
+        """Columns to add up."""
+        dimensions = set(self.dimensions)
+        return tuple(c for c in self.columns if c.name != self.time_column and c not in dimensions)
+
+
+PARTITION_METRICS: Final = Table(
+    name="partitionMetrics",
+    topic="headrace-partition-metrics",
+    columns=columns_of(PartitionMetric),
+    time_column="time_ms",
+    retention_days=3,
+    key=("cluster", "topic", "kafka_partition", "time_ms"),
+    nullable=frozenset({"messages_in_per_second"}),
+    inverted=("cluster", "topic"),
+)
+
+PARTITION_METRICS_HOURLY: Final = Table(
+    name="partitionMetricsHourly",
+    topic="headrace-partition-metrics-hourly",
+    columns=columns_of(PartitionMetricHourly),
+    time_column="hour_ms",
+    retention_days=42,
+    key=("cluster", "topic", "kafka_partition", "hour_ms"),
+    nullable=frozenset({"mean_messages_per_second", "p95_messages_per_second", "max_messages_per_second"}),
+    inverted=("cluster", "topic"),
+)
+
+MIRROR_METRICS: Final = Table(
+    name="mirrorMetrics",
+    topic="headrace-mirror-metrics",
+    columns=columns_of(MirrorMetric),
+    time_column="time_ms",
+    retention_days=14,
+    inverted=("datastream", "topic"),
+)
+
+AUDIT_WINDOWS: Final = Table(
+    name="auditWindows",
+    topic="headrace-audit-windows",
+    columns=columns_of(AuditWindow),
+    time_column="window_ms",
+    retention_days=42,
+    key=("datastream", "cluster", "tier", "topic", "window_ms", "window_length_ms"),
+    inverted=("datastream", "topic"),
+)
+
+PLACEMENT_EVENTS: Final = Table(
+    name="placementEvents",
+    topic="headrace-placement-events",
+    columns=columns_of(PlacementEvent),
+    time_column="time_ms",
+    retention_days=90,
+    key=("event_key",),
+    inverted=("datastream", "kind"),
+)
+
+TABLES: Final = (
+    PARTITION_METRICS,
+    PARTITION_METRICS_HOURLY,
+    MIRROR_METRICS,
+    AUDIT_WINDOWS,
+    PLACEMENT_EVENTS,
+)
+
+
+def table_named(name: str) -> Table:
+    """The definition of that name. Raises NotFound."""
+    for table in TABLES:
+        if table.name == name:
+            return table
+    raise NotFound(f"there is no table {name}", advice=f"known: {', '.join(t.name for t in TABLES)}")

@@ -1,0 +1,1 @@
+"""The only rooms of this wing that import Kafka's client libraries; they satisfy `pmp.ports`."""

@@ -1,0 +1,54 @@
+"""Which topics of a cluster are compacted: their log sizes say nothing about what comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Final
+
+import structlog
+
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.errors import HeadraceError
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import Clock
+from mirror.settings import KafkaCluster
+
+_log = structlog.get_logger(__name__)
+_REFRESH_SECONDS: Final = 3600.0
+_RETRY_SECONDS: Final = 60.0
+
+
+class CompactedTopics:
+    """Callable as `World.compacted`. Asks a cluster once an hour; one that does not answer is asked
+    again after a minute, and until then what was known stands. Used by one thread.
+
+    `resolve` gives the address of a cluster, None for one that is not in the settings.
+    """
+
+    def __init__(self, resolve: Callable[[ClusterRef], KafkaCluster | None], clock: Clock) -> None:
+        self._resolve = resolve
+        self._clock = clock
+        self._known: dict[ClusterRef, frozenset[str]] = {}
+        self._next: dict[ClusterRef, float] = {}
+
+    def __call__(self, cluster: ClusterRef) -> Set[str]:
+        """Names of its topics whose own `cleanup.policy` has compact in it."""
+        now = self._clock.monotonic()
+        address = self._resolve(cluster)
+        if address is not None and now >= self._next.get(cluster, now):
+            try:
+                self._known[cluster] = _compacted(address)
+                self._next[cluster] = now + _REFRESH_SECONDS
+            except HeadraceError as error:
+                self._next[cluster] = now + _RETRY_SECONDS
+                _log.warning("compacted topics are not known", cluster=cluster, problem=str(error))
+        return self._known.get(cluster, frozenset())
+
+
+def _compacted(cluster: KafkaCluster) -> frozenset[str]:
+    admin = KafkaAdmin(cluster)
+    names = [name for name in admin.list_topics() if not name.startswith("__")]
+    described = admin.describe(names)
+    return frozenset(
+        name for name, topic in described.items() if "compact" in topic.settings.get("cleanup.policy", "")
+    )

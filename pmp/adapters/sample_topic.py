@@ -1,0 +1,77 @@
+"""Writes samples the way Cruise Control does: no key, the sample's time as timestamp, gzip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.kafka_errors import translate
+from mirror.adapters.kafka_settings import producer_settings
+from mirror.errors import Unreachable
+from mirror.model.topics import TopicDescription
+from mirror.settings import KafkaCluster
+from pmp.samples import Sample, encode
+
+_FLUSH_SECONDS: Final = 15.0
+_HOUR_MS: Final = "3600000"
+
+
+class SampleTopic:
+    """Satisfies `pmp.ports.SampleSink`. Creates the topic at the first write; used by one thread."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, partitions: int) -> None:
+        self._cluster = cluster
+        self._description = TopicDescription(
+            topic, partitions, settings={"retention.ms": _HOUR_MS, "cleanup.policy": "delete"}
+        )
+        self._producer: Producer | None = None
+        self._error: KafkaError | None = None
+
+    def create(self) -> None:
+        """Create the topic; one that exists is left as it is. Raises Unreachable, Refused."""
+        KafkaAdmin(self._cluster).create(self._description)
+
+    def write(self, samples: Sequence[Sample]) -> None:
+        """Write them as version 1 and wait for the acknowledgements."""
+        producer = self._connected()
+        self._error = None
+        for one in samples:
+            self._produce(producer, encode(one), one.time_ms)
+        left = producer.flush(_FLUSH_SECONDS)
+        if self._error is not None:
+            raise translate(self._error, f"writing to {self._description.name}")
+        if left:
+            raise Unreachable(f"{left} samples were not acknowledged by {self._cluster.bootstrap_servers}")
+
+    def close(self) -> None:
+        """Release the connection; what is not acknowledged is given up."""
+        self._producer = None
+
+    def _connected(self) -> Producer:
+        if self._producer is None:
+            self.create()
+            self._producer = Producer(
+                producer_settings(self._cluster, "headrace-sampler")
+                | {"compression.type": "gzip", "linger.ms": 50, "message.timeout.ms": 10_000}
+            )
+        return self._producer
+
+    def _produce(self, producer: Producer, value: bytes, time_ms: int) -> None:
+        while True:
+            try:
+                producer.produce(
+                    self._description.name, value=value, timestamp=time_ms, on_delivery=self._delivered
+                )
+            except BufferError:
+                producer.poll(0.1)
+            except KafkaException as error:
+                raise translate(error, f"writing to {self._description.name}") from error
+            else:
+                return
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._error = error

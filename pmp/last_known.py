@@ -1,0 +1,101 @@
+"""Loads that outlive Pinot: the last good answer about each cluster, in memory and in a file.
+
+A file is written beside the old one and renamed, at most once in `WRITE_EVERY_MS`; one that cannot be
+read is as good as none.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import structlog
+
+from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.topics import TopicPartition
+
+_log = structlog.get_logger(__name__)
+
+WRITE_EVERY_MS: Final = 60_000
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A report, and when it was given (epoch milliseconds)."""
+
+    report: LoadReport
+    answered_ms: int
+
+
+class LastKnown:
+    """`folder` None keeps reports in memory only."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._memory: dict[str, Remembered] = {}
+        self._written_ms: dict[str, int] = {}
+
+    def remember(self, cluster: str, report: LoadReport, now_ms: int) -> None:
+        """Keep an answer. A disk that is full or read-only is logged; the answer is still in memory."""
+        self._memory[cluster] = Remembered(report, now_ms)
+        written_ms = self._written_ms.get(cluster)
+        if self._folder is None or (written_ms is not None and now_ms - written_ms < WRITE_EVERY_MS):
+            return
+        self._written_ms[cluster] = now_ms
+        path = self._path(cluster)
+        draft = path.with_suffix(".draft")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(gzip.compress(json.dumps(_document(report, now_ms)).encode(), 1))
+            draft.replace(path)
+        except OSError as error:
+            _log.warning("loads are not kept on disk", path=str(path), problem=str(error))
+
+    def recall(self, cluster: str) -> Remembered | None:
+        """The newest answer that is known, from before a restart if need be."""
+        if cluster not in self._memory and self._folder is not None:
+            found = _read(self._path(cluster))
+            if found is not None:
+                self._memory[cluster] = found
+        return self._memory.get(cluster)
+
+    def _path(self, cluster: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{quote(cluster, safe='')}.loads.json.gz"
+
+
+def _document(report: LoadReport, now_ms: int) -> Mapping[str, object]:
+    return {
+        "format": _FORMAT,
+        "answered_ms": now_ms,
+        "measured_at_ms": report.measured_at_ms,
+        "provider": report.provider,
+        "loads": [
+            [*partition, load.bytes_per_second, load.messages_per_second, load.level, load.rate_source]
+            for partition, load in report.loads.items()
+        ],
+    }
+
+
+def _read(path: Path) -> Remembered | None:
+    try:
+        document = json.loads(gzip.decompress(path.read_bytes()))
+        if document["format"] != _FORMAT:
+            return None
+        loads = {
+            TopicPartition(topic, number): PartitionLoad(rate, messages, LoadLevel(level), RateSource(source))
+            for topic, number, rate, messages, level, source in document["loads"]
+        }
+        report = LoadReport(loads, document["provider"], document["measured_at_ms"])
+        return Remembered(report, document["answered_ms"])
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        _log.warning("a file of loads cannot be read", path=str(path), problem=str(error))
+        return None

@@ -1,0 +1,237 @@
+"""The load provider of the assigner: what Pinot holds, as `mirror.ports.LoadProvider`.
+
+Of each partition: its own samples, else its topic's mean, else a configured default; each load says
+which, and what its rate was computed from. Answers are kept, so that Pinot may be away for a while;
+an answer that is not fresh or not complete says so in its notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from mirror.errors import HeadraceError, LoadUnavailable, NotFound
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadReport, PartitionLoad, RateSource
+from mirror.model.topics import TopicPartition
+from mirror.ports import Clock
+from pinot import loads as questions
+from pinot.client import PinotClient
+from pinot.paging import Grain
+from pinot.queries import mirror_rates
+from pinot.rollups import HOUR_MS
+from pinot.tables import Statistic
+from pinot.time_range import TimeRange
+from pmp.completion import completed, coverage_notes, mismatch_notes
+from pmp.last_known import LastKnown, Remembered
+from pmp.rates import SETTLED_MS, Reading, partition_loads, unit_problem
+from pmp.settings import PmpSettings
+
+NAME: Final = "pinot"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class World:
+    """What the provider cannot know by itself.
+
+    `name_of`: the name that samples of a cluster carry. `compacted`: its compacted topics.
+    """
+
+    name_of: Callable[[ClusterRef], str] = str
+    compacted: Callable[[ClusterRef], Set[str]] = lambda _: frozenset()
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: HeadraceError
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class _LookedUp:
+    topics: frozenset[str]
+    means: dict[str, float]
+    at_ms: int
+
+
+class PinotLoadProvider:
+    """Satisfies `mirror.ports.LoadProvider`. Used by one thread."""
+
+    def __init__(
+        self, client: PinotClient, settings: PmpSettings, clock: Clock, world: World | None = None
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._provider = settings.provider
+        self._clock = clock
+        self._world = world or World()
+        folder = settings.provider.cache_folder
+        self._last_known = LastKnown(Path(folder) if folder else None)
+        self._failures: dict[ClusterRef, _Failure] = {}
+        self._looked_up: dict[ClusterRef, _LookedUp] = {}
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        """Loads of the named partitions over the configured window.
+
+        Raises LoadUnavailable when Pinot knows nothing of the cluster, or does not answer and the
+        last answer is older than `provider.oldest_answer_seconds`.
+        """
+        now_ms = self._clock.now_ms()
+        known, problem = self._current(cluster, now_ms)
+        notes = list(known.notes)
+        if problem:
+            notes.append(problem)
+        elif known.measured_at_ms is not None:
+            notes += self._staleness(known.measured_at_ms, now_ms)
+        answers = completed(
+            known.loads,
+            partitions,
+            topic_means={} if problem else self._topic_means(cluster, known, partitions, now_ms),
+            default_bytes_per_second=self._provider.default_bytes_per_second,
+        )
+        notes += mismatch_notes(self._world.name_of(cluster), known.loads, partitions)
+        notes += coverage_notes(answers)
+        return LoadReport(answers, NAME, known.measured_at_ms, tuple(notes))
+
+    def measured(
+        self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
+    ) -> LoadReport:
+        """All partitions with samples in the `window_ms` up to `at_ms` (inclusive). Asks Pinot.
+
+        Raises LoadUnavailable when there are none, and what the client raises.
+        """
+        name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
+        hourly = window_ms > self._provider.samples_up_to_seconds * 1000
+        when = TimeRange.up_to(at_ms, window_ms)
+        rates = questions.partition_rates(
+            self._client,
+            name,
+            TimeRange(when.since_ms // HOUR_MS * HOUR_MS, when.until_ms) if hourly else when,
+            statistic=chosen,
+            grain=Grain.HOURS if hourly else Grain.SAMPLES,
+        )
+        if not rates:
+            raise LoadUnavailable(
+                f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
+                advice=f"it has {self._sampled_clusters(when) or 'none of any cluster'}; "
+                "do its sampler and headrace pmp run work?",
+            )
+        reading = Reading(
+            chosen, self._is_averaged(name), window_ms >= SETTLED_MS, self._world.compacted(cluster)
+        )
+        loads = partition_loads(rates, reading)
+        return LoadReport(
+            loads=self._corrected(name, loads, when),
+            provider=NAME,
+            measured_at_ms=max(rate.newest_ms for rate in rates),
+            notes=tuple(filter(None, [unit_problem(rates)])),
+        )
+
+    def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
+        """The newest answer, and why it is not fresh (empty when it is).
+
+        Pinot is not asked again within `refresh_seconds`, neither after an answer nor after a failure.
+        """
+        remembered = self._last_known.recall(cluster)
+        refresh_ms = self._provider.refresh_seconds * 1000
+        if remembered and 0 <= now_ms - remembered.answered_ms < refresh_ms:
+            return remembered.report, ""
+        failure = self._failures.get(cluster)
+        if failure is None or not 0 <= now_ms - failure.at_ms < refresh_ms:
+            try:
+                report = self.measured(cluster, now_ms, int(self._provider.window_seconds * 1000))
+            except HeadraceError as error:
+                if error.fatal:
+                    raise
+                failure = self._failures[cluster] = _Failure(error, now_ms)
+            else:
+                self._failures.pop(cluster, None)
+                self._last_known.remember(cluster, report, now_ms)
+                return report, ""
+        return self._instead(cluster, failure.error, remembered, now_ms)
+
+    def _instead(
+        self, cluster: ClusterRef, error: HeadraceError, remembered: Remembered | None, now_ms: int
+    ) -> tuple[LoadReport, str]:
+        """The last known answer in place of one that could not be had."""
+        problem = f"no loads of cluster {cluster}: {error.message}"
+        if remembered is None:
+            raise LoadUnavailable(problem, advice=error.advice) from error
+        age_ms = now_ms - (remembered.report.measured_at_ms or remembered.answered_ms)
+        if age_ms > self._provider.oldest_answer_seconds * 1000:
+            raise LoadUnavailable(
+                f"{problem}; the last known are {_age(age_ms)} old", advice=error.advice
+            ) from error
+        return remembered.report, f"last known good, {_age(age_ms)} old: {error.message}"
+
+    def _staleness(self, measured_at_ms: int, now_ms: int) -> list[str]:
+        age_ms = now_ms - measured_at_ms
+        if age_ms <= self._provider.stale_after_seconds * 1000:
+            return []
+        return [f"stale: the newest sample is {_age(age_ms)} old"]
+
+    def _topic_means(
+        self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
+    ) -> dict[str, float]:
+        """Means from the rollups, of topics without a sample in the window; empty while Pinot is away."""
+        sampled = {partition.topic for partition in known.loads}
+        missing = {partition.topic for partition in partitions} - sampled
+        if not missing:
+            return {}
+        looked_up = self._looked_up.get(cluster)
+        refresh_ms = self._provider.refresh_seconds * 1000
+        if looked_up and missing <= looked_up.topics and 0 <= now_ms - looked_up.at_ms < refresh_ms:
+            return looked_up.means
+        when = TimeRange.up_to(now_ms, int(self._provider.topic_history_hours * HOUR_MS))
+        means = {}
+        try:
+            name = self._world.name_of(cluster)
+            for row in questions.topic_rates(self._client, name, when, topics=sorted(missing)):
+                means[row.topic] = row.mean_bytes_per_second
+        except HeadraceError as error:
+            _log.warning("no topic-level loads", cluster=cluster, problem=str(error))
+        self._looked_up[cluster] = _LookedUp(frozenset(missing), means, now_ms)
+        return means
+
+    def _is_averaged(self, name: str) -> bool:
+        sampled = self._settings.clusters.get(name)
+        return sampled is None or sampled.sampled_by == "cruise-control"
+
+    def _corrected(
+        self, name: str, loads: dict[TopicPartition, PartitionLoad], when: TimeRange
+    ) -> dict[TopicPartition, PartitionLoad]:
+        """Loads that are only averages, replaced by what the mirror itself copied where it kept up."""
+        averages = {partition for partition, load in loads.items() if load.rate_source is RateSource.MEAN}
+        if not averages or not self._is_averaged(name):
+            return loads
+        corrected = dict(loads)
+        topics = sorted({partition.topic for partition in averages})
+        most_lag_ms = self._provider.kept_up_seconds * 1000
+        try:
+            rows = mirror_rates(self._client, name, when, topics, most_lag_ms)
+        except NotFound:
+            return loads  # nothing is mirrored here
+        for row in rows:
+            partition = TopicPartition(row.topic, row.kafka_partition)
+            if partition in averages:
+                corrected[partition] = replace(
+                    loads[partition],
+                    bytes_per_second=row.bytes_per_second,
+                    messages_per_second=row.messages_per_second,
+                    rate_source=RateSource.MIRROR,
+                )
+        return corrected
+
+    def _sampled_clusters(self, when: TimeRange) -> str:
+        return ", ".join(sorted({row.cluster for row in questions.freshness(self._client, when)}))
+
+
+def _age(milliseconds: int) -> str:
+    seconds = milliseconds // 1000
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"

@@ -1,0 +1,107 @@
+"""The second stream: hours of every partition, for forecasts and what-if, kept for weeks.
+
+An hour is rolled up whenever Pinot holds more samples of it than its rollup speaks of: the running
+hour, an hour with late samples, one that was interrupted. There is nothing to remember and nothing
+that could be lost; a repeated row replaces itself by its key. An hour with fewer samples than its
+rollup is one whose samples have reached the end of their retention: it stays as it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from mirror.errors import HeadraceError
+from mirror.ports import Clock
+from pinot import rollups
+from pinot.client import PinotClient
+from pinot.rollups import HOUR_MS, Hour
+from pinot.time_range import TimeRange
+from pmp.ports import HourSink
+
+_log = structlog.get_logger(__name__)
+_AHEAD_MS: Final = HOUR_MS
+
+
+def hours_to_roll_up(sampled: Mapping[Hour, int], rolled_up: Mapping[Hour, int]) -> list[Hour]:
+    """The hours whose rollup does not speak of all samples, oldest first. Pure."""
+    behind = [hour for hour, samples in sampled.items() if samples > rolled_up.get(hour, 0)]
+    return sorted(behind, key=lambda hour: (hour.hour_ms, hour.cluster))
+
+
+class Rollup:
+    """Service object with one thread: `start`, `stop`; `round` does the work of one interval."""
+
+    def __init__(
+        self, client: PinotClient, sink: HourSink, clock: Clock, interval_seconds: float, horizon_hours: int
+    ) -> None:
+        self._client = client
+        self._sink = sink
+        self._clock = clock
+        self._interval_seconds = interval_seconds
+        self._horizon_ms = horizon_hours * HOUR_MS
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failure: Exception | None = None
+        self.last_problem = ""
+        self.rows_written = 0
+
+    def start(self) -> None:
+        """Begin in the background."""
+        self._thread = threading.Thread(target=self._run, name="rollup")
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Stop after the page in progress; waits up to the deadline. Safe to call twice."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(deadline_seconds)
+        self._sink.close()
+
+    def is_running(self) -> bool:
+        """Whether its thread lives; `failure` says why it does not."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the thread runs and its last round worked."""
+        return self.is_running() and not self.last_problem
+
+    def round(self) -> list[Hour]:
+        """Roll up every hour that is behind; the hours. Raises what Pinot and Kafka raise."""
+        now_ms = self._clock.now_ms()
+        since = (now_ms - self._horizon_ms) // HOUR_MS * HOUR_MS
+        when = TimeRange(since, now_ms + _AHEAD_MS)
+        sampled = rollups.sampled_hours(self._client, when)
+        behind = hours_to_roll_up(sampled, rollups.rolled_up_hours(self._client, when))
+        for hour in behind:
+            for page in rollups.hour_pages(self._client, hour):
+                if self._stopped.is_set():
+                    return behind
+                self._sink.write(page)
+                self.rows_written += len(page)
+        return behind
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.wait(self._interval_seconds):
+                self._attempt()
+        except Exception as error:  # noqa: BLE001 top of a service loop
+            self.failure = error
+            _log.exception("the rollup has failed")
+
+    def _attempt(self) -> None:
+        try:
+            behind = self.round()
+        except HeadraceError as error:
+            if error.fatal:
+                raise
+            if str(error) != self.last_problem:
+                _log.warning("no rollup", problem=str(error))
+            self.last_problem = str(error)
+        else:
+            self.last_problem = ""
+            _log.debug("rolled up", hours=len(behind), rows=self.rows_written)

@@ -1,0 +1,192 @@
+"""Keeps one query a cluster running, as the configuration says now.
+
+A query that fails is started again after a wait that doubles; the others do not notice. The
+configuration is read again at an interval, so that clusters come and go without a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mirror.errors import HeadraceError
+from mirror.ports import Clock
+from mirror.settings import KafkaCluster
+from pmp.job import Stream, start_stream, streams
+from pmp.metrics import JobMetrics
+from pmp.settings import PmpSettings
+
+_log = structlog.get_logger(__name__)
+
+Configuration: TypeAlias = tuple[PmpSettings, Mapping[str, KafkaCluster]]
+
+_TICK_SECONDS: Final = 0.5
+_LONGEST_WAIT_SECONDS: Final = 60.0
+_SILENCE_SECONDS: Final = 20.0
+"""Spark reports every 10 s even when nothing arrives; only a batch at work may be silent for longer."""
+_LONGEST_BATCH_SECONDS: Final = 600.0
+
+
+@dataclass
+class Running:
+    """One cluster's query and how it fares. Times are monotonic seconds."""
+
+    stream: Stream
+    query: StreamingQuery | None = None
+    problem: str = ""
+    failures: int = 0
+    not_before: float = 0.0
+    heard_at: float = 0.0
+    last_report: str = ""
+
+
+class PmpService:
+    """Service object: `start` starts the queries, `stop` ends them and Spark."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        configuration: Callable[[], Configuration],
+        clock: Clock,
+        metrics: JobMetrics | None = None,
+    ) -> None:
+        self._session = session
+        self._configuration = configuration
+        self._clock = clock
+        self._metrics = metrics or JobMetrics()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._running: dict[str, Running] = {}
+        self._settings: PmpSettings | None = None
+        self._next_reload = 0.0
+        self._refused = ""
+        self.failure: Exception | None = None
+
+    def start(self) -> None:
+        """Read the configuration and start every cluster's query. Raises ConfigError."""
+        self._reload()
+        self._thread = threading.Thread(target=self._run, name="pmp")
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """End the queries after their batches, up to the deadline. Safe to call twice."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(deadline_seconds)
+
+    def is_running(self) -> bool:
+        """Whether its thread lives; `failure` says why it does not."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def problems(self) -> dict[str, str]:
+        """What is wrong, by cluster; empty when every cluster is read."""
+        return {name: running.problem for name, running in self._running.items() if running.problem}
+
+    @property
+    def _known_settings(self) -> PmpSettings:
+        assert self._settings is not None, "start comes first"
+        return self._settings
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.wait(_TICK_SECONDS):
+                self._tick()
+        except Exception as error:  # noqa: BLE001 top of a service loop
+            self.failure = error
+            _log.exception("the job has failed")
+        finally:
+            for name in list(self._running):
+                self._end(name)
+
+    def _tick(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next_reload:
+            try:
+                self._reload()
+            except HeadraceError as error:
+                if str(error) != self._refused:
+                    _log.warning("the configuration is not taken over", problem=str(error))
+                self._refused = str(error)
+            else:
+                self._refused = ""
+            self._next_reload = now + self._known_settings.job.reload_interval_seconds
+        for name, running in self._running.items():
+            if running.query is None and now >= running.not_before:
+                self._launch(name, running)
+            if running.query is not None:
+                self._look_after(name, running, running.query, now)
+            self._metrics.set_up(name, running.query is not None and not running.problem)
+
+    def _reload(self) -> None:
+        settings, clusters = self._configuration()
+        wanted = streams(settings, clusters)
+        self._settings = settings
+        for name in list(self._running):
+            if wanted.get(name) != self._running[name].stream:
+                _log.info("the cluster is not read as before any more", cluster=name)
+                self._end(name)
+        for name, stream in wanted.items():
+            if name not in self._running:
+                self._running[name] = Running(stream)
+
+    def _launch(self, name: str, running: Running) -> None:
+        try:
+            running.query = start_stream(self._session, self._known_settings, running.stream)
+        except (PySparkException, Py4JError) as error:
+            self._note_failure(name, running, error)
+        else:
+            running.heard_at = self._clock.monotonic()
+            _log.info("reading samples", cluster=name, servers=running.stream.source.bootstrap_servers)
+
+    def _look_after(self, name: str, running: Running, query: StreamingQuery, now: float) -> None:
+        """Take over what the query reports; notice when it has ended or fallen silent."""
+        if not query.isActive:
+            self._note_failure(name, running, query.exception())
+            return
+        for progress in query.recentProgress:
+            if progress.timestamp > running.last_report:
+                running.last_report, running.heard_at = progress.timestamp, now
+                running.problem, running.failures = "", 0
+                self._metrics.record(name, json.loads(progress.json), self._clock.now_ms())
+        if not running.problem and self._is_stuck(running, query, now):
+            running.problem = "the query stands still: does the cluster answer?"
+            _log.warning("a cluster is not read", cluster=name, problem=running.problem)
+
+    def _is_stuck(self, running: Running, query: StreamingQuery, now: float) -> bool:
+        at_work = "Processing" in query.status["message"]
+        patience = _LONGEST_BATCH_SECONDS if at_work else _SILENCE_SECONDS
+        return now - running.heard_at > patience + running.stream.trigger_seconds
+
+    def _note_failure(self, name: str, running: Running, error: BaseException | None) -> None:
+        running.query = None
+        running.failures += 1
+        wait = min(_LONGEST_WAIT_SECONDS, 2.0 ** min(running.failures - 1, 10))
+        running.not_before = self._clock.monotonic() + wait
+        running.problem = _first_line(error)
+        self._metrics.count_restart(name)
+        _log.warning("a query has ended", cluster=name, problem=running.problem, next_try_seconds=wait)
+
+    def _end(self, name: str) -> None:
+        running = self._running.pop(name)
+        if running.query is not None:
+            try:
+                running.query.stop()
+            except (PySparkException, Py4JError) as error:
+                _log.warning("a query did not stop", cluster=name, problem=_first_line(error))
+        self._metrics.forget(name)
+
+
+def _first_line(error: BaseException | None) -> str:
+    """Spark's errors go on for pages, with the options of the query among them."""
+    lines = [line.strip() for line in str(error or "it ended without an error").splitlines() if line.strip()]
+    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), "")
+    return f"{lines[0][:200]} {cause[:200]}".strip() if lines else "no text"
