@@ -1,0 +1,87 @@
+"""The web application; everything it needs comes in as `Services`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry
+from starlette.exceptions import HTTPException
+
+from api.endpoints import brooklin, datastreams, plans, status
+from api.errors import problem, restli_problem, status_of
+from api.prometheus import InstanceCollector
+from api.services import Services
+from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, NotFound
+
+_BROOKLIN_PATHS = ("/datastream", "/diag", "/health")
+_RESTLI_VERSION = "X-RestLi-Protocol-Version"
+
+
+def create_app(services: Services) -> FastAPI:
+    """An application without globals: tests make as many as they like."""
+    app = FastAPI(title="Headrace", summary="Load-aware Kafka mirroring", docs_url="/v1/docs")
+    app.state.services = services
+    app.state.registry = CollectorRegistry()
+    app.state.registry.register(InstanceCollector(services.status))
+    for router in (datastreams.router, plans.router, status.router, brooklin.router):
+        app.include_router(router)
+    app.middleware("http")(_echo_restli_version)
+    app.exception_handler(HeadraceError)(_explain)
+    app.exception_handler(RequestValidationError)(_explain_validation)
+    app.exception_handler(HTTPException)(_explain_routing)
+    app.exception_handler(Exception)(_explain_bug)
+    return app
+
+
+async def _echo_restli_version(
+    request: Request, call_next: Callable[[Request], Awaitable[Response]]
+) -> Response:
+    response = await call_next(request)
+    if request.url.path.startswith(_BROOKLIN_PATHS):
+        response.headers[_RESTLI_VERSION] = request.headers.get(_RESTLI_VERSION, "1.0.0")
+    return response
+
+
+async def _explain(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HeadraceError)
+    if not request.url.path.startswith(_BROOKLIN_PATHS):
+        body, media = problem(error), "application/problem+json"
+        return JSONResponse(body, status_of(error), media_type=media)
+    services: Services = request.app.state.services
+    version = request.headers.get(_RESTLI_VERSION, "1.0.0")
+    marker = "X-RestLi-Error-Response" if version.startswith("2") else "X-LinkedIn-Error-Response"
+    body = restli_problem(error, services.status.name, secrets.token_hex(3))
+    return JSONResponse(body, status_of(error), headers={marker: "true"})
+
+
+async def _explain_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    return await _explain(request, InvalidRequest(f"{where or 'the body'}: {first['msg']}"))
+
+
+async def _explain_routing(request: Request, error: Exception) -> Response:
+    """What the framework itself refuses: paths, methods, bodies that are no text."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    meant: HeadraceError = InvalidRequest(str(error.detail))
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        meant = NotFound(f"there is nothing at {path}", advice="/v1/docs lists what there is")
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        meant = IllegalTransition(f"{request.method} is not possible at {path}")
+    response = await _explain(request, meant)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _explain_bug(request: Request, _: Exception) -> Response:
+    """The server logs the traceback."""
+    return await _explain(
+        request, HeadraceError("an error in Headrace itself", advice="see the log of this instance")
+    )

@@ -1,0 +1,82 @@
+"""/datastream and /health as Brooklin's clients know them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request, Response
+
+from api.dependencies import ServicesDep
+from api.restli import datastream_from_restli, datastream_to_restli
+from mirror.control.commands import ChangeStatus, CreateDatastream
+from mirror.model.identifiers import DatastreamName
+
+router = APIRouter(tags=["brooklin"])
+
+
+@router.post("/datastream", status_code=201)
+def create(document: dict[str, Any], services: ServicesDep, request: Request) -> Response:
+    """Create; the body is empty and the id is in a header, as Rest.li has it."""
+    datastream = datastream_from_restli(document, services.cluster_of_address, services.default_destination)
+    stored = services.control.create(CreateDatastream(datastream))
+    version = request.headers.get("X-RestLi-Protocol-Version", "1.0.0")
+    header = "X-RestLi-Id" if version.startswith("2") else "X-LinkedIn-Id"
+    key = quote(stored.name, safe="")
+    return Response(status_code=201, headers={"Location": f"/datastream/{key}", header: key})
+
+
+@router.get("/datastream")
+def list_all(
+    services: ServicesDep,
+    start: Annotated[int, Query(ge=0)] = 0,
+    count: Annotated[int | None, Query(ge=0)] = None,
+) -> dict[str, Any]:
+    """Every datastream; paging only when it is asked for."""
+    found = services.control.list()
+    page = found[start : start + count] if count is not None else found[start:]
+    elements = [datastream_to_restli(one, services.address_of_cluster) for one in page]
+    paging = {"start": start, "count": 10 if count is None else count, "links": []}
+    return {"elements": elements, "paging": paging}
+
+
+@router.get("/datastream/{name}")
+def get(name: str, services: ServicesDep) -> dict[str, Any]:
+    """One datastream."""
+    stored = services.control.get(DatastreamName(name))
+    return datastream_to_restli(stored, services.address_of_cluster)
+
+
+@router.delete("/datastream/{name}")
+def delete(name: str, services: ServicesDep) -> Response:
+    """Mark for removal."""
+    services.control.change_status(ChangeStatus(DatastreamName(name), "delete"))
+    return Response(status_code=200)
+
+
+@router.get("/health")
+def health(services: ServicesDep) -> dict[str, Any]:
+    """ServerHealth: connectors with their tasks on this instance."""
+    tasks: dict[str, list[str]] = {}
+    groups: dict[str, str] = {}
+    for key, state in sorted(services.status.lanes.items()):
+        tasks.setdefault(state.spec.task, []).append(str(key.partition))
+        groups[state.spec.task] = key.group
+    return {
+        "clusterName": "headrace",
+        "instanceName": services.status.name,
+        "connectors": [
+            {
+                "connectorName": "headrace",
+                "tasks": [
+                    {
+                        "name": task,
+                        "datastreams": groups[task],
+                        "partitions": f"[{', '.join(partitions)}]",
+                        "statusCode": "OK",
+                    }
+                    for task, partitions in sorted(tasks.items())
+                ],
+            }
+        ],
+    }

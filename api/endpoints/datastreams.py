@@ -1,0 +1,53 @@
+"""/v1/datastreams"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Response
+
+from api.dependencies import ServicesDep
+from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
+from mirror.control.commands import ChangeStatus, CreateDatastream
+from mirror.model.identifiers import DatastreamName
+
+router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
+NamePath = Annotated[str, Path(description="the datastream's name")]
+
+
+@router.post("", status_code=201)
+def create(body: DatastreamBody, services: ServicesDep, response: Response) -> DatastreamAnswer:
+    """Register a datastream; the leader makes it READY and plans its tasks."""
+    datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
+    stored = services.control.create(CreateDatastream(datastream))
+    response.headers["Location"] = f"/v1/datastreams/{quote(stored.name, safe='')}"
+    return DatastreamAnswer.from_datastream(stored)
+
+
+@router.get("")
+def list_all(services: ServicesDep) -> list[DatastreamAnswer]:
+    """All datastreams by name."""
+    return [DatastreamAnswer.from_datastream(one) for one in services.control.list()]
+
+
+@router.get("/{name}")
+def get(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
+    """One datastream."""
+    return DatastreamAnswer.from_datastream(services.control.get(DatastreamName(name)))
+
+
+@router.delete("/{name}", status_code=202)
+def delete(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
+    """Mark for removal; it disappears once its lanes are released."""
+    changed = services.control.change_status(ChangeStatus(DatastreamName(name), "delete"))
+    return DatastreamAnswer.from_datastream(changed)
+
+
+@router.post("/{name}/{action}")
+def change(
+    name: NamePath, action: Literal["pause", "resume", "stop"], services: ServicesDep
+) -> DatastreamAnswer:
+    """Pause, resume or stop."""
+    changed = services.control.change_status(ChangeStatus(DatastreamName(name), action))
+    return DatastreamAnswer.from_datastream(changed)

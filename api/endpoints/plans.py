@@ -1,0 +1,39 @@
+"""/v1/plan, /v1/rebalance, /v1/events"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from api.dependencies import ServicesDep
+from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
+from mirror.control.commands import TriggerRebalance
+from mirror.model.identifiers import DatastreamName
+
+router = APIRouter(prefix="/v1", tags=["plans"])
+
+
+@router.get("/plan")
+def plan(services: ServicesDep) -> PlanAnswer:
+    """The plan in force."""
+    return PlanAnswer.from_plan(services.plan())
+
+
+@router.post("/rebalance", status_code=202)
+def rebalance(body: RebalanceBody, services: ServicesDep, response: Response) -> RebalanceAnswer:
+    """Ask the leader to plan anew, or tell what that would change."""
+    command = TriggerRebalance(DatastreamName(body.datastream), body.full, body.requested_by, body.reason)
+    if body.dry_run:
+        response.status_code = 200
+        return RebalanceAnswer.from_decision(services.preview(services.control.request_of(command)))
+    identity = services.control.rebalance(command)
+    return RebalanceAnswer(request=identity, sentence="queued; the leader answers with a plan")
+
+
+@router.get("/events")
+def events(
+    services: ServicesDep, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
+) -> list[dict[str, Any]]:
+    """What changed and why, newest publication first."""
+    return [event_answer(event) for event in services.events.newest(limit)]

@@ -1,0 +1,60 @@
+"""/v1/health, /v1/instances, /v1/lanes, /metrics"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from api.dependencies import ServicesDep
+
+router = APIRouter(tags=["status"])
+
+
+@router.get("/v1/health")
+def health(services: ServicesDep, response: Response) -> dict[str, Any]:
+    """200 when every part is well, else 503; each part says how it is."""
+    conditions = services.status.conditions
+    is_well = all(condition.is_well for condition in conditions.values())
+    response.status_code = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
+    return {
+        "instance": services.status.name,
+        "is_well": is_well,
+        "is_leading": services.status.is_leading,
+        "epoch": services.status.epoch,
+        "parts": {part: asdict(condition) for part, condition in sorted(conditions.items())},
+    }
+
+
+@router.get("/v1/instances")
+def instances(services: ServicesDep) -> list[dict[str, Any]]:
+    """Everybody here, the leader first."""
+    return [asdict(instance) for instance in services.live()]
+
+
+@router.get("/v1/lanes")
+def lanes(services: ServicesDep) -> list[dict[str, Any]]:
+    """The lanes of this instance."""
+    return [
+        {
+            "datastream": key.group,
+            "partition": str(key.partition),
+            "task": state.spec.task,
+            "worker": state.worker,
+            "phase": state.phase,
+            "reason": state.reason,
+            "lag_records": state.rate.lag_records if state.rate else None,
+            "lag_ms": state.rate.lag_ms if state.rate else None,
+            "bytes_per_second": state.rate.bytes_per_second if state.rate else None,
+        }
+        for key, state in sorted(services.status.lanes.items())
+    ]
+
+
+@router.get("/metrics", include_in_schema=False)
+def metrics(request: Request) -> Response:
+    """Prometheus."""
+    return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,137 @@
+"""Brooklin's wire form of a datastream (Rest.li): JSON to and from `Datastream`. Pure.
+
+Facts: the source is `kafka://host:port[,…]/<regex>`, the regex being everything after the last
+slash; a destination is `kafka://host:port[,…]/<name with *>`; `Status` has a capital S; all
+metadata values are strings; unset fields are omitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mirror.errors import InvalidRequest
+from mirror.model.datastream import Datastream, StartPosition
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.load import TaskLimits
+from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicSelection
+
+CONNECTOR: Final = "system.connectorName"
+TRANSPORT: Final = "system.transportProviderName"
+PREFIX: Final = "system.destination.destinationTopicPrefix"
+_START: Final = "system.auto.offset.reset"
+_TASK_COUNT: Final = "numTasks"
+_SCHEMES: Final = ("kafka://", "kafkassl://")
+
+
+def datastream_from_restli(
+    document: Mapping[str, Any],
+    cluster_of_address: Callable[[str], ClusterRef],
+    default_destination: ClusterRef,
+) -> Datastream:
+    """A definition as a Brooklin client sends it. Raises InvalidRequest that names the field."""
+    for field in ("name", "connectorName", "source", "metadata"):
+        if not document.get(field):
+            raise InvalidRequest(f"Must specify {field}")
+    metadata = _metadata(document["metadata"])
+    source, pattern = _split(_connection(document["source"], "source"), "source")
+    destination, template = cluster_address(document.get("destination") or {})
+    prefix = metadata.get(PREFIX, "")
+    metadata[CONNECTOR] = _text(document["connectorName"], "connectorName")
+    if document.get("transportProviderName"):
+        metadata[TRANSPORT] = _text(document["transportProviderName"], "transportProviderName")
+    return Datastream(
+        name=DatastreamName(_text(document["name"], "name").strip()),
+        source=cluster_of_address(source),
+        selection=TopicSelection(pattern),
+        destination=cluster_of_address(destination) if destination else default_destination,
+        naming=TopicNaming(template if template != PLACEHOLDER else prefix + PLACEHOLDER),
+        start=_start(metadata),
+        limits=_limits(metadata),
+        metadata=metadata,
+    )
+
+
+def datastream_to_restli(
+    datastream: Datastream, address_of_cluster: Callable[[ClusterRef], str]
+) -> dict[str, Any]:
+    """The definition as a Brooklin client expects it."""
+    metadata = dict(datastream.metadata)
+    connector = metadata.pop(CONNECTOR, "headrace")
+    transport = metadata.pop(TRANSPORT, "")
+    transport_field = {"transportProviderName": transport} if transport else {}
+    source = f"kafka://{address_of_cluster(datastream.source)}/{datastream.selection.include}"
+    destination = f"kafka://{address_of_cluster(datastream.destination)}/{datastream.naming.template}"
+    return {
+        "name": datastream.name,
+        "connectorName": connector,
+        **transport_field,
+        "source": {"connectionString": source},
+        "destination": {"connectionString": destination},
+        "Status": datastream.status.value,
+        "metadata": metadata,
+    }
+
+
+def cluster_address(destination: object) -> tuple[str, str]:
+    """Address and name template of a destination that may be empty. Raises InvalidRequest."""
+    text = _connection(destination, "destination")
+    return _split(text, "destination") if text else ("", PLACEHOLDER)
+
+
+def _connection(value: object, role: str) -> str:
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"{role} must be an object with a connectionString")
+    return _text(value.get("connectionString", ""), f"{role}.connectionString")
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{field} must be text")
+    return value
+
+
+def _split(connection: str, role: str) -> tuple[str, str]:
+    for scheme in _SCHEMES:
+        if connection.startswith(scheme):
+            address, slash, rest = connection.removeprefix(scheme).rpartition("/")
+            if slash and address and rest:
+                return address, rest
+    raise InvalidRequest(
+        f"{role} {connection!r} is not kafka://host:port/<topics>",
+        advice="for example kafka://broker:9092/^(orders|users)$",
+    )
+
+
+def _metadata(given: Any) -> dict[str, str]:
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise InvalidRequest("metadata must map strings to strings")
+    if _TASK_COUNT in given:
+        raise InvalidRequest(
+            f"metadata {_TASK_COUNT} is the service's to say", advice="give minTasks and maxTasks"
+        )
+    return dict(given)
+
+
+def _start(metadata: Mapping[str, str]) -> StartPosition:
+    value = metadata.get(_START, StartPosition.EARLIEST.value)
+    try:
+        return StartPosition(value)
+    except ValueError as error:
+        raise InvalidRequest(f"{_START} is {value!r}; earliest or latest are possible") from error
+
+
+def _limits(metadata: Mapping[str, str]) -> TaskLimits:
+    def number(key: str) -> int | None:
+        text = metadata.get(key)
+        if text is None or text == "":
+            return None
+        if not text.isdecimal() or int(text) == 0:
+            raise InvalidRequest(f"metadata {key} is {text!r}; a number above 0 is needed")
+        return int(text)
+
+    return TaskLimits(
+        min_tasks=number("minTasks") or 1,
+        max_tasks=number("maxTasks"),
+        max_partitions_per_task=number("partitionsPerTask"),
+    )

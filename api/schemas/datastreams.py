@@ -1,0 +1,118 @@
+"""Datastreams on /v1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mirror.model.datastream import Datastream, LatencyObjective, StartPosition
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicNaming, TopicSelection
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class SourceBody(_Body):
+    """Where from."""
+
+    cluster: str
+    """Alias from the settings, or `host:port[,host:port…]`."""
+    topics: str
+    """Regular expression over whole topic names."""
+    exclude: str = ""
+    """Regular expression of topics to leave out."""
+    internal: bool = False
+    """Whether names that begin with two underscores may be mirrored."""
+
+
+class DestinationBody(_Body):
+    """Where to."""
+
+    cluster: str
+    """Alias from the settings, or `host:port[,host:port…]`."""
+    name: str = "*"
+    """Topic name there; `*` stands for the source name."""
+
+
+class LimitsBody(_Body):
+    """Bounds on tasks."""
+
+    min_tasks: Annotated[int, Field(ge=1)] = 1
+    max_tasks: Annotated[int, Field(ge=1)] | None = None
+    max_partitions_per_task: Annotated[int, Field(ge=1)] | None = None
+
+
+class ObjectiveBody(_Body):
+    """The SLA: `percentile` of the records arrive within `milliseconds`."""
+
+    milliseconds: Annotated[int, Field(gt=0)]
+    percentile: Annotated[float, Field(gt=0, lt=100)] = 99.0
+
+
+class DatastreamBody(_Body):
+    """A definition as it is created."""
+
+    name: str
+    source: SourceBody
+    destination: DestinationBody | None = None
+    start: Literal["earliest", "latest"] = "earliest"
+    limits: LimitsBody = LimitsBody()
+    objective: ObjectiveBody | None = None
+    metadata: dict[str, str] = {}
+
+    def to_datastream(
+        self, default_destination: ClusterRef, cluster_of_address: Callable[[str], ClusterRef]
+    ) -> Datastream:
+        """One cluster has one name here, however it was called. Raises InvalidRequest."""
+        destination = self.destination or DestinationBody(cluster=default_destination)
+        objective = self.objective
+        return Datastream(
+            name=DatastreamName(self.name.strip()),
+            source=cluster_of_address(self.source.cluster),
+            selection=TopicSelection(self.source.topics, self.source.exclude, self.source.internal),
+            destination=cluster_of_address(destination.cluster),
+            naming=TopicNaming(destination.name),
+            start=StartPosition(self.start),
+            limits=TaskLimits(**self.limits.model_dump()),
+            objective=LatencyObjective(**objective.model_dump()) if objective else None,
+            metadata=self.metadata,
+        )
+
+
+class DatastreamAnswer(DatastreamBody):
+    """A definition as it is stored."""
+
+    status: str
+
+    @classmethod
+    def from_datastream(cls, datastream: Datastream) -> DatastreamAnswer:
+        """The JSON form."""
+        limits, objective = datastream.limits, datastream.objective
+        return cls(
+            name=datastream.name,
+            source=SourceBody(
+                cluster=datastream.source,
+                topics=datastream.selection.include,
+                exclude=datastream.selection.exclude,
+                internal=datastream.selection.internal,
+            ),
+            destination=DestinationBody(cluster=datastream.destination, name=datastream.naming.template),
+            start=datastream.start.value,
+            limits=LimitsBody(
+                min_tasks=limits.min_tasks,
+                max_tasks=limits.max_tasks,
+                max_partitions_per_task=limits.max_partitions_per_task,
+            ),
+            objective=(
+                ObjectiveBody(milliseconds=objective.milliseconds, percentile=objective.percentile)
+                if objective
+                else None
+            ),
+            metadata=dict(datastream.metadata),
+            status=datastream.status.value,
+        )

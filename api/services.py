@@ -1,0 +1,68 @@
+"""What the endpoints need, as one value that `headrace/wiring.py` fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from mirror.control.handlers import Control
+from mirror.coordination.events import EventLog
+from mirror.coordination.membership import LiveInstance
+from mirror.coordination.planning import Decision
+from mirror.coordination.requests import RebalanceRequest
+from mirror.instance.health import Condition
+from mirror.instance.supervisor import LaneState
+from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
+from mirror.model.plan import Plan
+from mirror.ports import Clock, LaneKey
+
+
+class InstanceStatus(Protocol):
+    """What this instance says of itself; every property is safe to read from any thread."""
+
+    @property
+    def name(self) -> InstanceName:
+        """Its name."""
+        ...
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it leads."""
+        ...
+
+    @property
+    def epoch(self) -> Epoch:
+        """Of the plan that it obeys."""
+        ...
+
+    @property
+    def lanes(self) -> Mapping[LaneKey, LaneState]:
+        """Its lanes."""
+        ...
+
+    @property
+    def conditions(self) -> Mapping[str, Condition]:
+        """What its parts say."""
+        ...
+
+    @property
+    def has_died(self) -> bool:
+        """Whether a part of it has died."""
+        ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """Use cases, and what is read without one."""
+
+    control: Control
+    status: InstanceStatus
+    events: EventLog
+    clock: Clock
+    plan: Callable[[], Plan]
+    live: Callable[[], tuple[LiveInstance, ...]]
+    preview: Callable[[RebalanceRequest], Decision]
+    default_destination: ClusterRef
+    cluster_of_address: Callable[[str], ClusterRef]
+    address_of_cluster: Callable[[ClusterRef], str]

@@ -1,0 +1,16 @@
+"""What an operator can set about the REST interface."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from mirror.options import Settings
+
+
+class ApiSettings(Settings):
+    """Where REST listens."""
+
+    host: str = "127.0.0.1"
+    """Address to bind; others than loopback make the interface reachable from the network."""
+    port: int = Field(default=32311, ge=0, le=65535)
+    """Brooklin's port by default; 0 picks a free one."""

@@ -1,0 +1,65 @@
+"""Entry point of the command `headrace`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from headrace.commands import (
+    config,
+    copy,
+    datastream,
+    demo,
+    monitor,
+    pinot,
+    plan,
+    pmp,
+    rebalance,
+    serve,
+    stack,
+    verify,
+)
+from headrace.errors import exit_code_of, explain
+from headrace.terminal import error_console
+
+app = typer.Typer(
+    name="headrace",
+    help="Mirror Kafka topics between clusters, balanced by measured load.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(
+    stack.app, name="stack", help="Real servers on this machine: ZooKeeper, two Kafka clusters, Pinot."
+)
+app.add_typer(datastream.app, name="datastream", help="Create, list and control datastreams over REST.")
+app.add_typer(config.app, name="config", help="Check the settings, and list every key.")
+app.add_typer(pinot.app, name="pinot", help="Tables of metrics, and named queries over them.")
+app.add_typer(pmp.app, name="pmp", help="Partition metrics: the Spark job, the sampler, the loads.")
+app.command()(serve.serve)
+app.command(hidden=True)(serve.worker)
+app.command()(plan.plan)
+app.command()(rebalance.rebalance)
+app.command()(rebalance.events)
+app.command()(monitor.monitor)
+app.command()(monitor.audit)
+app.command()(demo.demo)
+app.command()(copy.copy)
+app.command()(verify.verify)
+
+
+def main() -> None:
+    """Run a command; a foreseen failure is one line on stderr and a non-zero exit code."""
+    try:
+        app()
+    except Exception as error:
+        message = explain(error)
+        if message is None:
+            raise
+        error_console().print(f"headrace: {message}", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(exit_code_of(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""How the engine reaches the clusters of the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirror.copying.access import ClusterAccess, access_from
+from mirror.settings import KafkaCluster
+
+
+def plain(cluster: KafkaCluster) -> dict[str, Any]:
+    """A cluster's settings as plain values with its secrets in the clear: for a pipe, never for a log."""
+    document = cluster.model_dump()
+    security = document["security"]
+    for name in ("password", "key_password"):
+        security[name] = security[name].get_secret_value()
+    return document
+
+
+def access_of(cluster: KafkaCluster) -> ClusterAccess:
+    """Raises ConfigError when certificates or addresses cannot be used."""
+    return access_from(plain(cluster))

@@ -1,0 +1,58 @@
+"""What needs the analytics extras: built only where a command or a setting asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.clusters import ClusterDirectory
+from headrace.settings import HeadraceSettings
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import TopicMissing
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicNaming, TopicSelection
+from mirror.ports import LoadProvider
+from monitor.adapters.pinot_measurements import PinotMeasurements
+from monitor.adapters.rest_service import RestService
+from monitor.adapters.topic_contents import read_contents
+from monitor.audit import AuditResult, audit_topic
+from monitor.cycle import MonitorCycle
+from monitor.incidents import IncidentPolicy
+from pinot.client import PinotClient
+from pmp.provider import PinotLoadProvider
+
+
+def pinot_provider(settings: HeadraceSettings) -> LoadProvider:
+    """Loads from Pinot: Cruise Control's samples, or our sampler's."""
+    return PinotLoadProvider(PinotClient(settings.pinot), settings.pmp, SystemClock())
+
+
+def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
+    """A monitor of the service at `at`, or where the settings say."""
+    clock = SystemClock()
+    monitor = settings.monitor
+    address = at or monitor.service or f"{settings.api.host}:{settings.api.port}"
+    policy = IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds)
+    measurements = PinotMeasurements(PinotClient(settings.pinot), clock)
+    service = RestService(address, timeout_seconds=30.0)
+    return MonitorCycle(service, measurements, policy, clock, monitor.window_seconds)
+
+
+def audit_datastream(settings: HeadraceSettings, definition: Mapping[str, Any]) -> list[AuditResult]:
+    """Compare every topic of a definition (as on /v1) at both ends. Raises Unreachable."""
+    directory = ClusterDirectory(settings.clusters)
+    source = directory.resolve(ClusterRef(definition["source"]["cluster"]))
+    destination = directory.resolve(ClusterRef(definition["destination"]["cluster"]))
+    wanted = definition["source"]
+    selection = TopicSelection(wanted["topics"], wanted["exclude"], wanted["internal"])
+    naming = TopicNaming(definition["destination"]["name"])
+    results = []
+    for topic in selection.choose(KafkaAdmin(source).list_topics()):
+        here = read_contents(source, topic)
+        try:
+            there = read_contents(destination, naming.destination(topic))
+        except TopicMissing:
+            there = {}
+        results.append(audit_topic(topic, here, there))
+    return results

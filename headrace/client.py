@@ -1,0 +1,65 @@
+"""The command line's door to a running service: REST with errors in our words."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import httpx
+
+from mirror import errors
+from mirror.errors import HeadraceError, InvalidRequest, Unreachable
+
+_AWAY: Final = frozenset({502, 503, 504})
+"""What a proxy says, or an instance of which a part is not well."""
+
+
+class RestClient:
+    """Talks to one instance; any instance will do."""
+
+    def __init__(self, address: str, timeout_seconds: float = 30.0) -> None:
+        self._address = address
+        self._client = httpx.Client(base_url=f"http://{address}", timeout=timeout_seconds)
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        """JSON of a resource. Raises Unreachable, NotFound, HeadraceError."""
+        return self._ask("GET", path, params=parameters)
+
+    def post(self, path: str, body: object = None) -> Any:
+        """JSON of the answer. Raises Unreachable, InvalidRequest, HeadraceError."""
+        return self._ask("POST", path, json=body)
+
+    def delete(self, path: str) -> Any:
+        """JSON of the answer. Raises Unreachable, NotFound, HeadraceError."""
+        return self._ask("DELETE", path)
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._client.close()
+
+    def _ask(self, method: str, path: str, **arguments: Any) -> Any:
+        try:
+            response = self._client.request(method, path, **arguments)
+        except httpx.TransportError as error:
+            raise Unreachable(
+                f"no Headrace instance answers at {self._address}",
+                advice="start one with headrace serve, or name another with --at host:port",
+            ) from error
+        if response.is_success:
+            return response.json() if response.content else None
+        raise _error_of(response)
+
+
+def _error_of(response: httpx.Response) -> HeadraceError:
+    """The error that the service raised, by its name in the problem document."""
+    try:
+        body = response.json()
+        message, advice = body["detail"], body.get("advice", "")
+        kind = getattr(errors, body.get("kind", ""), None)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        away = response.status_code in _AWAY
+        return (Unreachable if away else HeadraceError)(
+            f"HTTP {response.status_code} from {response.request.url}"
+        )
+    if isinstance(kind, type) and issubclass(kind, HeadraceError):
+        return kind(message, advice=advice)
+    return (InvalidRequest if response.is_client_error else HeadraceError)(message, advice=advice)

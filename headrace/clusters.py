@@ -1,0 +1,41 @@
+"""Cluster references of datastreams, resolved to what the settings say of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror.model.identifiers import ClusterRef
+from mirror.settings import KafkaCluster
+
+
+class ClusterDirectory:
+    """Aliases from the settings; an address that no alias has stands for itself, without security."""
+
+    def __init__(self, clusters: Mapping[str, KafkaCluster]) -> None:
+        self._clusters = clusters
+
+    @property
+    def aliases(self) -> frozenset[ClusterRef]:
+        """Every configured alias."""
+        return frozenset(ClusterRef(alias) for alias in self._clusters)
+
+    def resolve(self, cluster: ClusterRef) -> KafkaCluster:
+        """How to reach it."""
+        configured = self._clusters.get(cluster)
+        return configured or KafkaCluster(bootstrap_servers=cluster)
+
+    def of_address(self, address: str) -> ClusterRef:
+        """The alias of the cluster with these bootstrap servers, or the address itself."""
+        wanted = _servers(address)
+        for alias, cluster in self._clusters.items():
+            if _servers(cluster.bootstrap_servers) & wanted:
+                return ClusterRef(alias)
+        return ClusterRef(address)
+
+    def address_of(self, cluster: ClusterRef) -> str:
+        """Bootstrap servers."""
+        return self.resolve(cluster).bootstrap_servers
+
+
+def _servers(text: str) -> frozenset[str]:
+    return frozenset(server.strip().lower() for server in text.split(",") if server.strip())

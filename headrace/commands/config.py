@@ -1,0 +1,39 @@
+"""`headrace config …`: is the configuration right, and what can be configured."""
+
+from __future__ import annotations
+
+import typer
+
+from headrace.commands.options import ConfigOption, JsonOption
+from headrace.terminal import console, print_json
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command()
+def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Read the settings as `serve` would, and show what is in force (secrets are masked)."""
+    from headrace.settings import config_file, load_settings
+
+    effective = load_settings(config).model_dump(mode="json")
+    if as_json:
+        print_json(effective)
+        return
+    file = config_file(config)
+    console().print(f"settings are right ({file or 'defaults and environment'})")
+    for key, value in _flat(effective):
+        console().print(f"  {key} = {value}", markup=False)
+
+
+@app.command()
+def reference() -> None:
+    """Every key with its default and meaning, as Markdown."""
+    from headrace.reference import settings_reference
+
+    typer.echo(settings_reference())
+
+
+def _flat(value: object, prefix: str = "") -> list[tuple[str, object]]:
+    if not isinstance(value, dict):
+        return [(prefix, value)]
+    return [pair for key, one in value.items() for pair in _flat(one, f"{prefix}.{key}" if prefix else key)]

@@ -1,0 +1,184 @@
+"""`headrace copy`: mirror topics without a service, up to their present ends or for as long as it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from headrace.commands.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    from headrace.copy_run import CopyRun, CopySetup
+    from mirror.copying.copy_job import CopyJob
+    from mirror.ports import LaneSpec
+
+E = TypeVar("E", bound=StrEnum)
+
+_PATIENCE_SECONDS: Final = 30.0
+_POSITIONS: Final = frozenset({"earliest", "latest", "checkpoint"})
+
+
+def copy(
+    ctx: typer.Context,
+    source: Annotated[
+        str, typer.Option(help="Cluster to copy from: an alias of the settings, or host:port.")
+    ],
+    destination: Annotated[str, typer.Option(help="Cluster to copy to: an alias, or host:port.")],
+    topics: Annotated[str, typer.Option(help="Regular expression over whole topic names.")],
+    exclude: Annotated[str, typer.Option(help="Topics to leave out, likewise.")] = "",
+    rename: Annotated[str, typer.Option(help="Names at the destination; * stands for the source's.")] = "*",
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="Stop each partition at the end it has now.")
+    ] = False,
+    guarantee: Annotated[
+        str, typer.Option(help="at-least-once, effectively-once or exactly-once.")
+    ] = "effectively-once",
+    isolation: Annotated[str, typer.Option(help="read-committed or read-uncommitted.")] = "read-committed",
+    path: Annotated[str, typer.Option(help="auto, passthrough or record.")] = "auto",
+    start: Annotated[
+        str,
+        typer.Option("--from", help="earliest, latest, checkpoint, or a time such as 2026-11-21T08:00:00Z."),
+    ] = "earliest",
+    workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0 means one a core.")] = 1,
+    state: Annotated[
+        str, typer.Option(help="Name of the stored progress; the same name goes on where it stopped.")
+    ] = "",
+    on_loss: Annotated[str, typer.Option(help="halt or continue.")] = "halt",
+    on_rejection: Annotated[str, typer.Option(help="pause, dead-letter or skip.")] = "pause",
+    transform: Annotated[
+        list[str] | None,
+        typer.Option(help="name:text of a transform; may be given again.", show_default=False),
+    ] = None,
+    bytes_per_second: Annotated[int, typer.Option(min=0, help="Quota of a worker; 0 means none.")] = 0,
+    replication_factor: Annotated[int, typer.Option(help="Of new topics; -1 means the default there.")] = -1,
+    report: Annotated[Path | None, typer.Option(help="Write the report here.", show_default=False)] = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Copy topics from one cluster to another, batch by batch, and say what became of every offset."""
+    from headrace.copy_report import document_of, tell_outcome, tell_plan
+    from headrace.copy_run import CopyRun
+
+    started = time.monotonic()
+    job = _job(ctx.params)
+    run = CopyRun(_setup(config, job, replication_factor), job, workers or os.cpu_count() or 1)
+    plan = run.plan()
+    tell_plan(plan)
+    _follow(run, plan.specs, ends=until_end)
+    document = document_of(job, plan, run.outcome, time.monotonic() - started)
+    if document["complete"] and not state:
+        run.forget(plan.specs)
+    if report is not None:
+        report.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    tell_outcome(document, as_json=as_json)
+    if document["failures"] or (until_end and not document["complete"]):
+        raise typer.Exit(1)
+
+
+def _job(options: Mapping[str, Any]) -> CopyJob:
+    from mirror.copying.copy_job import CopyJob
+    from mirror.model.datastream import StartPosition
+    from mirror.model.identifiers import ClusterRef
+    from mirror.model.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
+    from mirror.model.topics import TopicNaming, TopicSelection
+
+    start = str(options["start"])
+    return CopyJob(
+        state=options["state"] or f"copy-{uuid.uuid4().hex[:12]}",
+        source=ClusterRef(options["source"]),
+        destination=ClusterRef(options["destination"]),
+        selection=TopicSelection(options["topics"], options["exclude"]),
+        naming=TopicNaming(options["rename"]),
+        policy=CopyPolicy(
+            guarantee=_choice(Guarantee, options, "guarantee"),
+            isolation=_choice(Isolation, options, "isolation"),
+            on_loss=_choice(OnLoss, options, "on_loss"),
+            on_rejection=_choice(OnRejection, options, "on_rejection"),
+            path=_choice(CopyPath, options, "path"),
+            bytes_per_second=options["bytes_per_second"],
+            transforms=tuple(options["transform"] or ()),
+        ),
+        start=StartPosition.LATEST if start == "latest" else StartPosition.EARLIEST,
+        start_ms=None if start in _POSITIONS else _milliseconds(start),
+        until_end=options["until_end"],
+        needs_checkpoint=start == "checkpoint",
+    )
+
+
+def _choice(kind: type[E], options: Mapping[str, Any], name: str) -> E:
+    from mirror.errors import InvalidRequest
+
+    try:
+        return kind(options[name])
+    except ValueError:
+        raise InvalidRequest(
+            f"--{name.replace('_', '-')} cannot be {options[name]}",
+            advice="choose " + ", ".join(member.value for member in kind),
+        ) from None
+
+
+def _milliseconds(text: str) -> int:
+    from mirror.errors import InvalidRequest
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest(
+            f"--from cannot be {text}", advice="write earliest, latest, checkpoint or 2026-11-21T08:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        raise InvalidRequest(f"--from {text} does not say in which time zone", advice="add Z or +02:00")
+    return int(moment.timestamp() * 1000)
+
+
+def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySetup:
+    from headrace.clusters import ClusterDirectory
+    from headrace.copy_run import CopySetup
+    from headrace.settings import load_settings
+    from mirror.copying.workbench import EngineIdentity
+
+    settings = load_settings(config)
+    directory = ClusterDirectory(settings.clusters)
+    identity = EngineIdentity(
+        instance=socket.gethostname(),
+        client_id=f"headrace-{job.state}",
+        progress_topic=settings.mirror.progress_topic,
+        replication_factor=replication_factor,
+    )
+    clusters = {name: directory.resolve(name) for name in (job.source, job.destination)}
+    level = "DEBUG" if settings.logging.level == "debug" else "WARNING"
+    return CopySetup(clusters, settings.mirror.copying.options(), identity, level)
+
+
+def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
+    """Show progress; stop at the first SIGINT or SIGTERM, end at once at the second; give up when only
+    paused partitions are left of a copy that shall end."""
+    from headrace.copy_report import ProgressLine
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        run.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    line = ProgressLine()
+    stuck_since: float | None = None
+    for progress in run.run(specs):
+        now = time.monotonic()
+        line.show(progress, now)
+        stuck = ends and 0 < progress.remaining <= len(progress.paused)
+        stuck_since = (stuck_since or now) if stuck else None
+        if stuck_since is not None and now - stuck_since > _PATIENCE_SECONDS:
+            run.stop()
+    line.end()

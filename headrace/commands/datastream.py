@@ -1,0 +1,130 @@
+"""`headrace datastream …`: the use cases of /v1/datastreams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.terminal import console, print_json, print_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.client import RestClient
+
+app = typer.Typer(no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(help="The datastream's name.")]
+
+
+def connect(at: str, config: Path | None) -> RestClient:
+    """A client for the instance that the options or the settings name."""
+    from headrace.client import RestClient
+    from headrace.settings import load_settings
+
+    if not at:
+        settings = load_settings(config)
+        at = f"{settings.api.host}:{settings.api.port}"
+    return RestClient(at)
+
+
+def path_of(name: str) -> str:
+    """Where REST has a datastream of any name."""
+    return f"/v1/datastreams/{quote(name, safe='')}"
+
+
+@app.command()
+def create(
+    name: NameArgument,
+    topics: Annotated[str, typer.Option(help="Regular expression over whole topic names.")],
+    owner: Annotated[str, typer.Option(help="Who answers for it.")],
+    source: Annotated[str, typer.Option(help="Cluster alias or host:port.")] = "source",
+    destination: Annotated[str, typer.Option(help="Cluster alias or host:port.")] = "destination",
+    exclude: Annotated[str, typer.Option(help="Regular expression of topics to leave out.")] = "",
+    rename: Annotated[str, typer.Option(help="Name at the destination; * is the source name.")] = "*",
+    min_tasks: Annotated[int, typer.Option(min=1)] = 1,
+    max_tasks: Annotated[int | None, typer.Option(min=1, show_default=False)] = None,
+    objective_ms: Annotated[
+        int | None, typer.Option(min=1, help="p99 latency objective in ms.", show_default=False)
+    ] = None,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a datastream; the leader plans and starts it."""
+    body: dict[str, Any] = {
+        "name": name,
+        "source": {"cluster": source, "topics": topics, "exclude": exclude},
+        "destination": {"cluster": destination, "name": rename},
+        "limits": {"min_tasks": min_tasks, "max_tasks": max_tasks},
+        "objective": {"milliseconds": objective_ms} if objective_ms else None,
+        "metadata": {"owner": owner},
+    }
+    _show(connect(at, config).post("/v1/datastreams", body), as_json)
+
+
+@app.command(name="list")
+def list_all(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """List datastreams."""
+    found = connect(at, config).get("/v1/datastreams")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        {
+            "name": one["name"],
+            "status": one["status"],
+            "from": f"{one['source']['cluster']}/{one['source']['topics']}",
+            "to": f"{one['destination']['cluster']}/{one['destination']['name']}",
+            "owner": one["metadata"].get("owner", ""),
+        }
+        for one in found
+    ]
+    print_table("datastreams", ["name", "status", "from", "to", "owner"], rows)
+
+
+@app.command()
+def get(name: NameArgument, at: AtOption = "", config: ConfigOption = None) -> None:
+    """Show one datastream as JSON."""
+    print_json(connect(at, config).get(path_of(name)))
+
+
+@app.command()
+def pause(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Stop copying; everything is kept for resume."""
+    _show(connect(at, config).post(path_of(name) + "/pause"), as_json)
+
+
+@app.command()
+def resume(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Copy again, from where it stood."""
+    _show(connect(at, config).post(path_of(name) + "/resume"), as_json)
+
+
+@app.command()
+def stop(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Drain and stop; tasks are given up."""
+    _show(connect(at, config).post(path_of(name) + "/stop"), as_json)
+
+
+@app.command()
+def delete(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Remove the datastream; topics at the destination stay."""
+    _show(connect(at, config).delete(path_of(name)), as_json)
+
+
+def _show(datastream: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(datastream)
+    else:
+        console().print(f"{datastream['name']}: {datastream['status']}")

@@ -1,0 +1,153 @@
+"""`headrace demo`: the whole loop on real servers, in front of the user."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.terminal import console, error_console, print_table
+
+if TYPE_CHECKING:
+    from headrace.demo.claims import Findings
+    from headrace.demo.processes import DemoProcesses
+
+_HOME: Final = Path(".headrace/demo")
+_REPORT: Final = Path("report.html")
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End what --keep has left running.")] = False,
+    port_offset: Annotated[int, typer.Option(help="Move every port by this much.")] = 0,
+) -> None:
+    """Show the whole loop on real servers; exit 0 only when every claim of the report held."""
+    from headrace.demo.processes import DemoProcesses, end_released
+
+    home = _HOME.absolute()
+    if stop:
+        ended = end_released(home)
+        _stack_down(home)
+        console().print(f"ended: {', '.join(ended) or 'nothing was running'}")
+        return
+    for name in [name for name in os.environ if name.startswith("HEADRACE_")]:
+        del os.environ[name]  # settings of something else would win over the demonstration's file
+    _end_with_parent()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    processes = DemoProcesses(home, port_offset, _Teller().say)
+    try:
+        findings = _play(processes)
+        _show(findings)
+        if keep:
+            _keep(processes)
+    finally:
+        processes.stop()
+    if not findings.all_held:
+        raise typer.Exit(1)
+
+
+def _play(processes: DemoProcesses) -> Findings:
+    from headrace.demo.claims import Findings
+    from headrace.demo.page import write_page
+    from headrace.demo.scenario import TOPICS
+    from headrace.demo.story import Story, rates_for_start
+    from headrace.demo.watch import Watch
+    from headrace.settings import load_settings
+    from stack.arrivals import Arrivals
+
+    findings, say = Findings(), _Teller().say
+    say("starting ZooKeeper, two Kafka clusters and Pinot")
+    processes.start_stack()
+    processes.make_topics()
+    watch = Watch(load_settings(processes.settings_file))
+    processes.start_traffic(rates_for_start())
+    processes.start_pipeline()
+    processes.start_instances()
+    topics = {f"mirror.{name}": count for name, count in TOPICS.items()}
+    arrivals = Arrivals(processes.addresses["destination"], topics)
+    story = Story(processes, watch, findings, arrivals, say)
+    try:
+        for act in (
+            story.create_datastream,
+            story.by_count,
+            story.by_load,
+            story.settled,
+            story.shift,
+            story.kill,
+            story.audit,
+        ):
+            act()
+    finally:
+        findings.seconds = watch.seconds()
+        arrivals.stop()
+        story.close()
+        watch.close()
+        write_page(findings, _REPORT)
+    return findings
+
+
+def _show(findings: Findings) -> None:
+    rows = [
+        {"held": "yes" if claim.held else "NO", "claim": claim.statement, "measured": claim.evidence}
+        for claim in findings.claims
+    ]
+    print_table("claims", ["held", "claim", "measured"], rows)
+    phases = [
+        {"phase": p.title, "p50_ms": round(p.p50_ms), "p99_ms": round(p.p99_ms), "records": p.records}
+        for p in findings.latency
+    ]
+    print_table("latency", ["phase", "p50_ms", "p99_ms", "records"], phases)
+    columns = ["topic", "source_records", "destination_records", "missing", "duplicates", "foreign"]
+    print_table("audit", columns, findings.audit)
+    console().print(f"{findings.seconds:.0f} s; pictures and tables: {_REPORT.absolute()}")
+
+
+def _keep(processes: DemoProcesses) -> None:
+    for name, address in processes.addresses.items():
+        console().print(f"{name}: {address}")
+    for name in processes.processes:
+        if name.startswith("headrace-"):
+            console().print(f"{name}: http://{processes.rest_address(name)}/v1/docs")
+    console().print(f"settings: {processes.settings_file}\nend it with: .venv/bin/headrace demo --stop")
+    processes.release()
+
+
+def _stack_down(home: Path) -> None:
+    from stack.supervisor import Stack
+
+    Stack(home / "stack").down()
+
+
+class _Teller:
+    """Lines with the seconds since the start."""
+
+    _began = time.monotonic()
+
+    def say(self, text: str) -> None:
+        line = f"[{time.monotonic() - self._began:5.0f} s] {text}"
+        error_console().print(line, markup=False, soft_wrap=True)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _end_with_parent() -> None:
+    """Stop when make dies without a word: nobody is left to read the report."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        waiting = threading.Event()
+        while not waiting.wait(0.5):
+            if os.getppid() != parent:
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()

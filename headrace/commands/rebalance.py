@@ -1,0 +1,55 @@
+"""`headrace rebalance` and `headrace events`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.commands.datastream import connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.terminal import console, print_json, print_table
+
+
+def rebalance(
+    datastream: Annotated[str, typer.Argument(help="The datastream's name.")],
+    full: Annotated[bool, typer.Option(help="Forget the present placement.")] = False,
+    apply: Annotated[bool, typer.Option(help="Do it; without this only tell what would change.")] = False,
+    reason: Annotated[str, typer.Option(help="Goes into the events.")] = "asked for by hand",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan a datastream's tasks anew by their load (a dry run unless --apply)."""
+    body = {
+        "datastream": datastream,
+        "full": full,
+        "dry_run": not apply,
+        "requested_by": "command line",
+        "reason": reason,
+    }
+    answer = connect(at, config).post("/v1/rebalance", body)
+    if as_json:
+        print_json(answer)
+        return
+    console().print(answer["sentence"])
+    if answer["moves"]:
+        columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
+        print_table("moves", columns, answer["moves"])
+
+
+def events(
+    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 30,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What changed and why, newest first."""
+    found = connect(at, config).get("/v1/events", limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    for event in found:
+        where = f"{event['topic']}-{event['kafka_partition']} " if event["topic"] else ""
+        moved = f"{event['from_task'] or '-'} -> {event['to_task'] or '-'} " if event["topic"] else ""
+        console().print(f"epoch {event['plan_epoch']} {event['kind']}: {where}{moved}{event['sentence']}")

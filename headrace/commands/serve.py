@@ -1,0 +1,86 @@
+"""`headrace serve` and the worker processes that it starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from headrace.commands.options import ConfigOption
+
+EXIT_LEASE_OVER: Final = 75
+
+
+def serve(
+    config: ConfigOption = None,
+    port: Annotated[int | None, typer.Option(help="Port of REST; 0 picks one.", show_default=False)] = None,
+    address_file: Annotated[
+        Path | None, typer.Option(help="Write REST's host:port here when it listens.", show_default=False)
+    ] = None,
+) -> None:
+    """Run one instance of the service until SIGTERM or SIGINT."""
+    import structlog
+
+    from api.app import create_app
+    from headrace.logs import configure_logs
+    from headrace.rest import RestServer
+    from headrace.settings import config_file, load_settings
+    from headrace.wiring import build_instance, instance_name
+
+    settings = load_settings(config)
+    configure_logs(settings.logging, instance=instance_name(settings))
+    log = structlog.get_logger("headrace.serve")
+    rest = RestServer(settings.api.host, settings.api.port if port is None else port)
+    rest.bind()
+    built = build_instance(settings, config_file(config), rest.address)
+    rest.attach(create_app(built.services))
+    asked_to_stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked_to_stop.set())
+    built.instance.start()
+    try:
+        rest.start()
+        if address_file is not None:
+            address_file.write_text(rest.address)
+        log.info("serving", rest=rest.address)
+        while not asked_to_stop.wait(0.2) and not built.instance.health.has_died.is_set():
+            pass
+    finally:
+        rest.stop(5.0)
+        built.instance.stop(settings.mirror.worker.stop_deadline_seconds)
+        built.event_topic.close(5.0)
+    if built.instance.health.has_died.is_set():
+        raise typer.Exit(1)
+    log.info("stopped")
+
+
+def worker(
+    channel: Annotated[int, typer.Option(help="File descriptor of the control process's socket.")],
+    number: Annotated[int, typer.Option(help="Which worker of the instance this is.")],
+    instance: Annotated[str, typer.Option(help="Name of the instance.")],
+) -> None:
+    """Copy partitions on behalf of `headrace serve`, which starts this."""
+    import structlog
+
+    from headrace.logs import configure_logs
+    from headrace.settings import load_settings
+    from headrace.wiring import build_worker
+    from mirror.copying.worker import LeaseOver
+    from mirror.model.identifiers import InstanceName
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the whole group
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the control process decides how to stop
+    settings = load_settings()
+    configure_logs(settings.logging, instance=instance, worker=number)
+    built, metric_topic = build_worker(settings, socket.socket(fileno=channel), InstanceName(instance))
+    try:
+        built.run()
+    except LeaseOver as error:
+        structlog.get_logger("headrace.worker").error(str(error))
+        os._exit(EXIT_LEASE_OVER)  # nothing that is buffered may still be written
+    metric_topic.close(2.0)

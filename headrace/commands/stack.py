@@ -1,0 +1,172 @@
+"""`headrace stack …`: the real servers on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from headrace.terminal import error_console, print_json, print_table
+
+if TYPE_CHECKING:
+    from stack.supervisor import ServerStatus, Stack
+
+app = typer.Typer(no_args_is_help=True)
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[zookeeper] [source] [destination] [pinot]", help="Which servers; none means all."
+    ),
+]
+Home = Annotated[
+    Path | None, typer.Option(help="Folder of data, configuration and logs; by default .headrace/stack.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+_COLUMNS = ("name", "state", "address", "pid", "memory_mib", "lacks")
+
+
+@app.command()
+def up(
+    names: Names = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Take them down and wipe their data first.")] = False,
+    port_offset: Annotated[
+        int | None, typer.Option(help="Move every port by this much, for a second stack.")
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start servers that do not run yet and wait until they serve; they stay up until `down`."""
+    from stack.ports import StackPorts
+    from stack.supervisor import Lifetime, Stack
+
+    ports = None if port_offset is None else StackPorts().shifted(port_offset)
+    stack = Stack(home, ports, lifetime=Lifetime.DETACHED, report=_say)
+    with _interruptible():
+        statuses = stack.up(names or (), fresh=fresh)
+    _show(stack, statuses, as_json)
+
+
+@app.command()
+def down(names: Names = None, home: Home = None, as_json: AsJson = False) -> None:
+    """End servers and wait until they are gone; their data stays."""
+    stack = _stack(home)
+    _show(stack, stack.down(names or ()), as_json)
+
+
+@app.command()
+def status(names: Names = None, home: Home = None, as_json: AsJson = False) -> None:
+    """Show which servers run and serve; fails when one that was up has died or does not serve."""
+    stack = _stack(home)
+    statuses = stack.status(names or ())
+    _show(stack, statuses, as_json)
+    if any(each.state in ("died", "not ready") for each in statuses):
+        raise typer.Exit(1)
+
+
+@app.command()
+def logs(
+    name: Annotated[str, typer.Argument(help="zookeeper, source, destination or pinot.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until interrupted.")] = False,
+    lines: Annotated[int, typer.Option(min=0, help="How many of the last lines.")] = 50,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the end of a server's log."""
+    from stack.errors import StackError
+    from stack.server import tail
+
+    file = _stack(home).server(name).log_file
+    if not file.exists():
+        raise StackError(f"{name} has no log yet", advice=f"start it with: headrace stack up {name}")
+    size = file.stat().st_size
+    shown = tail(file, lines)
+    if as_json and not follow:
+        print_json({"name": name, "file": str(file), "lines": shown})
+        return
+    for line in shown:
+        _print_line(line, as_json)
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in _following(file, size) if follow else ():
+            _print_line(line, as_json)
+
+
+@app.command()
+def env(home: Home = None, as_json: AsJson = False) -> None:
+    """Print the addresses: shell exports that point Headrace at this stack, or JSON."""
+    addresses = _stack(home).addresses()
+    if as_json:
+        print_json(addresses.as_dict())
+        return
+    for variable, value in addresses.as_environment().items():
+        sys.stdout.write(f"export {variable}={value}\n")
+
+
+def _stack(home: Path | None) -> Stack:
+    from stack.supervisor import Stack
+
+    return Stack(home)
+
+
+def _say(message: str) -> None:
+    error_console().print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+def _show(stack: Stack, statuses: list[ServerStatus], as_json: bool) -> None:
+    rows = [asdict(status) for status in statuses]
+    if as_json:
+        print_json({"home": str(stack.home), "servers": rows})
+    else:
+        print_table(f"stack in {stack.home}", _COLUMNS, rows)
+
+
+def _print_line(line: str, as_json: bool) -> None:
+    sys.stdout.write((json.dumps(line) if as_json else line) + "\n")
+    sys.stdout.flush()
+
+
+def _following(file: Path, position: int) -> Iterator[str]:
+    """Lines as they are added; the file may be replaced by a shorter one."""
+    rest = b""
+    while True:
+        size = file.stat().st_size if file.exists() else 0
+        if size < position:
+            position, rest = 0, b""
+        if size > position:
+            with file.open("rb") as stream:
+                stream.seek(position)
+                rest += stream.read()
+                position = stream.tell()
+            *whole, rest = rest.split(b"\n")
+            for line in whole:
+                yield line.decode("utf-8", errors="replace")
+        time.sleep(0.2)  # noqa: TID251 - a file tells nobody that it has grown
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP clean up as ctrl-C does; the exit code tells which it was."""
+
+    def leave(number: int, _: FrameType | None) -> NoReturn:
+        for other in before:  # once is enough: what follows is the cleaning up
+            signal.signal(other, signal.SIG_IGN)
+        _say("stopping what was started")
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,116 @@
+"""`headrace verify`: compare topics with their copies, record by record or by digests of ranges."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.commands.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    from mirror.copying.verify_job import PartitionVerdict
+
+_MOST_ROWS: Final = 40
+
+
+def verify(
+    source: Annotated[
+        str, typer.Option(help="Cluster that was copied: an alias of the settings, or host:port.")
+    ],
+    destination: Annotated[str, typer.Option(help="Cluster with the copy: an alias, or host:port.")],
+    topics: Annotated[str, typer.Option(help="Regular expression over whole topic names of the source.")],
+    exclude: Annotated[str, typer.Option(help="Topics to leave out, likewise.")] = "",
+    rename: Annotated[str, typer.Option(help="Names at the destination; * stands for the source's.")] = "*",
+    isolation: Annotated[str, typer.Option(help="read-committed or read-uncommitted.")] = "read-committed",
+    state: Annotated[
+        str, typer.Option(help="Compare what this state of headrace copy (or datastream group) has copied.")
+    ] = "",
+    by_hash: Annotated[
+        int,
+        typer.Option("--hash", min=0, help="Compare digests of so many records at a time; 0: all records."),
+    ] = 0,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Compare topics with their copies; the exit status is 0 only when all are equal."""
+    from headrace.access import access_of
+    from headrace.clusters import ClusterDirectory
+    from headrace.settings import load_settings
+    from headrace.terminal import print_json
+    from mirror.adapters.system_clock import SystemClock
+    from mirror.copying.verify_job import VerifyJob, verify_copy
+    from mirror.copying.workbench import EngineIdentity, Workbench
+    from mirror.model.identifiers import ClusterRef
+    from mirror.model.policy import Isolation
+    from mirror.model.topics import TopicNaming, TopicSelection
+
+    settings = load_settings(config)
+    directory = ClusterDirectory(settings.clusters)
+    job = VerifyJob(
+        ClusterRef(source),
+        ClusterRef(destination),
+        TopicSelection(topics, exclude),
+        TopicNaming(rename),
+        Isolation(isolation),
+        state,
+        by_hash,
+    )
+    identity = EngineIdentity(
+        socket.gethostname(), "headrace-verify", progress_topic=settings.mirror.progress_topic
+    )
+    bench = Workbench(
+        lambda reference: access_of(directory.resolve(reference)),
+        settings.mirror.copying.options(),
+        identity,
+        SystemClock(),
+    )
+    try:
+        verdicts = bench.run(verify_copy(bench, job))
+    finally:
+        bench.close()
+    if as_json:
+        print_json(
+            {"equal": all(one.is_equal for one in verdicts), "partitions": [v.to_json() for v in verdicts]}
+        )
+    else:
+        _tell(verdicts)
+    if not all(verdict.is_equal for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _tell(verdicts: list[PartitionVerdict]) -> None:
+    from headrace.terminal import console, print_table
+
+    unequal = [verdict for verdict in verdicts if not verdict.is_equal]
+    records = sum(verdict.comparison.records for verdict in verdicts)
+    if not unequal:
+        console().print(f"{len(verdicts)} partitions are equal, {records:,} records compared")
+        return
+    rows = [
+        {
+            "partition": str(verdict.partition),
+            "equal records": verdict.comparison.records,
+            "missing": verdict.comparison.missing,
+            "surplus": verdict.comparison.surplus,
+            "first difference": _first(verdict),
+        }
+        for verdict in unequal
+    ]
+    columns = ["partition", "equal records", "missing", "surplus", "first difference"]
+    print_table(f"{len(unequal)} of {len(verdicts)} partitions differ", columns, rows[:_MOST_ROWS])
+
+
+def _first(verdict: PartitionVerdict) -> str:
+    if verdict.problem:
+        return verdict.problem
+    if verdict.differing_ranges:
+        here, there = verdict.differing_ranges[0]
+        place = here or there
+        assert place is not None, "one side has the range"
+        return f"range from offset {place.first_offset} to {place.last_offset}"
+    if verdict.comparison.differences:
+        one = verdict.comparison.differences[0]
+        return f"offset {one.source_offset} against {one.target_offset}: {one.what}"
+    return ""

@@ -1,0 +1,200 @@
+"""Everything that the demonstration runs; all of it ends with the process that holds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from headrace.client import RestClient
+from headrace.demo.scenario import INSTANCES, TOPICS, Rates, settings_text
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.errors import HeadraceError
+from mirror.model.topics import TopicDescription
+from mirror.settings import KafkaCluster
+from stack.held import HeldProcess
+from stack.ports import StackPorts
+from stack.records import ProcessRecord, read_record, write_record
+from stack.supervisor import Lifetime, Stack
+from stack.waiting import wait_until
+
+FIRST_REST_PORT = 32311
+
+
+class DemoProcesses:
+    """The servers, the instances, and what feeds and watches them."""
+
+    def __init__(self, home: Path, port_offset: int, report: Callable[[str], None]) -> None:
+        self.home = home
+        self.ports = StackPorts().shifted(port_offset)
+        self._offset = port_offset
+        self._report = report
+        self.stack = Stack(home / "stack", self.ports, lifetime=Lifetime.RELEASABLE, report=report)
+        self.addresses = asdict(self.stack.addresses())
+        self.settings_file = home / "headrace.toml"
+        self.processes: dict[str, HeldProcess] = {}
+        self._traffic: subprocess.Popen[str] | None = None
+
+    def start_stack(self) -> None:
+        """Servers with empty data. Raises what the stack raises."""
+        end_released(self.home)
+        for leftover in ("pmp-checkpoint", "running"):
+            shutil.rmtree(self.home / leftover, ignore_errors=True)
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.stack.up(fresh=True)
+        self.settings_file.write_text(settings_text(self.addresses))
+
+    def make_topics(self) -> None:
+        """The source topics."""
+        admin = KafkaAdmin(KafkaCluster(bootstrap_servers=self.addresses["source"]))
+        for name, partitions in TOPICS.items():
+            admin.create(TopicDescription(name, partitions))
+
+    def start_pipeline(self) -> None:
+        """Pinot's tables, the sampler and the Spark job."""
+        self.run_command("pinot", "apply")
+        self._hold("sampler", "pmp", "sampler", "--cluster", "source")
+        self._hold("spark-job", "pmp", "run")
+
+    def start_instances(self) -> None:
+        """All instances, side by side."""
+        for name in INSTANCES:
+            self.start_instance(name)
+        for name in INSTANCES:
+            wait_until(lambda name=name: self._answers(name), 30, f"{name} answers")  # type: ignore[misc]
+
+    def start_instance(self, name: str) -> None:
+        """One instance on its own REST port."""
+        port = str(self.rest_port(name))
+        self._hold(name, "serve", "--port", port, HEADRACE_MIRROR__INSTANCE_NAME=name)
+
+    def start_monitor(self) -> None:
+        """The SLA monitor."""
+        self._hold("monitor", "monitor", "--at", self.rest_address(INSTANCES[0]))
+
+    def start_traffic(self, rates: Rates) -> None:
+        """Write to the source topics until the demonstration ends."""
+        self._require_absent("traffic")
+        arguments = [sys.executable, "-m", "stack.traffic", self.addresses["source"]]
+        self._traffic = subprocess.Popen(
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(self.home / "traffic.log").open("w"),
+            text=True,
+            start_new_session=True,
+        )
+        self.set_traffic(rates)
+
+    def set_traffic(self, rates: Rates) -> None:
+        """Change the rates."""
+        assert self._traffic is not None
+        assert self._traffic.stdin is not None
+        self._traffic.stdin.write(json.dumps(rates) + "\n")
+        self._traffic.stdin.flush()
+
+    def stop_traffic(self) -> int:
+        """Stop writing; the number of records written. Raises HeadraceError when some were refused."""
+        assert self._traffic is not None
+        output, _ = self._traffic.communicate(timeout=40)
+        if self._traffic.returncode != 0:
+            raise HeadraceError(f"the traffic failed; see {self.home / 'traffic.log'}")
+        return int(output)
+
+    def kill_instance(self, name: str) -> None:
+        """SIGKILL to an instance and its workers."""
+        self.processes.pop(name).kill()
+
+    def rest_port(self, name: str) -> int:
+        """Of one instance."""
+        return FIRST_REST_PORT + self._offset + INSTANCES.index(name)
+
+    def rest_address(self, name: str) -> str:
+        """`host:port` of one instance."""
+        return f"127.0.0.1:{self.rest_port(name)}"
+
+    def client(self, name: str) -> RestClient:
+        """Of one instance."""
+        return RestClient(self.rest_address(name))
+
+    def run_command(self, *arguments: str) -> str:
+        """Run a `headrace` command to its end; its output. Raises HeadraceError with its complaint."""
+        command = [sys.executable, "-m", "headrace", *arguments, "--config", str(self.settings_file)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=self.home, timeout=120, check=False
+        )
+        if done.returncode != 0:
+            raise HeadraceError(f"headrace {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")
+        return done.stdout
+
+    def require_alive(self) -> None:
+        """Raises HeadraceError when a process has ended that should not have."""
+        for name, process in self.processes.items():
+            if not process.is_alive():
+                raise HeadraceError(f"{name} has ended", advice=f"see {process.log_file}")
+
+    def release(self) -> None:
+        """Let everything go on without us; `headrace demo --stop` ends it."""
+        running = self.home / "running"
+        running.mkdir(exist_ok=True)
+        for name, process in self.processes.items():
+            write_record(running / f"{name}.json", ProcessRecord.of(name, process.release()))
+        self.processes.clear()
+        self.stack.release()
+
+    def stop(self) -> None:
+        """End everything that is still held, the servers last."""
+        if self._traffic is not None and self._traffic.poll() is None:
+            os.killpg(self._traffic.pid, signal.SIGKILL)
+            self._traffic.wait()
+        for process in reversed(self.processes.values()):
+            process.signal(signal.SIGTERM)
+        for process in reversed(self.processes.values()):
+            process.stop(5)
+        self.processes.clear()
+        self.stack.__exit__()
+
+    def _hold(self, name: str, *arguments: str, **environment: str) -> None:
+        self._require_absent(name)
+        command = [sys.executable, "-m", "headrace", *arguments, "--config", str(self.settings_file)]
+        log_file = self.home / f"{name}.log"
+        log_file.unlink(missing_ok=True)
+        process = HeldProcess(name, command, _environment(environment), log_file, directory=self.home)
+        self.processes[name] = process.start(releasable=True)
+
+    def _require_absent(self, name: str) -> None:
+        assert name not in self.processes, f"{name} runs already"
+
+    def _answers(self, name: str) -> bool:
+        self.require_alive()
+        client = self.client(name)
+        try:
+            client.get("/v1/instances")
+        except HeadraceError:
+            return False
+        finally:
+            client.close()
+        return True
+
+
+def end_released(home: Path) -> list[str]:
+    """End what an earlier demonstration left running; names of what was ended."""
+    ended = []
+    for file in sorted((home / "running").glob("*.json")):
+        record = read_record(file)
+        if record is not None and record.is_alive():
+            record.end(10.0)
+            ended.append(record.name)
+        file.unlink()
+    return ended
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Ours without settings that were meant for something else."""
+    return {**more, "PYTHONUNBUFFERED": "1"}

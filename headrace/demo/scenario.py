@@ -1,0 +1,91 @@
+"""What happens in the demonstration: topics, their loads, the limits, the objective."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DATASTREAM: Final = "shop"
+TOPICS: Final = {"orders": 12, "clicks": 16, "audit-log": 8}
+HOT: Final = (("orders", 0), ("orders", 2))
+SHIFTED: Final = (("orders", 4), ("orders", 5), ("orders", 6), ("orders", 7))
+
+TASK_CAPACITY: Final = 400_000
+"""Bytes per second that a task may copy; the demonstration enforces it as a quota of each task, so
+that a task that is given too much falls behind as an overloaded host would."""
+
+UTILISATION_PERCENT: Final = 60
+USABLE: Final = TASK_CAPACITY * UTILISATION_PERCENT // 100
+OBJECTIVE_MS: Final = 2_500
+INSTANCES: Final = ("headrace-1", "headrace-2")
+
+Rates = dict[str, dict[str, float]]
+
+
+def usual_rates() -> Rates:
+    """Heavy-tailed: two hot partitions on one topic, many quiet ones, some silent. Bytes per second."""
+    orders = dict.fromkeys(map(str, range(TOPICS["orders"])), 7_000.0)
+    for _, number in HOT:
+        orders[str(number)] = 200_000.0 - 5_000 * number
+    clicks = {str(number): 40_000.0 / (number + 1) for number in range(TOPICS["clicks"])}
+    log = {"0": 1_000.0}
+    return {"orders": orders, "clicks": clicks, "audit-log": log}
+
+
+def shifted_rates() -> Rates:
+    """The same after a campaign has woken four quiet partitions."""
+    rates = usual_rates()
+    for topic, number in SHIFTED:
+        rates[topic][str(number)] = 110_000.0
+    return rates
+
+
+def settings_text(addresses: dict[str, str]) -> str:
+    """The one TOML file of every process. `addresses` as `headrace stack env --json` gives them."""
+    return f"""# Settings of the demonstration; every key is explained by: headrace config reference
+[clusters.source]
+bootstrap_servers = "{addresses["source"]}"
+
+[clusters.destination]
+bootstrap_servers = "{addresses["destination"]}"
+
+[zookeeper]
+servers = "{addresses["zookeeper"]}"
+root = "/headrace-demo"
+
+[mirror.worker]
+processes = 1
+metrics_interval_seconds = 1.0
+checkpoint_interval_seconds = 1.0
+task_bytes_per_second_limit = {TASK_CAPACITY}
+
+[mirror.leader]
+load_provider = "pinot"
+task_capacity_bytes_per_second = {TASK_CAPACITY}
+task_utilisation_percent = {UTILISATION_PERCENT}
+
+[pinot]
+controller = "{addresses["pinot_controller"]}"
+broker = "{addresses["pinot_broker"]}"
+
+[pmp.clusters.source]
+datacenter = "here"
+sampled_by = "sampler"
+
+[pmp.sampler]
+interval_seconds = 3.0
+
+[pmp.job]
+checkpoint_folder = "pmp-checkpoint"
+trigger_interval_seconds = 1.0
+
+[pmp.provider]
+window_seconds = 15.0
+
+[monitor]
+interval_seconds = 2.0
+window_seconds = 8.0
+cooldown_seconds = 20.0
+
+[logging]
+format = "json"
+"""

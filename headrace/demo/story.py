@@ -1,0 +1,285 @@
+"""The acts of the demonstration, in order. Each measures, and claims only what it measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from headrace.client import RestClient
+from headrace.demo.claims import Findings
+from headrace.demo.processes import DemoProcesses
+from headrace.demo.scenario import (
+    DATASTREAM,
+    HOT,
+    INSTANCES,
+    OBJECTIVE_MS,
+    SHIFTED,
+    TASK_CAPACITY,
+    TOPICS,
+    USABLE,
+    shifted_rates,
+    usual_rates,
+)
+from headrace.demo.watch import Watch, moves_of, plan_of, task_loads
+from mirror.errors import HeadraceError
+from stack.arrivals import Arrivals
+from stack.waiting import wait_until
+
+Say = Callable[[str], None]
+_TROUBLES: Final = ("missing", "duplicates", "foreign")
+
+
+class Story:
+    """Plays on running processes and fills in the findings."""
+
+    def __init__(
+        self, processes: DemoProcesses, watch: Watch, findings: Findings, arrivals: Arrivals, say: Say
+    ) -> None:
+        self._processes = processes
+        self._watch = watch
+        self._findings = findings
+        self._arrivals = arrivals
+        self._say = say
+        self._client: RestClient = processes.client(INSTANCES[0])
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._client.close()
+
+    def create_datastream(self) -> None:
+        """Over REST; nothing is known of the load, so the first plan is by count."""
+        self._client.post(
+            "/v1/datastreams",
+            {
+                "name": DATASTREAM,
+                "source": {"cluster": "source", "topics": "|".join(TOPICS)},
+                "destination": {"cluster": "destination", "name": "mirror.*"},
+                "limits": {"min_tasks": 2},
+                "objective": {"milliseconds": OBJECTIVE_MS},
+                "metadata": {"owner": "demo"},
+            },
+        )
+        plan = self._until("the datastream is planned", self._planned)
+        self._arrivals.start()
+        self._mark(f"datastream created: {len(plan['tasks'])} tasks, placed by count")
+
+    def by_count(self) -> None:
+        """Load per task while partitions are dealt by count."""
+        self._until("Pinot has samples of the load", self._watch.sampled, 90)
+        self._pause(9)
+        loads = self._watch.partition_loads(9)
+        self._findings.task_loads.append(task_loads("before: dealt by count", plan_of(self._client), loads))
+        self._show_loads()
+        self._find_hot_partitions()
+
+    def by_load(self) -> None:
+        """A full rebalance by load: first told, then done."""
+        body: dict[str, Any] = {"datastream": DATASTREAM, "full": True, "reason": "first loads are known"}
+        preview = self._client.post("/v1/rebalance", body | {"dry_run": True})
+        self._say(f"dry run: {preview['sentence']}")
+        before = plan_of(self._client)["epoch"]
+        self._client.post("/v1/rebalance", body)
+        plan = self._until("the new plan is in force", lambda: self._newer_plan(before))
+        self._mark(f"rebalanced by load: {len(plan['tasks'])} tasks")
+        loads = self._watch.partition_loads(9)
+        found = task_loads("after: placed by load", plan, loads)
+        self._findings.task_loads.append(found)
+        self._show_loads()
+        first = self._findings.task_loads[0]
+        self._findings.claim(
+            "Placement by load is more even than by count",
+            found.largest_over_mean < first.largest_over_mean,
+            f"max/mean {first.largest_over_mean:.2f} by count, {found.largest_over_mean:.2f} by load",
+        )
+        needed = -(-int(sum(loads.values())) // USABLE)
+        self._findings.claim(
+            "The number of tasks is what the capacity asks for",
+            plan_tasks_fit(found.loads) and needed <= len(plan["tasks"]) <= needed + 1,
+            f"{sum(loads.values()):,.0f} B/s over {USABLE:,} usable B/s a task need {needed}; "
+            f"{len(plan['tasks'])} tasks, the fullest carries {max(found.loads.values()):,.0f} B/s",
+        )
+
+    def settled(self) -> None:
+        """The latency while all is well."""
+        self._until("the backlog is gone", self._is_calm, 60)
+        since = self._watch.now_ms()
+        self._processes.start_monitor()
+        self._pause(8)
+        phase = self._watch.latency("before the shift", since, self._watch.now_ms())
+        self._findings.latency.append(phase)
+        self._findings.claim(
+            "Before the shift the latency objective is met",
+            0 < phase.p99_ms <= OBJECTIVE_MS,
+            f"p50 {phase.p50_ms:.0f} ms, p99 {phase.p99_ms:.0f} ms over {phase.records} records",
+        )
+
+    def shift(self) -> None:
+        """Traffic moves; a task is overloaded; the monitor sees it and asks for a rebalance."""
+        before = plan_of(self._client)["epoch"]
+        since = self._watch.now_ms()
+        self._processes.set_traffic(shifted_rates())
+        self._mark(f"traffic shift: {', '.join(f'{t}-{p}' for t, p in SHIFTED)} wake up")
+        plan = self._until("the breach is seen and answered", lambda: self._newer_plan(before), 90)
+        answered = self._watch.now_ms()
+        self._mark(f"rebalanced after the breach: {len(plan['tasks'])} tasks")
+        during = self._watch.latency("during the breach", since, answered)
+        self._findings.latency.append(during)
+        self._findings.moves = moves_of(self._client, plan["epoch"])
+        self._findings.claim(
+            "The shift breached the latency objective and the monitor asked for the rebalance",
+            "monitor asked: latency breach" in plan["reason"],
+            f"epoch {plan['epoch']} after {(answered - since) / 1000:.0f} s: {plan['reason']}",
+        )
+        self._findings.claim(
+            "The rebalance moved partitions, each for a stated reason",
+            bool(self._findings.moves) and all(move["why"] for move in self._findings.moves),
+            f"{len(self._findings.moves)} partitions moved",
+        )
+        for move in self._findings.moves:
+            self._say(f"  {move['partition']}: {move['from']} -> {move['to']}: {move['why']}")
+        self._recover(since)
+
+    def kill(self) -> None:
+        """One instance dies; the others take over its partitions."""
+        victim = INSTANCES[-1]
+        plan = plan_of(self._client)
+        partitions = self._partitions_of(plan, victim)
+        busy = [key for key in partitions if self._arrivals.last_arrival(key) > 0]
+        self._arrivals.mark()
+        self._processes.kill_instance(victim)
+        killed = self._arrivals.mark()
+        self._mark(f"{victim} killed with {len(partitions)} partitions")
+        self._until(
+            "all its partitions flow again",
+            lambda: all(self._arrivals.last_arrival(key) > killed + 0.5 for key in busy),
+            60,
+        )
+        silent = self._arrivals.longest_silence(busy)
+        longest = max(silent.values(), default=0.0)
+        self._mark("its partitions flow again")
+        self._findings.claim(
+            "After an instance is killed its partitions flow again within 15 s",
+            bool(busy) and longest < 15,
+            f"{len(busy)} busy partitions of {victim} were silent for at most {longest:.1f} s",
+        )
+
+    def audit(self) -> None:
+        """Everything that was written is at the destination."""
+        written = self._processes.stop_traffic()
+        self._mark(f"traffic stopped after {written:,} records")
+        self._until("the mirror has caught up", lambda: self._watch.lag_records() == 0, 60)
+        rows = json.loads(
+            self._processes.run_command(
+                "audit", DATASTREAM, "--at", self._processes.rest_address(INSTANCES[0]), "--json"
+            )
+        )
+        self._findings.audit = rows
+        total = {key: sum(row[key] for row in rows) for key in ("source_records", *_TROUBLES)}
+        self._findings.claim(
+            "Nothing is lost: every source record is at the destination",
+            total["source_records"] == written and total["missing"] == total["foreign"] == 0,
+            f"{written:,} written, {total['missing']} missing, {total['foreign']} foreign, "
+            f"{total['duplicates']} duplicates (at-least-once across the kill)",
+        )
+
+    def _recover(self, since: int) -> None:
+        self._until("the latency is within the objective again", self._is_calm, 60)
+        back = self._watch.now_ms()
+        self._mark("latency within the objective again")
+        self._pause(8)
+        after = self._watch.latency("after the rebalance", back, self._watch.now_ms())
+        self._findings.latency.append(after)
+        during = self._findings.latency[-2]
+        self._findings.claim(
+            "After the rebalance the latency objective is met again",
+            during.p99_ms > OBJECTIVE_MS >= after.p99_ms > 0,
+            f"p99 {during.p99_ms:.0f} ms during the breach, {after.p99_ms:.0f} ms after it; "
+            f"recovered {(back - since) / 1000:.0f} s after the shift",
+        )
+
+    def _find_hot_partitions(self) -> None:
+        rows = self._watch.hot_partitions(12)
+        self._findings.hot_rows = rows
+        self._findings.hot_query = (
+            f"headrace pinot query offending --param cluster=source "
+            f"--param usable_bytes_per_second={USABLE} --last 12s"
+        )
+        found = {str(row["partition"]) for row in rows}
+        wanted = {f"{topic}-{number}" for topic, number in HOT}
+        self._findings.claim(
+            "A Pinot query finds the hot partitions",
+            found == wanted,
+            f"found {', '.join(sorted(found)) or 'none'}; a task bears {USABLE:,} of {TASK_CAPACITY:,} B/s",
+        )
+
+    def _planned(self) -> Mapping[str, Any] | None:
+        plan = plan_of(self._client)
+        expected = sum(TOPICS.values())
+        return plan if sum(len(task["partitions"]) for task in plan["tasks"]) == expected else None
+
+    def _newer_plan(self, epoch: int) -> Mapping[str, Any] | None:
+        plan = plan_of(self._client)
+        return plan if plan["epoch"] > epoch else None
+
+    def _is_calm(self) -> bool:
+        recent = self._watch.recent_latency(3)
+        return recent.records > 0 and recent.p99_ms <= OBJECTIVE_MS / 2
+
+    @staticmethod
+    def _partitions_of(plan: Mapping[str, Any], instance: str) -> list[tuple[str, int]]:
+        names = [
+            name for task in plan["tasks"] if task["instance"] == instance for name in task["partitions"]
+        ]
+        pairs = (name.rpartition("-") for name in names)
+        return [(f"mirror.{topic}", int(number)) for topic, _, number in pairs]
+
+    def _until(self, what: str, ask: Callable[[], Any], timeout_seconds: float = 45) -> Any:
+        def attempt() -> Any:
+            self._processes.require_alive()
+            self._note_latency()
+            try:
+                return ask()
+            except HeadraceError as error:
+                if not error.retriable:
+                    raise
+                return None
+
+        return wait_until(attempt, timeout_seconds, what, interval_seconds=0.4)
+
+    def _pause(self, seconds: float) -> None:
+        end = self._watch.seconds() + seconds
+        self._until("the time has passed", lambda: self._watch.seconds() >= end, seconds + 5)
+
+    def _note_latency(self) -> None:
+        line = self._findings.latency_line
+        at = self._watch.seconds()
+        if line and at - line[-1][0] < 1.0:
+            return
+        try:
+            recent = self._watch.recent_latency(3)
+        except HeadraceError:
+            return  # Pinot has no such table yet
+        if recent.records:
+            line.append((at, recent.p50_ms, recent.p99_ms))
+
+    def _mark(self, text: str) -> None:
+        self._findings.marks.append((self._watch.seconds(), text))
+        self._say(text)
+
+    def _show_loads(self) -> None:
+        found = self._findings.task_loads[-1]
+        self._say(f"load per task, {found.title} (max/mean {found.largest_over_mean:.2f}):")
+        for task, load in sorted(found.loads.items()):
+            bar = "#" * round(load / USABLE * 30)
+            self._say(f"  {task:10} {load:>9,.0f} B/s {bar}")
+
+
+def plan_tasks_fit(loads: Mapping[str, float]) -> bool:
+    """Whether every task is within its usable capacity, with 5 % for what changes while one looks."""
+    return all(load <= USABLE * 1.05 for load in loads.values())
+
+
+def rates_for_start() -> dict[str, dict[str, float]]:
+    """What is written from the beginning."""
+    return usual_rates()

@@ -1,0 +1,47 @@
+"""What REST shows of the running instance. Satisfies `api.services.InstanceStatus`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror.instance.follower import Follower
+from mirror.instance.health import Condition, Health
+from mirror.instance.leader import Leader
+from mirror.instance.supervisor import LaneState
+from mirror.model.identifiers import Epoch, InstanceName
+from mirror.ports import LaneKey
+
+
+class RunningStatus:
+    """Reads only what is safe from any thread."""
+
+    def __init__(self, name: InstanceName, follower: Follower, leader: Leader, health: Health) -> None:
+        self.name = name
+        self._follower = follower
+        self._leader = leader
+        self._health = health
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it leads."""
+        return self._leader.is_leading
+
+    @property
+    def epoch(self) -> Epoch:
+        """Of the plan that it obeys."""
+        return self._follower.epoch
+
+    @property
+    def lanes(self) -> Mapping[LaneKey, LaneState]:
+        """Its lanes."""
+        return self._follower.lanes
+
+    @property
+    def conditions(self) -> Mapping[str, Condition]:
+        """What its parts say."""
+        return self._health.conditions()
+
+    @property
+    def has_died(self) -> bool:
+        """Whether a part of it has died."""
+        return self._health.has_died.is_set()

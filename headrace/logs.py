@@ -1,0 +1,74 @@
+"""Logs: lines for people, or JSON for machines, on stderr.
+
+Every line of a thread that works on a plan carries `plan` (the epoch) and, where it is about one,
+`datastream`: together they are the correlation id under which one change can be followed through
+leader, instances and workers. Values of secret settings never reach a log.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Final, Literal
+
+import structlog
+
+from mirror.options import Settings
+
+_SECRET_WORDS: Final = ("password", "secret", "token", "credential")
+
+
+class LogSettings(Settings):
+    """How logs look."""
+
+    format: Literal["auto", "text", "json"] = "auto"
+    """`auto`: text on a terminal, JSON elsewhere."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important level that is shown."""
+
+
+def configure_logs(settings: LogSettings, **context: Any) -> None:
+    """Set up structlog and the standard library's loggers; `context` goes into every line."""
+    as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _mask_secrets,
+    ]
+    renderer: structlog.types.Processor = (
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        if as_text
+        else structlog.processors.JSONRenderer()
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(settings.level.upper())
+    for noisy in ("kazoo", "librdkafka", "httpx", "httpcore", "uvicorn.access", "py4j"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(**context)
+
+
+def _mask_secrets(_logger: Any, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    for key in event:
+        if any(word in key.lower() for word in _SECRET_WORDS):
+            event[key] = "***"
+    return event

@@ -1,0 +1,61 @@
+"""Which planner and which load provider a leader gets; extras that are missing are not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from headrace.settings import HeadraceSettings
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.placement import SimplePlanner
+from mirror.errors import LoadUnavailable
+from mirror.instance.outlook import Planning
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadReport, TaskCapacity
+from mirror.model.topics import TopicPartition
+from mirror.ports import LoadProvider, Planner
+
+_log = structlog.get_logger(__name__)
+
+
+class NoLoads:
+    """The provider `none`: placement by count."""
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        """Always raises LoadUnavailable."""
+        raise LoadUnavailable("no load provider is configured (mirror.leader.load_provider)")
+
+
+def choose_planner(settings: HeadraceSettings) -> Planner:
+    """The assigner's where it is installed."""
+    try:
+        from assigner.planner import LoadPlanner
+    except ModuleNotFoundError as error:
+        _log.info("the simple planner is used", missing=error.name)
+        return SimplePlanner()
+    return LoadPlanner(settings.assigner.policy(), settings.assigner.unknown_load())
+
+
+def choose_provider(settings: HeadraceSettings, measured: MeasuredLoads) -> LoadProvider:
+    """By `mirror.leader.load_provider`."""
+    match settings.mirror.leader.load_provider:
+        case "self":
+            return measured
+        case "none":
+            return NoLoads()
+        case "pinot":
+            from headrace.analytics import pinot_provider
+
+            return pinot_provider(settings)
+
+
+def choose_planning(settings: HeadraceSettings, measured: MeasuredLoads) -> Planning:
+    """Everything the leader plans with."""
+    leader = settings.mirror.leader
+    capacity = TaskCapacity(
+        bytes_per_second=leader.task_capacity_bytes_per_second,
+        messages_per_second=leader.task_capacity_messages_per_second,
+        utilisation_percent=leader.task_utilisation_percent,
+    )
+    return Planning(choose_planner(settings), choose_provider(settings, measured), capacity)

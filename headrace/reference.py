@@ -1,0 +1,78 @@
+"""The configuration reference, generated from the settings classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from headrace.settings import PREFIX, HeadraceSettings
+
+_INTRODUCTION = f"""# Configuration
+
+One TOML file for everything: `headrace serve --config FILE`, or `HEADRACE_CONFIG`, or `./headrace.toml`.
+The environment wins over the file: `{PREFIX}ZOOKEEPER__SERVERS=host:2181` sets `zookeeper.servers`.
+The defaults fit the servers of `headrace stack up`. An unknown key is an error that names it;
+`headrace config check` shows what is in force. This page is generated: `headrace config reference`.
+"""
+
+
+def settings_reference() -> str:
+    """Markdown: a section for each settings class, a row for each key."""
+    sections = [_INTRODUCTION]
+    for name, field in HeadraceSettings.model_fields.items():
+        model = _model_of(field)
+        if model is None:
+            continue
+        path = f"{name}.NAME" if _is_mapping(field) else name
+        sections.extend(_section(path, model))
+    return "\n".join(sections)
+
+
+def _section(path: str, model: type[BaseModel]) -> Iterator[str]:
+    yield f"## `[{path}]`\n\n{(model.__doc__ or '').strip()}\n"
+    rows = []
+    nested: list[tuple[str, type[BaseModel]]] = []
+    for name, field in model.model_fields.items():
+        inner = _model_of(field)
+        if inner is not None:
+            nested.append((f"{path}.{name}.NAME" if _is_mapping(field) else f"{path}.{name}", inner))
+        else:
+            rows.append(f"| `{name}` | `{_type(field)}` | {_default(field)} | {_text(field)} |")
+    if rows:
+        yield "| key | type | default | meaning |\n|---|---|---|---|"
+        yield "\n".join(rows) + "\n"
+    for inner_path, inner in nested:
+        yield from _section(inner_path, inner)
+
+
+def _model_of(field: FieldInfo) -> type[BaseModel] | None:
+    for candidate in (field.annotation, *get_args(field.annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+def _is_mapping(field: FieldInfo) -> bool:
+    return str(field.annotation).startswith("dict")
+
+
+def _type(field: FieldInfo) -> str:
+    annotation: Any = field.annotation
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    return text.replace("typing.", "").replace("|", "or").replace("NoneType", "unset")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=False)
+    if isinstance(value, SecretStr):
+        return "empty"
+    return f"`{value}`" if value not in ("", None) else "empty"
+
+
+def _text(field: FieldInfo) -> str:
+    return " ".join((field.description or "").split()).replace("|", "\\|")

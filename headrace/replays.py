@@ -1,0 +1,93 @@
+"""Recorded loads for `headrace plan`, from a file or from Pinot; and the picture of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from assigner.replay import HOUR_MS, Hour, Hourly, hours_from_csv, hours_from_json
+from headrace.commands.pinot import milliseconds
+from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import LoadUnavailable
+
+
+def from_file(path: Path) -> Hourly:
+    """CSV by its suffix, else JSON. Raises InvalidRequest that names the line or entry."""
+    if path.suffix.lower() == ".csv":
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            return hours_from_csv(lines)
+    return hours_from_json(path.read_text(encoding="utf-8-sig"))
+
+
+def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> Hourly:
+    """The whole hours of the last `since` (24h, 7d). Raises LoadUnavailable when none has samples."""
+    from pinot.client import PinotClient
+    from pinot.loads import partition_rates
+    from pinot.tables import Statistic
+    from pinot.time_range import TimeRange
+    from pmp.rates import Reading, partition_loads
+
+    end = SystemClock().now_ms() // HOUR_MS * HOUR_MS
+    first = end - max(HOUR_MS, milliseconds(since) // HOUR_MS * HOUR_MS)
+    hours = {}
+    with closing(PinotClient(settings.pinot)) as client:
+        for hour in range(first, end + 1, HOUR_MS):
+            when = TimeRange(hour, hour + HOUR_MS)
+            rates = partition_rates(client, cluster, when, statistic=Statistic.MEAN)
+            loads = partition_loads(rates, Reading(Statistic.MEAN))
+            if loads:
+                hours[hour] = loads
+    if not hours:
+        raise LoadUnavailable(
+            f"Pinot has no samples of cluster {cluster} in the last {since}",
+            advice="name the cluster as its samples do, or look further back",
+        )
+    return hours
+
+
+def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:
+    """Rows for a person."""
+    return [
+        {
+            "hour": _time(hour).strftime("%Y-%m-%d %H:00"),
+            "bytes_per_second": round(hour.bytes_per_second),
+            "required_tasks": hour.required_tasks,
+            "tasks": hour.tasks,
+            "max_over_mean": f"{hour.max_over_mean:.3f}",
+            "overloaded_tasks": hour.overloaded_tasks,
+            "moved_bytes_per_second": round(hour.moved_bytes_per_second),
+        }
+        for hour in hours
+    ]
+
+
+def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> None:
+    """Tasks hour by hour above what moved; the file's suffix chooses the format."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    FigureCanvasAgg(figure)
+    tasks, moved = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    times = [_time(hour) for hour in hours]
+    load = [hour.bytes_per_second / usable_bytes_per_second for hour in hours]
+    tasks.step(times, [hour.tasks for hour in hours], where="post", label="tasks of the plan")
+    tasks.step(
+        times, [hour.required_tasks for hour in hours], where="post", label="tasks that capacity asks for"
+    )
+    tasks.plot(times, load, linestyle=":", label="load over usable capacity of a task")
+    tasks.set_ylim(bottom=0)
+    tasks.set_ylabel("tasks")
+    tasks.legend()
+    moved.bar(times, [hour.moved_bytes_per_second / 1e6 for hour in hours], width=1 / 30)
+    moved.set_ylabel("moved, MB/s")
+    figure.autofmt_xdate()
+    figure.savefig(path)
+
+
+def _time(hour: Hour) -> datetime:
+    return datetime.fromtimestamp(hour.hour_ms / 1000, UTC)

@@ -1,0 +1,67 @@
+"""REST in a thread of its own: uvicorn on a socket that is bound before anything else starts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import uvicorn
+from fastapi import FastAPI
+
+from mirror.errors import ConfigError
+
+
+class RestServer:
+    """`bind` first (a busy port is found at once), then `attach` and `start`."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._socket: socket.socket | None = None
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def address(self) -> str:
+        """`host:port` as bound."""
+        assert self._socket is not None
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def bind(self) -> None:
+        """Raises ConfigError when the port is taken."""
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((self._host, self._port))
+            listener.listen()  # only this claims the port; who comes early waits
+        except OSError as error:
+            listener.close()
+            raise ConfigError(
+                f"REST cannot listen on {self._host}:{self._port} ({error.strerror})",
+                advice="set api.port, or --port 0 for a free one",
+            ) from error
+        self._socket = listener
+
+    def attach(self, app: FastAPI) -> None:
+        """What is served."""
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=3)
+        self._server = uvicorn.Server(config)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        assert self._server is not None
+        assert self._socket is not None
+        server, listener = self._server, self._socket
+        self._thread = threading.Thread(target=lambda: server.run([listener]), name="rest")
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Finish open requests and end the thread. Safe to call twice."""
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(deadline_seconds)
+        if self._socket is not None:
+            self._socket.close()

@@ -1,0 +1,150 @@
+"""All settings of all wings, from one TOML file and the environment.
+
+Order: the environment (`HEADRACE_ZOOKEEPER__SERVERS=…`, two underscores between levels) over the
+file (`--config`, `HEADRACE_CONFIG`, `./headrace.toml`) over the defaults, which fit the servers of
+`headrace stack up` on this machine. Unknown keys, wrong values and contradictions raise
+ConfigError with the key's full name.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+from api.settings import ApiSettings
+from assigner.settings import AssignerSettings
+from headrace.logs import LogSettings
+from mirror.errors import ConfigError
+from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
+from monitor.settings import MonitorSettings
+from pinot.settings import PinotSettings
+from pmp.settings import PmpSettings
+
+PREFIX: Final = "HEADRACE_"
+CONFIG_VARIABLE: Final = "HEADRACE_CONFIG"
+DEFAULT_FILE: Final = Path("headrace.toml")
+DEFAULT_CLUSTERS: Final = {
+    "source": {"bootstrap_servers": "127.0.0.1:9092"},
+    "destination": {"bootstrap_servers": "127.0.0.1:9192"},
+}
+"""Taken when the file names no clusters; the environment may still change one of them."""
+_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, "HEADRACE_HOME"})
+
+
+class HeadraceSettings(BaseSettings):
+    """The root: one section for each wing."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+    )
+
+    clusters: dict[str, KafkaCluster]
+    """Kafka clusters by the alias that datastreams use."""
+    zookeeper: ZooKeeperSettings = ZooKeeperSettings()
+    mirror: MirrorSettings = MirrorSettings()
+    pinot: PinotSettings = PinotSettings()
+    pmp: PmpSettings = PmpSettings()
+    api: ApiSettings = ApiSettings()
+    monitor: MonitorSettings = MonitorSettings()
+    assigner: AssignerSettings = AssignerSettings()
+    logging: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _clusters_exist(self) -> HeadraceSettings:
+        """What was set must exist; a default that nobody uses need not."""
+        for section, values in (("mirror", self.mirror), ("pmp", self.pmp)):
+            for key in values.model_fields_set & {"destination_cluster", "metrics_cluster", "output_cluster"}:
+                self.check_cluster(f"{section}.{key}", getattr(values, key))
+        for alias in self.pmp.clusters if "clusters" in self.pmp.model_fields_set else ():
+            self.check_cluster("pmp.clusters", alias)
+        return self
+
+    def check_cluster(self, key: str, cluster: str) -> None:
+        """Raises ConfigError unless it is an alias or an address."""
+        if cluster not in self.clusters and ":" not in cluster:
+            known = ", ".join(sorted(self.clusters))
+            raise ConfigError(
+                f"{key}: there is no cluster {cluster!r} (known: {known})",
+                advice="add it under [clusters] or give host:port",
+            )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file, which arrives as constructor arguments."""
+        return env_settings, init_settings
+
+
+def load_settings(path: Path | None = None) -> HeadraceSettings:
+    """Read file and environment. Raises ConfigError that names the key."""
+    _refuse_unknown_variables()
+    try:
+        return HeadraceSettings(**({"clusters": DEFAULT_CLUSTERS} | _read(path)))
+    except ValidationError as error:
+        raise ConfigError(
+            _first_problem(error), advice="headrace config reference lists every key"
+        ) from error
+    except SettingsError as error:
+        raise ConfigError(f"environment: {error}", advice="levels are joined by two underscores") from error
+
+
+def config_file(path: Path | None = None) -> Path | None:
+    """The file that counts: the given one, `HEADRACE_CONFIG`, `./headrace.toml` if it is there."""
+    if path is not None:
+        return path
+    named = os.environ.get(CONFIG_VARIABLE)
+    if named:
+        return Path(named)
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    file = config_file(path)
+    if file is None:
+        return {}
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no configuration file {file}") from error
+    except OSError as error:
+        raise ConfigError(f"the configuration file {file} cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not TOML: {error}") from error
+
+
+def _refuse_unknown_variables() -> None:
+    sections = {name.upper() for name in HeadraceSettings.model_fields}
+    for variable in os.environ:
+        if variable.startswith(PREFIX) and variable not in _NOT_SETTINGS:
+            section = variable.removeprefix(PREFIX).partition("__")[0]
+            if section not in sections:
+                raise ConfigError(f"{variable} sets nothing", advice="levels are joined by two underscores")
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    key = ".".join(str(part) for part in problem["loc"]) or "settings"
+    if problem["type"] == "extra_forbidden":
+        return f"{key} is not a setting"
+    return f"{key}: {problem['msg'].removeprefix('Value error, ')}"

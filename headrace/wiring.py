@@ -1,0 +1,171 @@
+"""Builds every process out of settings. Straight-line; tests call the same functions."""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from api.services import Services
+from headrace.clusters import ClusterDirectory
+from headrace.instance_status import RunningStatus
+from headrace.planners import choose_planning
+from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
+from mirror.adapters.record_clients import RecordSettings, record_clients
+from mirror.adapters.record_engine import RecordEngine
+from mirror.adapters.system_clock import SystemClock
+from mirror.adapters.zookeeper import SessionState, ZooKeeper
+from mirror.control.handlers import Control
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.events import EventLog
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.membership import Membership
+from mirror.coordination.plan_store import NO_PLAN, PlanStore
+from mirror.coordination.requests import RequestQueue
+from mirror.coordination.root import ensure_root
+from mirror.copying.worker import Worker
+from mirror.instance.follower import Follower, Identity, Session, SharedState
+from mirror.instance.health import Health
+from mirror.instance.leader import Leader
+from mirror.instance.lease import Lease
+from mirror.instance.outlook import LeaderStores, Outlook
+from mirror.instance.service import Instance
+from mirror.instance.supervisor import Spawn, Supervisor
+from mirror.instance.surroundings import Surroundings
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.model.topics import TopicDescription
+
+_SESSIONS = {
+    SessionState.CONNECTED: Session.CONNECTED,
+    SessionState.SUSPENDED: Session.SUSPENDED,
+    SessionState.LOST: Session.LOST,
+}
+_METRIC_TOPICS = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}
+
+
+@dataclass(frozen=True)
+class BuiltInstance:
+    """An instance that has not been started, and what REST needs of it."""
+
+    instance: Instance
+    services: Services
+    event_topic: RecordTopic[PlacementEvent]
+
+
+def instance_name(settings: HeadraceSettings) -> InstanceName:
+    """As configured, or `<host>:<pid>`."""
+    return InstanceName(settings.mirror.instance_name or f"{socket.gethostname()}:{os.getpid()}")
+
+
+def build_instance(settings: HeadraceSettings, config: Path | None, rest_address: str) -> BuiltInstance:
+    """The control process. Raises ConfigError."""
+    for key in ("destination_cluster", "metrics_cluster"):
+        settings.check_cluster(f"mirror.{key}", getattr(settings.mirror, key))
+    clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
+    name = instance_name(settings)
+    directory = ClusterDirectory(settings.clusters)
+    session = ZooKeeper(settings.zookeeper, lambda state: inbox.put(_SESSIONS[state]))
+    membership, definitions = Membership(session), DefinitionStore(session)
+    plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
+    requests, events, measured = RequestQueue(session), EventLog(session), MeasuredLoads(session)
+    worker = settings.mirror.worker
+    supervisor = Supervisor(
+        spawn=worker_spawner(config, name),
+        workers=worker.processes or os.cpu_count() or 1,
+        inbox=inbox,
+        clock=clock,
+        restart_delay_seconds=worker.restart_delay_seconds,
+    )
+    follower = Follower(
+        identity=Identity(name, socket.gethostname(), os.getpid(), rest_address),
+        shared=SharedState(membership, definitions, plans, measured),
+        supervisor=supervisor,
+        lease=Lease(session.session_timeout_seconds, session.last_contact),
+        clock=clock,
+        health=health,
+    )
+    metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
+    event_topic = placement_event_topic(metrics_cluster, settings.mirror.events_topic)
+    outlook = _outlook(settings, LeaderStores(membership, definitions, plans, requests), measured, directory)
+    leader = Leader(
+        outlook, events, event_topic.publish, clock, health, settings.mirror.leader.tick_interval_seconds
+    )
+    follower.on_joined = leader.joined
+    preview = _outlook(settings, LeaderStores(membership, definitions, plans, requests), measured, directory)
+    services = Services(
+        control=Control(definitions, requests, directory.aliases, clock),
+        status=RunningStatus(name, follower, leader, health),
+        events=events,
+        clock=clock,
+        plan=lambda: plans.read(NO_PLAN).plan,
+        live=membership.live,
+        preview=preview.preview,
+        default_destination=ClusterRef(settings.mirror.destination_cluster),
+        cluster_of_address=directory.of_address,
+        address_of_cluster=directory.address_of,
+    )
+    instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
+    return BuiltInstance(instance, services, event_topic)
+
+
+def build_worker(
+    settings: HeadraceSettings, control: socket.socket, name: InstanceName
+) -> tuple[Worker, RecordTopic[MirrorMetric]]:
+    """A worker process; close the topic when the worker has run."""
+    clock = SystemClock()
+    directory = ClusterDirectory(settings.clusters)
+    clients = record_clients(
+        directory.resolve,
+        RecordSettings(
+            client_id=f"headrace-{name}",
+            progress_topic=settings.mirror.progress_topic,
+            replication_factor=settings.mirror.leader.replication_factor,
+            task_bytes_per_second_limit=settings.mirror.worker.task_bytes_per_second_limit,
+        ),
+        clock,
+    )
+    engine = RecordEngine(clients, clock, name, settings.mirror.worker.checkpoint_interval_seconds)
+    metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
+    topic = mirror_metric_topic(metrics_cluster, settings.mirror.metrics_topic)
+    return Worker(control, engine, topic, clock, settings.mirror.worker.metrics_interval_seconds), topic
+
+
+def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
+    """Starts `headrace worker` on the other end of a socket pair, with the same settings."""
+    environment = dict(os.environ)
+    if config is not None:
+        environment[CONFIG_VARIABLE] = str(config.resolve())
+
+    def spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
+        arguments = [sys.executable, "-m", "headrace", "worker"]
+        arguments += ["--channel", str(channel.fileno()), "--number", str(number), "--instance", name]
+        return subprocess.Popen(
+            arguments, pass_fds=[channel.fileno()], env=environment, stdin=subprocess.DEVNULL
+        )
+
+    return spawn
+
+
+def _outlook(
+    settings: HeadraceSettings, stores: LeaderStores, measured: MeasuredLoads, directory: ClusterDirectory
+) -> Outlook:
+    clock = SystemClock()
+
+    @cache
+    def admin_of(cluster: ClusterRef) -> KafkaAdmin:
+        return KafkaAdmin(directory.resolve(cluster), settings.mirror.leader.replication_factor)
+
+    surroundings = Surroundings(admin_of, clock, settings.mirror.leader.discovery_interval_seconds)
+    for topic in (settings.mirror.metrics_topic, settings.mirror.events_topic):
+        surroundings.need_topic(
+            ClusterRef(settings.mirror.metrics_cluster), TopicDescription(topic, 4, settings=_METRIC_TOPICS)
+        )
+    return Outlook(stores, choose_planning(settings, measured), surroundings, clock)

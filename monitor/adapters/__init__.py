@@ -1,0 +1,1 @@
+"""The monitor's doors: REST of the service, Pinot, and topics."""

@@ -1,0 +1,131 @@
+"""One turn of the monitor: observe, judge, act. Returns a sentence for every datastream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from mirror.errors import HeadraceError
+from mirror.model.identifiers import DatastreamName
+from mirror.ports import Clock
+from monitor.incidents import Incident, IncidentPolicy, Step, advance
+from monitor.latency import Verdict, judge
+from monitor.ports import Measurements, Service
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a turn found of one datastream, and what was done about it."""
+
+    verdict: Verdict
+    incident: Incident
+    action: str
+
+
+class MonitorCycle:
+    """Remembers incidents between turns; everything else is asked anew."""
+
+    def __init__(
+        self,
+        service: Service,
+        measurements: Measurements,
+        policy: IncidentPolicy,
+        clock: Clock,
+        window_seconds: float,
+    ) -> None:
+        self._service = service
+        self._measurements = measurements
+        self._policy = policy
+        self._clock = clock
+        self._window = window_seconds
+        self._incidents: dict[DatastreamName, Incident] = {}
+
+    def judge_only(self) -> Mapping[DatastreamName, Verdict]:
+        """Verdicts without any consequence. Raises HeadraceError."""
+        observations = self._measurements.observe(self._window)
+        objectives = self._service.objectives()
+        return {name: judge(one, observations.get(name)) for name, one in sorted(objectives.items())}
+
+    def turn(self) -> Mapping[DatastreamName, Finding]:
+        """Raises HeadraceError when neither service nor measurements can be read."""
+        objectives = self._service.objectives()
+        observations = self._measurements.observe(self._window)
+        findings = {}
+        for name, objective in sorted(objectives.items()):
+            verdict = judge(objective, observations.get(name))
+            findings[name] = self._act(name, verdict)
+            self._incidents[name] = findings[name].incident
+        self._incidents = {name: one for name, one in self._incidents.items() if name in objectives}
+        return findings
+
+    def _act(self, name: DatastreamName, verdict: Verdict) -> Finding:
+        before = self._incidents.get(name, Incident())
+        incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
+        actions = []
+        for step in steps:
+            try:
+                actions.append(self._take(step, name, verdict))
+            except HeadraceError as error:
+                _log.error("rebalance failed", datastream=name, reason=str(error))
+                actions.append(f"a rebalance could not be asked for: {error}")
+                incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
+        return Finding(verdict, incident, "; ".join(filter(None, actions)))
+
+    def _take(self, step: Step, name: DatastreamName, verdict: Verdict) -> str:
+        match step:
+            case Step.OPEN:
+                _log.warning("latency objective breached", datastream=name, reason=verdict.sentence)
+                return f"incident opened: {verdict.sentence}"
+            case Step.CLOSE:
+                _log.info("latency objective met again", datastream=name, reason=verdict.sentence)
+                return "incident closed"
+            case Step.HELP:
+                return self._help(name, verdict)
+            case Step.NONE:
+                return ""
+
+    def _help(self, name: DatastreamName, verdict: Verdict) -> str:
+        preview = self._service.preview_rebalance(name)
+        if preview.moves == 0:
+            return f"a rebalance would not help: {preview.sentence}"
+        identity = self._service.rebalance(name, f"latency breach: {verdict.sentence}")
+        _log.info("rebalance asked for", datastream=name, request=identity, would=preview.sentence)
+        return f"rebalance {identity} asked for: {preview.sentence}"
+
+
+class MonitorLoop:
+    """Turns at an interval until it is stopped; a turn that fails is told and tried again."""
+
+    def __init__(self, cycle: MonitorCycle, interval_seconds: float) -> None:
+        self._cycle = cycle
+        self._interval = interval_seconds
+        self._stopping = threading.Event()
+        self._told: dict[DatastreamName, str] = {}
+
+    def run(self) -> None:
+        """Until `stop`."""
+        while not self._stopping.wait(self._interval):
+            try:
+                for name, finding in self._cycle.turn().items():
+                    self._tell(name, finding)
+            except HeadraceError as error:
+                _log.warning("nothing can be judged", reason=str(error))
+
+    def stop(self) -> None:
+        """End the loop soon. May be called from a signal handler."""
+        self._stopping.set()
+
+    def _tell(self, name: DatastreamName, finding: Finding) -> None:
+        if finding.action or self._told.get(name) != finding.verdict.standing:
+            _log.info(
+                finding.verdict.sentence,
+                datastream=name,
+                standing=finding.verdict.standing.value,
+                action=finding.action,
+            )
+            self._told[name] = finding.verdict.standing

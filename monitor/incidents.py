@@ -1,0 +1,64 @@
+"""From verdicts to incidents: when one opens, when help is asked for, when it closes. Pure.
+
+An incident opens when a datastream was BREACHED in `open_after` verdicts in a row, and closes after
+`close_after` verdicts WITHIN in a row; UNKNOWN counts for neither. While it is open, a rebalance is
+asked for at most once in `cooldown_seconds`: the last one must have had time to show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from monitor.latency import Standing, Verdict
+
+
+class Step(StrEnum):
+    """What a verdict leads to."""
+
+    NONE = "none"
+    OPEN = "open"
+    HELP = "help"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPolicy:
+    """See the module."""
+
+    open_after: int = 2
+    close_after: int = 3
+    cooldown_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What is remembered of one datastream. Times are monotonic seconds."""
+
+    is_open: bool = False
+    breaches: int = 0
+    goods: int = 0
+    opened_at: float | None = None
+    helped_at: float | None = None
+
+
+def advance(
+    incident: Incident, verdict: Verdict, policy: IncidentPolicy, now: float
+) -> tuple[Incident, tuple[Step, ...]]:
+    """The incident after a verdict, and the steps to take, in order."""
+    if verdict.standing is Standing.UNKNOWN:
+        return incident, ()
+    if verdict.standing is Standing.WITHIN:
+        good = replace(incident, goods=incident.goods + 1, breaches=0)
+        if incident.is_open and good.goods >= policy.close_after:
+            return Incident(helped_at=incident.helped_at), (Step.CLOSE,)
+        return good, ()
+    bad = replace(incident, breaches=incident.breaches + 1, goods=0)
+    steps: list[Step] = []
+    if not bad.is_open and bad.breaches >= policy.open_after:
+        bad = replace(bad, is_open=True, opened_at=now)
+        steps.append(Step.OPEN)
+    if bad.is_open and (bad.helped_at is None or now - bad.helped_at >= policy.cooldown_seconds):
+        bad = replace(bad, helped_at=now)
+        steps.append(Step.HELP)
+    return bad, tuple(steps)

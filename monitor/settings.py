@@ -1,0 +1,30 @@
+"""What an operator can set about the monitor."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from mirror.options import Seconds, Settings
+
+
+class MonitorSettings(Settings):
+    """How latency is judged and when a rebalance is asked for."""
+
+    service: str = ""
+    """`host:port` of an instance's REST; empty: as in `api`."""
+    interval_seconds: Seconds = 10.0
+    """Time between two turns."""
+    window_seconds: Seconds = 60.0
+    """How much of the past a verdict looks at."""
+    open_after: int = Field(default=2, ge=1)
+    """Breached verdicts in a row that open an incident."""
+    close_after: int = Field(default=3, ge=1)
+    """Good verdicts in a row that close it."""
+    cooldown_seconds: Seconds = 120.0
+    """Least time between two rebalances of a datastream."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MonitorSettings:
+        if self.window_seconds < self.interval_seconds:
+            raise ValueError("window_seconds must not be shorter than interval_seconds")
+        return self
