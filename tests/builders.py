@@ -1,0 +1,77 @@
+"""Small factories of the model's values, with defaults that a test need not care about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mirror.coordination.membership import LiveInstance
+from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.topics import TopicPartition, TopicSelection
+from mirror.ports import LaneKey, LaneSpec
+
+SOURCE = ClusterRef("source")
+DESTINATION = ClusterRef("destination")
+
+
+def a_datastream(
+    name: str = "orders",
+    topics: str = ".*",
+    status: DatastreamStatus = DatastreamStatus.READY,
+    metadata: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Datastream:
+    """From `source` to `destination`, owned, READY."""
+    values: dict[str, Any] = {
+        "source": SOURCE,
+        "destination": DESTINATION,
+        "metadata": {"owner": "tests", **(metadata or {})},
+        **more,
+    }
+    return Datastream(name=DatastreamName(name), selection=TopicSelection(topics), status=status, **values)
+
+
+def partitions(*names: str) -> frozenset[TopicPartition]:
+    """`partitions("t-0", "t-1")`."""
+    return frozenset(TopicPartition.parse(name) for name in names)
+
+
+def a_task(
+    task: str, held: Iterable[str] = (), instance: str | None = "one", group: str | None = None
+) -> TaskPlacement:
+    """`a_task("orders-0", ["t-0"])`; the group is what stands before the last dash."""
+    return TaskPlacement(
+        TaskName(task),
+        GroupName(group if group is not None else task.rpartition("-")[0]),
+        InstanceName(instance) if instance else None,
+        partitions(*held),
+    )
+
+
+def a_plan(*tasks: TaskPlacement, epoch: int = 1, reason: str = "because") -> Plan:
+    """Of these tasks."""
+    return Plan(Epoch(epoch), tasks, 1_700_000_000_000, reason)
+
+
+def an_instance(name: str = "one", sequence: int = 0, weight: float = 1.0) -> LiveInstance:
+    """A live one."""
+    return LiveInstance(InstanceName(name), sequence, "host", 1, "127.0.0.1:1", weight=weight)
+
+
+def a_key(partition: str = "t-0", group: str = "orders") -> LaneKey:
+    """A lane's name."""
+    return LaneKey(GroupName(group), TopicPartition.parse(partition))
+
+
+def a_spec(partition: str = "t-0", group: str = "orders", task: str | None = None, **more: Any) -> LaneSpec:
+    """What an engine must know of a lane."""
+    key = a_key(partition, group)
+    values: dict[str, Any] = {
+        "source": SOURCE,
+        "destination": DESTINATION,
+        "destination_topic": key.partition.topic,
+        **more,
+    }
+    return LaneSpec(key=key, task=TaskName(task or f"{group}-0"), **values)

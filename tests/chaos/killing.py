@@ -1,0 +1,229 @@
+"""Killing a copy and its brokers again and again, by a seed; then every record is looked for.
+
+A writer numbers its records. `headrace copy` runs all the while and is killed with SIGKILL, or frozen
+while a second one takes over; brokers are killed and started again. In the end the copy is completed, and
+both sides are read by another client: content, order, repetitions, and the offset map of every record.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Producer
+
+from mirror.adapters.system_clock import SystemClock
+from mirror.copying.access import ClusterAccess, endpoints
+from mirror.copying.options import CopyingOptions
+from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.lane.progress import LaneProgress
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.policy import Guarantee
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey
+from stack.kafka import KafkaCluster
+from tests.engines import Seen, look_all
+from tests.kafka_data import make_topic
+
+_PATIENCE_SECONDS: Final = 180.0
+_RECORD: Final = b"payload " * 30
+
+
+@dataclass
+class Loop:
+    """One run. `kills` by what was hit; the rest is found by `finish`."""
+
+    source: KafkaCluster
+    target: KafkaCluster
+    topic: str
+    guarantee: Guarantee
+    seed: int
+    folder: Path
+    partitions: int = 4
+    records_per_second: int = 1_500
+    kills: dict[str, int] = field(default_factory=dict)
+    written: int = 0
+
+    def __post_init__(self) -> None:
+        self._numbers = random.Random(self.seed)
+        self._copies: list[subprocess.Popen[bytes]] = []
+        self._stop = threading.Event()
+        self._writer = threading.Thread(target=self._write, name="writer")
+        self._log = (self.folder / f"{self.topic}.log").open("ab")
+
+    def run(self, kills: int) -> None:
+        """Start everything and kill so many times."""
+        for cluster in (self.source, self.target):
+            make_topic(cluster.address, self.topic, self.partitions)
+        self._writer.start()
+        try:
+            self._start_copy()
+            for _ in range(kills):
+                time.sleep(self._numbers.uniform(0.4, 3.0))
+                self._kill_something()
+        finally:
+            self._stop.set()
+            self._writer.join()
+            self.end_copies()
+            self._log.close()
+
+    def _kill_something(self) -> None:
+        victim = self._numbers.choices(["copy", "frozen copy", "target", "source"], [5, 1, 1, 1])[0]
+        self.kills[victim] = self.kills.get(victim, 0) + 1
+        if victim == "copy":
+            self.end_copies()
+            self._start_copy()
+        elif victim == "frozen copy":
+            self._freeze()
+        else:
+            node = (self.target if victim == "target" else self.source).nodes[0]
+            node.kill()
+            time.sleep(self._numbers.uniform(0.0, 1.0))
+            node.start()
+
+    def _freeze(self) -> None:
+        """The old owner stands still while a new one takes over, and then goes on as if nothing had been."""
+        frozen = self._copies[-1]
+        os.killpg(frozen.pid, signal.SIGSTOP)
+        self._start_copy()
+        time.sleep(self._numbers.uniform(1.5, 4.0))
+        os.killpg(frozen.pid, signal.SIGCONT)
+        time.sleep(self._numbers.uniform(0.5, 2.0))
+        self._end(frozen)
+        self._copies.remove(frozen)
+
+    def _start_copy(self) -> None:
+        command = [*self._command(), "--workers", "2"]
+        self._copies.append(
+            subprocess.Popen(command, stdout=self._log, stderr=self._log, start_new_session=True)
+        )
+
+    def _command(self) -> list[str]:
+        return [
+            sys.executable,
+            "-m",
+            "headrace",
+            "copy",
+            "--source",
+            self.source.address,
+            "--destination",
+            self.target.address,
+            "--topics",
+            self.topic,
+            "--state",
+            self.topic,
+            "--guarantee",
+            self.guarantee,
+        ]
+
+    def end_copies(self) -> None:
+        """SIGKILL to every copy with its workers."""
+        for copy in self._copies:
+            self._end(copy)
+        self._copies.clear()
+
+    def _end(self, copy: subprocess.Popen[bytes]) -> None:
+        try:
+            os.killpg(copy.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it has ended by itself
+        copy.wait()
+
+    def _write(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.source.address,
+                "enable.idempotence": True,
+                "message.timeout.ms": 300_000,
+                "linger.ms": 20,
+                "compression.type": "lz4",
+                "log_level": 0,
+            }
+        )
+        pause = 50 / self.records_per_second
+        while not self._stop.wait(pause):
+            for _ in range(50):
+                number = self.written
+                self.written += 1
+                producer.produce(self.topic, _RECORD, b"%d" % number, number % self.partitions)
+            producer.poll(0)
+        assert producer.flush(_PATIENCE_SECONDS) == 0
+
+    def finish(self) -> Findings:
+        """Complete the copy and look at everything."""
+        subprocess.run(
+            [*self._command(), "--until-end"],
+            check=True,
+            timeout=_PATIENCE_SECONDS,
+            stdout=subprocess.DEVNULL,
+        )
+        here = look_all(self.source.address, self.topic, range(self.partitions))
+        there = look_all(self.target.address, self.topic, range(self.partitions))
+        progress = self._progress()
+        found = Findings(self.written, dict(self.kills))
+        for number in range(self.partitions):
+            found.add(here[number], there[number], progress[TopicPartition(self.topic, number)])
+        return found
+
+    def _progress(self) -> dict[TopicPartition, LaneProgress]:
+        access = ClusterAccess(endpoints(self.target.address))
+        bench = Workbench(lambda _: access, CopyingOptions(), EngineIdentity("chaos"), SystemClock())
+        keys = [
+            LaneKey(GroupName(self.topic), TopicPartition(self.topic, number))
+            for number in range(self.partitions)
+        ]
+        try:
+            found = bench.run(bench.progress(ClusterRef("target")).load(keys))
+        finally:
+            bench.close()
+        return {key.partition: progress for key, progress in found.items() if progress is not None}
+
+
+@dataclass
+class Findings:
+    """What became of the records."""
+
+    written: int
+    kills: dict[str, int]
+    arrived: int = 0
+    lost: int = 0
+    repeated: int = 0
+    disorder: int = 0
+    wrong_map_entries: int = 0
+    unbalanced_ledgers: int = 0
+    map_runs: int = 0
+
+    def add(self, here: Sequence[Seen], there: Sequence[Seen], progress: LaneProgress) -> None:
+        """One partition."""
+        self.arrived += len(there)
+        newest = {record.key: record.offset for record in there}
+        first: dict[bytes | None, int] = {}
+        for record in there:
+            first.setdefault(record.key, record.offset)
+        self.lost += sum(record.key not in newest for record in here)
+        self.repeated += len(there) - len(first)
+        order = [first[record.key] for record in here if record.key in first]
+        self.disorder += sum(one > two for one, two in zip(order, order[1:], strict=False))
+        contents = {record.offset: record.content for record in there}
+        for record in here:
+            target = progress.offset_map.forward(record.offset)
+            right = target.precision == "exact" and contents.get(target.offset) == record.content
+            self.wrong_map_entries += not (right and target.offset == newest.get(record.key))
+        self.unbalanced_ledgers += not progress.ledger.is_balanced
+        self.map_runs += len(progress.offset_map)
+
+    def __str__(self) -> str:
+        return (
+            f"{sum(self.kills.values())} kills {self.kills}: {self.written} records written, {self.arrived} at the"
+            f" destination, {self.lost} lost, {self.repeated} repeated, {self.disorder} out of order,"
+            f" {self.wrong_map_entries} wrong map entries in {self.map_runs} runs"
+        )

@@ -1,0 +1,29 @@
+"""A short run of the kill loop for each guarantee; `python -m bench mirror_chaos` does a hundred kills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirror.model.policy import Guarantee
+from stack.fixtures import NewKafka
+from tests.chaos.killing import Loop
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
+
+
+def test_killed_again_and_again(new_kafka: NewKafka, tmp_path: Path) -> None:
+    source, target = new_kafka("source"), new_kafka("destination")
+    for seed, guarantee in enumerate(Guarantee):
+        loop = Loop(source, target, f"chaos-{guarantee}", guarantee, seed, tmp_path)
+        loop.run(kills=4)
+        found = loop.finish()
+        assert (found.lost, found.disorder, found.wrong_map_entries, found.unbalanced_ledgers) == (
+            0,
+            0,
+            0,
+            0,
+        ), found
+        if guarantee is not Guarantee.AT_LEAST_ONCE:
+            assert found.repeated == 0, found

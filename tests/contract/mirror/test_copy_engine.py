@@ -1,0 +1,220 @@
+"""What every engine promises, whichever way it copies: `ports.CopyEngine`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from uuid import uuid4
+
+import pytest
+
+from mirror.adapters.record_clients import RecordSettings, record_clients
+from mirror.adapters.record_engine import RecordEngine
+from mirror.adapters.settings import KafkaCluster
+from mirror.adapters.system_clock import SystemClock
+from mirror.copying.access import ClusterAccess, endpoints
+from mirror.copying.engine import BatchEngine
+from mirror.copying.options import CopyingOptions
+from mirror.copying.workbench import EngineIdentity
+from mirror.model.datastream import StartPosition
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.topics import TopicPartition
+from mirror.ports import CopyEngine, LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStarted, LaneStopped
+from stack.fixtures import KafkaPair
+from tests.engines import look, specs, write
+from tests.kafka_data import Record, make_topic
+
+pytestmark = pytest.mark.servers
+
+NOW = int(time.time() * 1000)
+PROGRESS = "contract-progress"
+NewEngine = Callable[[], CopyEngine]
+
+
+def by_record(pair: KafkaPair) -> CopyEngine:
+    clusters = {
+        ClusterRef("source"): KafkaCluster(bootstrap_servers=pair.source.address),
+        ClusterRef("destination"): KafkaCluster(bootstrap_servers=pair.destination.address),
+    }
+    settings = RecordSettings(
+        client_id="contract", progress_topic=PROGRESS, replication_factor=1, task_bytes_per_second_limit=0
+    )
+    clock = SystemClock()
+    return RecordEngine(record_clients(clusters.__getitem__, settings, clock), clock, "contract", 0.3)
+
+
+def by_batch(pair: KafkaPair) -> CopyEngine:
+    access = {
+        "source": ClusterAccess(endpoints(pair.source.address)),
+        "destination": ClusterAccess(endpoints(pair.destination.address)),
+    }
+    identity = EngineIdentity("contract", progress_topic=PROGRESS, checkpoint_interval_seconds=0.3)
+    return BatchEngine(access.__getitem__, CopyingOptions(probe_first_seconds=0.5), identity, SystemClock())
+
+
+@pytest.fixture(params=[by_record, by_batch], ids=["by-record", "by-batch"])
+def new_engine(request: pytest.FixtureRequest, kafka_pair: KafkaPair) -> Iterator[NewEngine]:
+    made: list[CopyEngine] = []
+
+    def make() -> CopyEngine:
+        made.append(request.param(kafka_pair))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        engine.close(10)
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"contract-{uuid4().hex[:8]}"
+
+
+def key(topic: str, partition: int = 0) -> LaneKey:
+    return LaneKey(GroupName(f"g-{topic}"), TopicPartition(topic, partition))
+
+
+def records(first: int, count: int, partitions: int = 1) -> list[Record]:
+    return [Record(n % partitions, None, b"%d" % n, (), NOW) for n in range(first, first + count)]
+
+
+def run(
+    engine: CopyEngine, condition: Callable[[list[LaneEvent]], object], seconds: float = 30.0
+) -> list[LaneEvent]:
+    """Steps until the condition on all events holds."""
+    events: list[LaneEvent] = []
+    until = time.monotonic() + seconds
+    while not condition(events):
+        assert time.monotonic() < until, events
+        events.extend(engine.step(0.05))
+    return events
+
+
+def arrived(pair: KafkaPair, topic: str, count: int) -> Callable[[object], bool]:
+    return lambda _events: len(look(pair.destination.address, topic)) >= count
+
+
+def of(events: Sequence[LaneEvent], kind: type[LaneEvent]) -> list[LaneEvent]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def make_pair(pair: KafkaPair, topic: str, partitions: int = 1) -> None:
+    make_topic(pair.source.address, topic, partitions)
+    make_topic(pair.destination.address, topic, partitions)
+
+
+def test_a_lane_copies_from_the_beginning_and_says_where_it_starts(
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+) -> None:
+    make_pair(kafka_pair, topic)
+    write(kafka_pair.source.address, topic, records(0, 50))
+    engine = new_engine()
+    engine.start_lanes(specs(topic))
+    events = run(engine, arrived(kafka_pair, topic, 50))
+    assert of(events, LaneStarted) == [LaneStarted(key(topic), 0)]
+    assert [record.value for record in look(kafka_pair.destination.address, topic)] == [
+        record.value for record in records(0, 50)
+    ]
+
+
+def test_a_lane_without_a_checkpoint_can_start_at_the_end(
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+) -> None:
+    make_pair(kafka_pair, topic)
+    write(kafka_pair.source.address, topic, records(0, 50))
+    engine = new_engine()
+    engine.start_lanes(specs(topic, start=StartPosition.LATEST))
+    run(engine, lambda events: LaneStarted(key(topic), 50) in events)
+    write(kafka_pair.source.address, topic, records(50, 10))
+    run(engine, arrived(kafka_pair, topic, 10))
+    assert look(kafka_pair.destination.address, topic)[0].value == b"50"
+
+
+def test_what_stops_is_drained_and_checkpointed_and_goes_on_elsewhere(
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+) -> None:
+    make_pair(kafka_pair, topic, 2)
+    write(kafka_pair.source.address, topic, records(0, 100, 2))
+    engine = new_engine()
+    engine.start_lanes(specs(topic, 2))
+    run(engine, arrived(kafka_pair, topic, 50))
+    engine.stop_lanes([key(topic, 0)])
+    events = run(engine, lambda events: of(events, LaneStopped))
+    assert of(events, LaneStopped) == [LaneStopped(key(topic, 0), 50)]
+    write(kafka_pair.source.address, topic, records(100, 20, 2))
+    other = new_engine()
+    other.start_lanes(specs(topic, 1))
+    run(other, arrived(kafka_pair, topic, 60))
+    assert [int(record.value or b"") for record in look(kafka_pair.destination.address, topic)] == list(
+        range(0, 120, 2)
+    )
+
+
+def test_stopping_what_does_not_run_is_answered_at_once(new_engine: NewEngine, topic: str) -> None:
+    engine = new_engine()
+    engine.stop_lanes([key(topic)])
+    assert list(engine.step(0.0)) == [LaneStopped(key(topic), None)]
+
+
+def test_starting_again_what_runs_changes_nothing(
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+) -> None:
+    make_pair(kafka_pair, topic)
+    engine = new_engine()
+    engine.start_lanes(specs(topic))
+    run(engine, lambda events: of(events, LaneStarted))
+    engine.start_lanes(specs(topic))
+    write(kafka_pair.source.address, topic, records(0, 20))
+    run(engine, arrived(kafka_pair, topic, 20))
+    assert len(look(kafka_pair.destination.address, topic)) == 20
+
+
+def test_a_lane_with_a_problem_pauses_alone_and_resumes_by_itself(
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+) -> None:
+    make_pair(kafka_pair, topic)
+    bad = f"{topic}-bad"
+    make_topic(kafka_pair.source.address, bad)
+    for name in (topic, bad):
+        write(kafka_pair.source.address, name, records(0, 10))
+    engine = new_engine()
+    engine.start_lanes([*specs(bad, group=f"g-{bad}"), *specs(topic)])
+    events = run(engine, lambda events: of(events, LanePaused))
+    run(engine, arrived(kafka_pair, topic, 10))
+    assert {event.key for event in of(events, LanePaused)} == {key(bad)}
+    make_topic(kafka_pair.destination.address, bad)
+    events = run(engine, lambda events: of(events, LaneResumed))
+    run(engine, arrived(kafka_pair, bad, 10))
+    assert {event.key for event in of(events, LaneResumed)} == {key(bad)}
+
+
+def test_metrics_count_what_was_copied_since_they_were_taken(
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+) -> None:
+    make_pair(kafka_pair, topic)
+    write(kafka_pair.source.address, topic, records(0, 40))
+    engine = new_engine()
+    engine.metrics()
+    engine.start_lanes(specs(topic))
+    seen: list[int] = []
+
+    def counted(_events: object) -> bool:
+        seen.extend(metric.records_copied for metric in engine.metrics() if metric.topic == topic)
+        return sum(seen) >= 40
+
+    run(engine, counted)
+    assert sum(seen) == 40
+    assert sum(metric.records_copied for metric in engine.metrics()) == 0
+
+
+def test_closing_drains_everything_and_may_be_repeated(
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+) -> None:
+    make_pair(kafka_pair, topic, 2)
+    write(kafka_pair.source.address, topic, records(0, 20, 2))
+    engine = new_engine()
+    engine.start_lanes(specs(topic, 2))
+    run(engine, arrived(kafka_pair, topic, 10))
+    events = engine.close(10)
+    assert sorted(event.key for event in of(events, LaneStopped)) == [key(topic, 0), key(topic, 1)]
+    assert list(engine.close(10)) == []

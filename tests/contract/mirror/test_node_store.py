@@ -1,0 +1,292 @@
+"""What coordination may rely on, of the in-memory ZooKeeper and of the adapter on a real server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Protocol
+from uuid import uuid4
+
+import pytest
+
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.errors import AlreadyExists, NotFound, SessionLost, VersionConflict
+from mirror.ports import NodeStore
+from stack.waiting import wait_until
+from stack.zookeeper import ZooKeeperServer
+from tests.fakes.node_store import FakeSession, FakeZooKeeper
+
+
+class Client(Protocol):
+    """A session, and the power to end it."""
+
+    @property
+    def nodes(self) -> NodeStore: ...
+
+    def end(self) -> None:
+        """The session is over; its ephemeral nodes go."""
+        ...
+
+
+class FakeClient:
+    def __init__(self, session: FakeSession) -> None:
+        self.nodes: NodeStore = session
+        self._session = session
+
+    def end(self) -> None:
+        self._session.expire()
+
+
+class RealClient:
+    def __init__(self, address: str, root: str) -> None:
+        self._zookeeper = ZooKeeper(ZooKeeperSettings(servers=address, root=root))
+        self._zookeeper.start()
+        self.nodes: NodeStore = self._zookeeper
+
+    def end(self) -> None:
+        self._zookeeper.stop()
+
+
+NewClient = Callable[[], Client]
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.servers)])
+def new_client(request: pytest.FixtureRequest) -> Iterator[NewClient]:
+    if request.param == "fake":
+        server = FakeZooKeeper()
+        yield lambda: FakeClient(server.session())
+        return
+    zookeeper: ZooKeeperServer = request.getfixturevalue("zookeeper_server")
+    root = f"/contract-{uuid4().hex[:12]}"
+    made: list[RealClient] = []
+
+    def make() -> Client:
+        made.append(RealClient(zookeeper.address, root))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.end()
+
+
+@pytest.fixture
+def nodes(new_client: NewClient) -> NodeStore:
+    return new_client().nodes
+
+
+class Bell:
+    """A watch that counts."""
+
+    def __init__(self) -> None:
+        self.rings = 0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        with self._lock:
+            self.rings += 1
+
+    def wait(self, rings: int = 1) -> None:
+        wait_until(lambda: self.rings >= rings, 10, f"{rings} rings")
+
+
+def test_what_was_written_is_read(nodes: NodeStore) -> None:
+    assert nodes.create("/a", b"one") == "/a"
+    assert nodes.read("/a").data == b"one"
+    assert nodes.read("/a").version == 0
+    assert nodes.write("/a", b"two", 0) == 1
+    assert nodes.read("/a") == nodes.read("/a")
+    assert (nodes.read("/a").data, nodes.read("/a").version) == (b"two", 1)
+
+
+def test_all_sessions_see_the_same_tree(new_client: NewClient) -> None:
+    one, two = new_client().nodes, new_client().nodes
+    one.create("/a/b", b"x")
+    assert two.read("/a/b").data == b"x"
+
+
+def test_parents_are_made_and_are_empty(nodes: NodeStore) -> None:
+    nodes.create("/a/b/c", b"leaf")
+    assert nodes.children("/a") == ("b",)
+    assert nodes.read("/a/b").data == b""
+
+
+def test_a_second_creation_is_refused_and_changes_nothing(nodes: NodeStore) -> None:
+    nodes.create("/a", b"first")
+    with pytest.raises(AlreadyExists):
+        nodes.create("/a", b"second")
+    assert nodes.read("/a").data == b"first"
+
+
+def test_a_node_that_is_missing(nodes: NodeStore) -> None:
+    with pytest.raises(NotFound):
+        nodes.read("/a")
+    with pytest.raises(NotFound):
+        nodes.write("/a", b"", 0)
+    assert nodes.children("/a") == ()
+    nodes.delete("/a")
+    nodes.delete_tree("/a/b")
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_writing_asks_for_the_exact_version(nodes: NodeStore, version: int) -> None:
+    nodes.create("/a", b"one")
+    nodes.write("/a", b"two", 0)
+    with pytest.raises(VersionConflict):
+        nodes.write("/a", b"three", version)
+    assert nodes.read("/a").data == b"two"
+
+
+def test_only_one_of_two_writers_at_the_same_version_wins(new_client: NewClient) -> None:
+    one, two = new_client().nodes, new_client().nodes
+    one.create("/a")
+    version = two.read("/a").version
+    one.write("/a", b"one", version)
+    with pytest.raises(VersionConflict):
+        two.write("/a", b"two", version)
+
+
+def test_deleting_asks_for_the_version_if_one_is_given(nodes: NodeStore) -> None:
+    nodes.create("/a")
+    nodes.write("/a", b"x", 0)
+    with pytest.raises(VersionConflict):
+        nodes.delete("/a", 0)
+    nodes.delete("/a", 1)
+    with pytest.raises(NotFound):
+        nodes.read("/a")
+
+
+def test_a_node_with_others_below_is_not_deleted(nodes: NodeStore) -> None:
+    nodes.create("/a/b")
+    with pytest.raises(VersionConflict):
+        nodes.delete("/a")
+    assert nodes.children("/a") == ("b",)
+
+
+def test_a_tree_goes_as_a_whole(nodes: NodeStore) -> None:
+    for path in ("/a/b/c", "/a/b/d", "/a/e", "/ab"):
+        nodes.create(path)
+    nodes.delete_tree("/a")
+    assert nodes.children("") == ("ab",)
+
+
+def test_children_are_sorted(nodes: NodeStore) -> None:
+    for name in ("c", "a", "b"):
+        nodes.create(f"/p/{name}")
+    assert nodes.children("/p") == ("a", "b", "c")
+
+
+def test_sequences_rise_and_never_come_again(nodes: NodeStore) -> None:
+    first = nodes.create("/q/i-", sequential=True)
+    nodes.delete(first)
+    second = nodes.create("/q/i-", b"x", sequential=True)
+    third = nodes.create("/q/i-", sequential=True)
+    numbers = [int(path.removeprefix("/q/i-")) for path in (first, second, third)]
+    assert numbers == sorted(set(numbers))
+    assert all(len(path) == len("/q/i-") + 10 for path in (first, second, third))
+    assert nodes.read(second).data == b"x"
+
+
+def test_what_is_ephemeral_goes_with_its_session(new_client: NewClient) -> None:
+    leaving, staying = new_client(), new_client()
+    mine = leaving.nodes.create("/live/i-", b"me", ephemeral=True, sequential=True)
+    leaving.nodes.create("/kept", b"")
+    theirs = staying.nodes.create("/live/i-", ephemeral=True, sequential=True)
+    assert staying.nodes.read(mine).data == b"me"
+    leaving.end()
+    wait_until(lambda: staying.nodes.children("/live") == (theirs.removeprefix("/live/"),), 10)
+    assert staying.nodes.read("/kept").data == b""
+
+
+def test_a_data_watch_rings_once_for_a_change_and_not_for_a_read(new_client: NewClient) -> None:
+    nodes, other = new_client().nodes, new_client().nodes
+    nodes.create("/a", b"0")
+    bell, second = Bell(), Bell()
+    nodes.read("/a", bell)
+    nodes.read("/a")
+    assert bell.rings == 0
+    other.write("/a", b"1", 0)
+    bell.wait()
+    nodes.read("/a", second)
+    other.write("/a", b"2", 1)
+    second.wait()
+    assert bell.rings == 1
+
+
+def test_a_data_watch_rings_for_the_end_and_for_the_beginning(new_client: NewClient) -> None:
+    nodes, other = new_client().nodes, new_client().nodes
+    nodes.create("/a")
+    ended, begun = Bell(), Bell()
+    nodes.read("/a", ended)
+    other.delete("/a")
+    ended.wait()
+    with pytest.raises(NotFound):
+        nodes.read("/a", begun)
+    assert begun.rings == 0
+    other.create("/a", b"again")
+    begun.wait()
+
+
+def test_a_watch_of_children_rings_when_one_comes_or_goes(new_client: NewClient) -> None:
+    nodes, other = new_client().nodes, new_client().nodes
+    other.create("/p/a")
+    come, gone = Bell(), Bell()
+    nodes.children("/p", come)
+    other.create("/p/b")
+    come.wait()
+    nodes.children("/p", gone)
+    other.delete("/p/a")
+    gone.wait()
+
+
+def test_a_watch_of_children_waits_for_a_parent_that_is_missing(new_client: NewClient) -> None:
+    nodes, other = new_client().nodes, new_client().nodes
+    bell = Bell()
+    assert nodes.children("/p", bell) == ()
+    other.create("/p")
+    bell.wait()
+
+
+def test_the_same_watch_on_the_same_node_rings_once(new_client: NewClient) -> None:
+    nodes, other = new_client().nodes, new_client().nodes
+    nodes.create("/a")
+    bell, last = Bell(), Bell()
+    for _ in range(50):
+        nodes.read("/a", bell)
+    other.write("/a", b"", 0)
+    bell.wait()
+    nodes.read("/a", last)
+    other.write("/a", b"", 1)
+    last.wait()
+    assert bell.rings == 1
+
+
+def test_a_session_that_is_over_says_so(new_client: NewClient) -> None:
+    client = new_client()
+    client.nodes.create("/a")
+    client.end()
+    for ask in (
+        lambda: client.nodes.read("/a"),
+        lambda: client.nodes.write("/a", b"", 0),
+        lambda: client.nodes.create("/b"),
+        lambda: client.nodes.delete("/a"),
+        lambda: client.nodes.children("/"),
+    ):
+        with pytest.raises(SessionLost):
+            ask()
+
+
+@pytest.mark.parametrize("name", ["plain", "with space", "ümlaut", "emoji-🚀", "a.b", "x" * 200])
+def test_any_name_that_the_layout_makes_is_a_node(nodes: NodeStore, name: str) -> None:
+    from mirror.coordination import znodes
+
+    path = znodes.child("/names", name)
+    nodes.create(path, b"x")
+    assert nodes.read(path).data == b"x"
+    assert [znodes.name_of(node) for node in nodes.children("/names")] == [name]
+
+
+def test_a_large_node_is_stored(nodes: NodeStore) -> None:
+    data = bytes(range(256)) * 3_500
+    nodes.create("/large", data)
+    assert nodes.read("/large").data == data

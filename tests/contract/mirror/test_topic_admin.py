@@ -1,0 +1,78 @@
+"""What the leader may rely on of a cluster's topics: in memory, and of the adapter on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.settings import KafkaCluster
+from mirror.errors import Refused, TopicMissing
+from mirror.model.topics import TopicDescription
+from mirror.ports import TopicAdmin
+from stack.waiting import wait_until
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.servers)])
+def admin(request: pytest.FixtureRequest) -> TopicAdmin:
+    if request.param == "fake":
+        return FakeTopicAdmin()
+    address = request.getfixturevalue("source_kafka").address
+    return KafkaAdmin(KafkaCluster(bootstrap_servers=address))
+
+
+@pytest.fixture
+def name() -> str:
+    return f"admin-{uuid4().hex[:10]}"
+
+
+def soon(condition: Callable[[], bool]) -> None:
+    """A broker tells others of a change a moment after it has answered."""
+    wait_until(condition, 15)
+
+
+def test_a_topic_that_was_created_is_listed_with_its_partitions(admin: TopicAdmin, name: str) -> None:
+    admin.create(TopicDescription(name, 3))
+    soon(lambda: admin.list_topics().get(name) == 3)
+
+
+def test_its_own_settings_are_described_and_nobody_elses(admin: TopicAdmin, name: str) -> None:
+    settings = {"retention.ms": "86400000", "cleanup.policy": "compact"}
+    admin.create(TopicDescription(name, 2, settings=settings))
+    soon(lambda: name in admin.list_topics())
+    (found,) = admin.describe([name]).values()
+    assert (found.name, found.partitions, dict(found.settings)) == (name, 2, settings)
+
+
+def test_creating_again_changes_nothing(admin: TopicAdmin, name: str) -> None:
+    admin.create(TopicDescription(name, 2, settings={"retention.ms": "1000"}))
+    soon(lambda: name in admin.list_topics())
+    admin.create(TopicDescription(name, 5, settings={"retention.ms": "2000"}))
+    (found,) = admin.describe([name]).values()
+    assert (found.partitions, found.settings["retention.ms"]) == (2, "1000")
+
+
+def test_growing_raises_the_count_and_never_lowers_it(admin: TopicAdmin, name: str) -> None:
+    admin.create(TopicDescription(name, 2))
+    soon(lambda: name in admin.list_topics())
+    admin.grow(name, 4)
+    soon(lambda: admin.list_topics()[name] == 4)
+    admin.grow(name, 3)
+    admin.grow(name, 4)
+    assert admin.list_topics()[name] == 4
+
+
+def test_what_is_not_there(admin: TopicAdmin, name: str) -> None:
+    assert name not in admin.list_topics()
+    assert admin.describe([name]) == {}
+    assert admin.describe([]) == {}
+    with pytest.raises(TopicMissing):
+        admin.grow(name, 4)
+
+
+def test_an_impossible_topic_is_refused(admin: TopicAdmin, name: str) -> None:
+    with pytest.raises(Refused):
+        admin.create(TopicDescription(name, 0))

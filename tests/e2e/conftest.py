@@ -1,0 +1,47 @@
+"""A service of its own for each test, on the session's servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from stack.fixtures import KafkaPair
+from stack.zookeeper import ZooKeeperServer
+from tests.running import RunningInstance
+
+NewInstance = Callable[..., RunningInstance]
+
+
+@pytest.fixture
+def new_instance(
+    tmp_path: Path, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
+) -> Iterator[NewInstance]:
+    """Starts instances that share one root; settings are given as environment variables."""
+    root = f"/test-{uuid4().hex[:12]}"
+    made: list[RunningInstance] = []
+
+    def make(name: str, **settings: str) -> RunningInstance:
+        environment = {
+            "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
+            "HEADRACE_ZOOKEEPER__ROOT": root,
+            "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": "4",
+            "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": kafka_pair.source.address,
+            "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": kafka_pair.destination.address,
+            "HEADRACE_MIRROR__PROGRESS_TOPIC": f"progress-{root[1:]}",
+            "HEADRACE_MIRROR__METRICS_TOPIC": f"metrics-{root[1:]}",
+            "HEADRACE_MIRROR__EVENTS_TOPIC": f"events-{root[1:]}",
+            "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+            "HEADRACE_MIRROR__WORKER__METRICS_INTERVAL_SECONDS": "1",
+            "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
+            **{f"HEADRACE_{key}".upper(): value for key, value in settings.items()},
+        }
+        instance = RunningInstance(name, tmp_path, environment)
+        made.append(instance)
+        return instance.start()
+
+    yield make
+    for instance in made:
+        instance.stop()

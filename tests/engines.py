@@ -1,0 +1,289 @@
+"""A batch engine between two real clusters, driven by a test; and an independent look at what it did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer
+from confluent_kafka import TopicPartition as Place
+
+from mirror.adapters.system_clock import SystemClock
+from mirror.copying.access import ClusterAccess, endpoints
+from mirror.copying.engine import BatchEngine
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.options import CopyingOptions
+from mirror.copying.workbench import EngineIdentity
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
+from tests.kafka_data import Record
+
+SOURCE: Final = ClusterRef("source")
+DESTINATION: Final = ClusterRef("destination")
+STEP_SECONDS: Final = 0.05
+
+
+@dataclass
+class EngineUnderTest:
+    """One engine and what it has told. `access` overrides how the clusters are reached."""
+
+    source: str
+    destination: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    access: Mapping[str, ClusterAccess] = field(default_factory=dict)
+    task_bytes_per_second: int = 0
+    checkpoint_seconds: float = 0.3
+    progress_topic: str = "headrace-progress"
+    events: list[LaneEvent] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        plain = {
+            SOURCE: ClusterAccess(endpoints(self.source)),
+            DESTINATION: ClusterAccess(endpoints(self.destination)),
+        }
+        identity = EngineIdentity(
+            "test",
+            task_bytes_per_second=self.task_bytes_per_second,
+            checkpoint_interval_seconds=self.checkpoint_seconds,
+            progress_topic=self.progress_topic,
+            keeps_reports=True,
+        )
+        options = {"probe_first_seconds": 0.2, "probe_longest_seconds": 1.0, "request_timeout_seconds": 10.0}
+        self.engine = BatchEngine(
+            lambda reference: self.access.get(reference, plain[reference]),
+            CopyingOptions(**{**options, **self.options}),
+            identity,
+            SystemClock(),
+        )
+
+    @property
+    def lanes(self) -> Mapping[LaneKey, LiveLane]:
+        """The lanes by key."""
+        return self.engine._steering.lanes
+
+    def lane(self, topic: str, partition: int = 0, destination: str = "") -> LiveLane:
+        """One lane, whatever its group; with the destination's name where a topic has several copies."""
+        (lane,) = [
+            one
+            for key, one in self.lanes.items()
+            if key.partition == (topic, partition)
+            and (not destination or one.spec.destination_topic == destination)
+        ]
+        return lane
+
+    def start(
+        self, topic: str, partitions: int = 1, destination: str = "", group: str = "", **fields: Any
+    ) -> None:
+        """Start a lane for each partition of the topic."""
+        self.engine.start_lanes(specs(topic, partitions, destination, group, **fields))
+
+    def step(self, seconds: float = STEP_SECONDS) -> None:
+        """One round."""
+        self.events.extend(self.engine.step(seconds))
+
+    def run_until(self, condition: Callable[[], object], what: str, timeout_seconds: float = 40.0) -> None:
+        """Rounds until the condition holds."""
+        until = time.monotonic() + timeout_seconds
+        while not condition():
+            assert time.monotonic() < until, f"{what}: not in time; {self.describe()}"
+            self.step()
+
+    def run_for(self, seconds: float) -> None:
+        """Rounds for so long."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.step(0.02)
+
+    def run_to(
+        self, topic: str, offsets: Sequence[int], timeout_seconds: float = 40.0, destination: str = ""
+    ) -> None:
+        """Until the checkpoint of each partition of the topic is at least there."""
+
+        def there() -> bool:
+            lanes = [self.lane(topic, number, destination) for number in range(len(offsets))]
+            return all(
+                lane.checkpoint >= offset and not lane.is_in_transaction
+                for lane, offset in zip(lanes, offsets, strict=True)
+            )
+
+        self.run_until(there, f"checkpoints of {topic} at {offsets}", timeout_seconds)
+
+    def stop(self) -> None:
+        """A clean end."""
+        self.events.extend(self.engine.close(20))
+
+    def crash(self) -> None:
+        """An end as by SIGKILL: connections drop, nothing is stored."""
+        self.engine._bench.close()
+
+    def paused(self) -> list[LanePaused]:
+        """Pauses told so far."""
+        return [event for event in self.events if isinstance(event, LanePaused)]
+
+    def resumed(self) -> list[LaneResumed]:
+        """Resumptions told so far."""
+        return [event for event in self.events if isinstance(event, LaneResumed)]
+
+    def stopped(self) -> list[LaneStopped]:
+        """Stops told so far."""
+        return [event for event in self.events if isinstance(event, LaneStopped)]
+
+    def describe(self) -> str:
+        """For messages of failed assertions."""
+        return "; ".join(
+            f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.high_watermark}"
+            f" (in flight {lane.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
+            for key, lane in self.lanes.items()
+        )
+
+
+def specs(
+    topic: str, partitions: int = 1, destination: str = "", group: str = "", **fields: Any
+) -> list[LaneSpec]:
+    """Lanes of one topic; the group is named after the destination topic unless given."""
+    name = group or f"g-{destination or topic}"
+    return [
+        LaneSpec(
+            LaneKey(GroupName(name), TopicPartition(topic, number)),
+            TaskName(f"{name}-0"),
+            SOURCE,
+            DESTINATION,
+            destination or topic,
+            **fields,
+        )
+        for number in range(partitions)
+    ]
+
+
+class Seen(NamedTuple):
+    """A record as an ordinary client sees it."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """Everything but the offset."""
+        return tuple(self[1:])
+
+
+@cache
+def _consumer(address: str, committed: bool) -> Consumer:
+    """One for each cluster and isolation level: making and closing one takes half a second."""
+    return Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "tests",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "fetch.wait.max.ms": 20,
+            "log_level": 0,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+        }
+    )
+
+
+def look(address: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[Seen]:
+    """Every record of a partition, by another client."""
+    return look_all(address, topic, [partition], committed=committed)[partition]
+
+
+def look_all(
+    address: str, topic: str, partitions: Sequence[int], *, committed: bool = True, patience: float = 20.0
+) -> dict[int, list[Seen]]:
+    """Every record of these partitions, by another client."""
+    consumer = _consumer(address, committed)
+    found: dict[int, list[Seen]] = {number: [] for number in partitions}
+    remaining = set(partitions)
+    consumer.assign([Place(topic, number, OFFSET_BEGINNING) for number in partitions])
+    until = time.monotonic() + patience
+    while remaining:
+        assert time.monotonic() < until, f"{topic}: {remaining} could not be read to their ends"
+        for message in consumer.consume(5_000, timeout=0.05):
+            error, number = message.error(), message.partition()
+            assert number is not None
+            if error is None:
+                until = time.monotonic() + patience
+                found[number].append(_seen(message))
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                remaining.discard(number)
+    consumer.unassign()
+    return found
+
+
+@cache
+def _producer(address: str, settings: tuple[tuple[str, object], ...]) -> Producer:
+    return Producer({"bootstrap.servers": address, "acks": "all", "log_level": 0, **dict(settings)})
+
+
+def write(
+    address: str, topic: str, records: Iterable[Record], per_batch: int = 0, **settings: object
+) -> None:
+    """Write records in order; with `per_batch` in batches of exactly so many. Dots in setting names are
+    underscores here."""
+    dotted = {name.replace("_", "."): value for name, value in settings.items()}
+    if per_batch:
+        dotted["linger.ms"] = 10_000
+    producer = _producer(address, tuple(sorted(dotted.items())))
+    failures: list[KafkaError] = []
+    for number, record in enumerate(records, start=1):
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            record.partition,
+            headers=list(record.headers),
+            timestamp=record.timestamp_ms,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+        if per_batch and number % per_batch == 0:
+            assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
+    assert not failures, failures
+
+
+def _seen(message: Any) -> Seen:
+    headers = tuple(
+        (name, value.encode() if isinstance(value, str) else value) for name, value in message.headers() or []
+    )
+    return Seen(message.offset(), message.timestamp()[1], message.key(), message.value(), headers)
+
+
+def check_copy(
+    engine: EngineUnderTest,
+    topic: str,
+    partitions: int = 1,
+    destination: str = "",
+    *,
+    expected: Mapping[int, Sequence[Seen]] | None = None,
+) -> int:
+    """Record by record: content, order, no duplicate; and the offset map says where every record lies.
+
+    Returns the number of records. `expected` replaces what the source shows now.
+    """
+    total = 0
+    sources = expected or look_all(engine.source, topic, range(partitions))
+    copies = look_all(engine.destination, destination or topic, range(partitions))
+    for number in range(partitions):
+        here, there = list(sources[number]), copies[number]
+        assert [one.content for one in there] == [one.content for one in here], f"{topic}-{number} differs"
+        check_map(engine.lane(topic, number, destination), here, there)
+        total += len(here)
+    return total
+
+
+def check_map(lane: LiveLane, here: Sequence[Seen], there: Sequence[Seen]) -> None:
+    """Every record's offset translates to its copy's, and back; the ledger adds up."""
+    for one, two in zip(here, there, strict=True):
+        assert lane.offset_map.forward(one.offset) == (two.offset, "exact")
+        assert lane.offset_map.backward(two.offset) == (one.offset, "exact")
+    assert lane.ledger.is_balanced

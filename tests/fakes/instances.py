@@ -1,0 +1,121 @@
+"""Followers and leaders of a service in memory, turned by hand: no thread, no process, no server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.events import EventLog
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.membership import Membership
+from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.requests import RequestQueue
+from mirror.instance.follower import Follower, Identity, Session, SharedState
+from mirror.instance.health import Health
+from mirror.instance.leader import Leader
+from mirror.instance.lease import Lease
+from mirror.instance.outlook import LeaderStores, Outlook, Planning
+from mirror.instance.surroundings import Surroundings
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.load import TaskCapacity
+from mirror.model.metrics import PlacementEvent
+from mirror.ports import LoadProvider, Planner
+from tests.fakes.clock import ManualClock
+from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
+from tests.fakes.topic_admin import FakeTopicAdmin
+from tests.fakes.workers import FakeWorkers
+
+SESSION_TIMEOUT_SECONDS = 10.0
+
+
+class FollowerRig:
+    """One follower with its session, workers and clock."""
+
+    def __init__(self, server: FakeZooKeeper, name: str = "one", clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
+        self.session: FakeSession = server.session()
+        self.session.script = self._note_contact
+        self.script: Script = lambda _: None
+        self.contact = self.clock.monotonic()
+        self.workers = FakeWorkers(self.clock)
+        self.workers.start()
+        self.health = Health()
+        self.plans = PlanStore(self.session, writer=name)
+        shared = SharedState(
+            Membership(self.session),
+            DefinitionStore(self.session),
+            self.plans,
+            MeasuredLoads(self.session),
+        )
+        self.follower = Follower(
+            Identity(InstanceName(name), "host", 1, "127.0.0.1:1"),
+            shared,
+            self.workers,
+            Lease(lambda: SESSION_TIMEOUT_SECONDS, lambda: self.contact),
+            self.clock,
+            self.health,
+        )
+
+    def _note_contact(self, operation: Operation) -> Fault | None:
+        fault = self.script(operation)
+        if self.session.is_up and fault is None:
+            self.contact = self.clock.monotonic()
+        return fault
+
+    def turn(self, times: int = 1) -> None:
+        """So many rounds of the loop, with nothing to wait for."""
+        for _ in range(times):
+            self.follower.turn(0.0)
+
+    def suspend(self) -> None:
+        """The connection breaks, and the client says so."""
+        self.session.disconnect()
+        self.follower.session_changed(Session.SUSPENDED)
+
+    def resume(self) -> None:
+        """The same session is connected again."""
+        self.session.reconnect()
+        self.follower.session_changed(Session.CONNECTED)
+
+    def lose(self) -> None:
+        """The session is over, and the client says so."""
+        self.session.expire()
+        self.follower.session_changed(Session.LOST)
+
+    def renew(self) -> None:
+        """The client has a new session."""
+        self.session.renew()
+        self.follower.session_changed(Session.CONNECTED)
+
+    @property
+    def lanes(self) -> list[str]:
+        """Partitions that run here."""
+        return sorted(str(key.partition) for key in self.workers.lanes)
+
+
+class LeaderRig:
+    """One leader; `joined` says who it is."""
+
+    def __init__(
+        self,
+        session: FakeSession,
+        clusters: dict[ClusterRef, FakeTopicAdmin],
+        clock: ManualClock | None = None,
+        planner: Planner | None = None,
+        provider: LoadProvider | None = None,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.told: list[PlacementEvent] = []
+        self.health = Health()
+        self.stores = LeaderStores(
+            Membership(session), DefinitionStore(session), PlanStore(session, "leader"), RequestQueue(session)
+        )
+        self.events = EventLog(session)
+        planning = Planning(planner or SimplePlanner(), provider or MeasuredLoads(session), TaskCapacity(100))
+        self.surroundings = Surroundings(lambda cluster: clusters[cluster], self.clock, 3.0)
+        self.outlook = Outlook(self.stores, planning, self.surroundings, self.clock)
+        self.leader = Leader(self.outlook, self.events, self._tell, self.clock, self.health, 1.0)
+
+    def _tell(self, events: Sequence[PlacementEvent]) -> None:
+        self.told.extend(events)

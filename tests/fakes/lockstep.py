@@ -1,0 +1,75 @@
+"""Runs functions side by side, one operation at a time, in an order that the test chooses.
+
+Each function talks to ZooKeeper through a session whose script is `Lockstep.gate(name)`: it waits
+there until the schedule lets it go on. So an interleaving is a list of names, and can be repeated.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from tests.fakes.node_store import Fault, Operation, Script
+
+_PATIENCE_SECONDS = 20.0
+
+
+class Lockstep:
+    """One run. `schedule`: whose operation comes next; when it is used up, whoever is left runs in turn."""
+
+    def __init__(self, schedule: Iterable[str]) -> None:
+        self._schedule = iter(schedule)
+        self._turn = threading.Condition()
+        self._waiting: set[str] = set()
+        self._running: set[str] = set()
+        self._granted: str | None = None
+
+    def gate(self, name: str) -> Script:
+        """The script of the session that the function `name` uses."""
+
+        def wait_for_turn(_: Operation) -> Fault | None:
+            with self._turn:
+                self._waiting.add(name)
+                self._turn.notify_all()
+                assert self._turn.wait_for(lambda: self._granted == name, _PATIENCE_SECONDS), "never its turn"
+                self._granted = None
+                self._waiting.discard(name)
+            return None
+
+        return wait_for_turn
+
+    def run(self, functions: Mapping[str, Callable[[], object]]) -> dict[str, BaseException | None]:
+        """Run all to their ends; what each raised, or None."""
+        outcomes: dict[str, BaseException | None] = {}
+        self._running = set(functions)
+
+        def call(name: str) -> None:
+            try:
+                functions[name]()
+                outcomes[name] = None
+            except Exception as error:  # noqa: BLE001 - the test judges it
+                outcomes[name] = error
+            with self._turn:
+                self._running.discard(name)
+                self._turn.notify_all()
+
+        threads = [threading.Thread(target=call, args=(name,)) for name in functions]
+        for thread in threads:
+            thread.start()
+        self._conduct()
+        for thread in threads:
+            thread.join()
+        return outcomes
+
+    def _conduct(self) -> None:
+        with self._turn:
+            while True:
+                settled = self._turn.wait_for(
+                    lambda: self._granted is None and self._waiting == self._running, _PATIENCE_SECONDS
+                )
+                assert settled, f"stuck: {self._running - self._waiting}"
+                if not self._running:
+                    return
+                wanted = next((name for name in self._schedule if name in self._running), None)
+                self._granted = wanted or min(self._running)
+                self._turn.notify_all()

@@ -1,0 +1,87 @@
+"""The web application over a service in memory: the real use cases, stores, follower and leader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.app import create_app
+from api.services import Services
+from headrace.clusters import ClusterDirectory
+from headrace.instance_status import RunningStatus
+from mirror.control.handlers import Control
+from mirror.coordination.membership import Membership
+from mirror.coordination.plan_store import NO_PLAN
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
+from mirror.settings import KafkaCluster
+from tests.builders import DESTINATION, SOURCE
+from tests.fakes.in_process import client_of
+from tests.fakes.instances import FollowerRig, LeaderRig
+from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192"}
+
+
+class Site:
+    """One instance named `one`, topic `t` with two partitions at the source."""
+
+    def __init__(self) -> None:
+        self.server = FakeZooKeeper()
+        self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
+        clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
+        self.follower = FollowerRig(self.server)
+        self.clock, self.session = self.follower.clock, self.follower.session
+        self.leader = LeaderRig(self.session, clusters, self.clock)
+        self.follower.follower.on_joined = self.leader.leader.joined
+        self.health = self.follower.health
+        directory = ClusterDirectory(
+            {alias: KafkaCluster(bootstrap_servers=address) for alias, address in ADDRESSES.items()}
+        )
+        self.definitions = self.leader.stores.definitions
+        services = Services(
+            control=Control(self.definitions, self.leader.stores.requests, directory.aliases, self.clock),
+            status=RunningStatus(
+                InstanceName("one"), self.follower.follower, self.leader.leader, self.health
+            ),
+            events=self.leader.events,
+            clock=self.clock,
+            plan=lambda: self.leader.stores.plans.read(NO_PLAN).plan,
+            live=Membership(self.session).live,
+            preview=self.leader.outlook.preview,
+            default_destination=DESTINATION,
+            cluster_of_address=directory.of_address,
+            address_of_cluster=directory.address_of,
+        )
+        self.app = create_app(services)
+        self.client = client_of(self.app)
+
+    def tick(self, times: int = 2) -> None:
+        """Let follower and leader do what is to be done."""
+        for _ in range(times):
+            self.clock.advance(5)
+            self.follower.contact = self.clock.monotonic()
+            self.follower.turn()
+            self.leader.leader._say(self.leader.leader._try_tick())
+            self.follower.turn()
+            self.follower.workers.drain()
+
+    def create(self, name: str = "orders", **more: Any) -> None:
+        """A datastream over REST, READY and planned."""
+        answer = self.client.post("/v1/datastreams", json=a_body(name, **more))
+        assert answer.status_code == 201, answer.text
+        self.tick()
+
+    def stored(self, name: str) -> Datastream:
+        """The definition as it is kept."""
+        return self.definitions.get(DatastreamName(name)).datastream
+
+
+def a_body(name: str = "orders", **more: Any) -> dict[str, Any]:
+    """What creates a datastream on /v1."""
+    return {
+        "name": name,
+        "source": {"cluster": "source", "topics": "t"},
+        "metadata": {"owner": "tests"},
+        **more,
+    }

@@ -1,0 +1,71 @@
+"""A worker process without an engine: it speaks the protocol and behaves as its second argument says.
+
+obedient    starts, stops and shuts down as it is told, and reports a rate for each lane
+crashing    ends with status 3 when it is told to start lanes
+deaf        never reads
+stubborn    reads and does nothing
+departing   closes its end and lives on
+babbling    says what is no message
+shy         says nothing on Shutdown but ends with status 0
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+from mirror.coordination.worker_protocol import (
+    LaneNews,
+    LaneRate,
+    LaneRates,
+    Message,
+    MessageReader,
+    Shutdown,
+    StartLanes,
+    StopLanes,
+    encode_message,
+)
+from mirror.ports import LaneStarted, LaneStopped
+
+
+def main(descriptor: int, behaviour: str) -> None:
+    """Run until the other end is gone."""
+    channel = socket.socket(fileno=descriptor)
+    if behaviour == "departing":
+        channel.close()
+    if behaviour == "babbling":
+        channel.sendall(b"\x00\x00\x00\x02{}")
+    if behaviour in {"deaf", "departing", "babbling"}:
+        signal.pause()
+    for message in _messages(channel):
+        if behaviour != "stubborn":
+            _obey(channel, message, behaviour)
+
+
+def _messages(channel: socket.socket) -> Iterator[Message]:
+    reader = MessageReader()
+    while data := channel.recv(1 << 16):
+        yield from reader.feed(data)
+
+
+def _obey(channel: socket.socket, message: Message, behaviour: str) -> None:
+    match message:
+        case StartLanes(_, specs):
+            if behaviour == "crashing":
+                os._exit(3)
+            channel.sendall(encode_message(LaneNews(tuple(LaneStarted(spec.key, 7) for spec in specs))))
+            rates = tuple(LaneRate(spec.key, spec.source, 10.0, 1.0, 5, 50) for spec in specs)
+            channel.sendall(encode_message(LaneRates(rates)))
+        case StopLanes(keys):
+            channel.sendall(encode_message(LaneNews(tuple(LaneStopped(key, 9) for key in keys))))
+        case Shutdown():
+            os._exit(0)
+        case _:
+            return
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

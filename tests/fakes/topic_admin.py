@@ -1,0 +1,51 @@
+"""The topics of a cluster in memory. Satisfies `mirror.ports.TopicAdmin`.
+
+It passes the same contract as the adapter on a real cluster (tests/contract/mirror/test_topic_admin.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mirror.errors import HeadraceError, Refused, TopicMissing
+from mirror.model.topics import TopicDescription
+
+
+class FakeTopicAdmin:
+    """`failure`: what every request raises, if anything; `asked`: how many requests there were."""
+
+    def __init__(self, **topics: int) -> None:
+        self.topics = {name: TopicDescription(name, count) for name, count in topics.items()}
+        self.failure: HeadraceError | None = None
+        self.asked = 0
+
+    def list_topics(self) -> Mapping[str, int]:
+        """As in the port."""
+        self._ask()
+        return {name: topic.partitions for name, topic in self.topics.items()}
+
+    def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        """As in the port."""
+        self._ask()
+        return {name: self.topics[name] for name in topics if name in self.topics}
+
+    def create(self, topic: TopicDescription) -> None:
+        """As in the port."""
+        self._ask()
+        if topic.partitions < 1:
+            raise Refused(f"topic {topic.name} needs a partition")
+        self.topics.setdefault(topic.name, topic)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """As in the port."""
+        self._ask()
+        if topic not in self.topics:
+            raise TopicMissing(f"there is no topic {topic}")
+        if self.topics[topic].partitions < partitions:
+            self.topics[topic] = replace(self.topics[topic], partitions=partitions)
+
+    def _ask(self) -> None:
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure

@@ -1,0 +1,90 @@
+"""Worker processes that exist in memory only: a supervisor whose lanes a test moves on by hand."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+from mirror.coordination.worker_protocol import LaneRate
+from mirror.instance.supervisor import LanePhase, LaneState, Supervisor, WorkerGone, WorkerSaid
+from mirror.model.identifiers import Epoch
+from mirror.ports import LaneKey, LaneSpec
+from tests.fakes.clock import ManualClock
+
+
+def _no_process(*_: object) -> NoReturn:
+    raise AssertionError("these workers have no processes")
+
+
+class FakeWorkers(Supervisor):
+    """`copying`: what really writes; a lease that has run out ends it, as the workers themselves would."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(_no_process, 0, queue.SimpleQueue(), clock, 1.0)
+        self._now = clock.monotonic
+        self._states: dict[LaneKey, LaneState] = {}
+        self.is_up = False
+        self.lease_until = 0.0
+        self.abandoned = 0
+        self.stopped = False
+        self.before_start: Callable[[tuple[LaneSpec, ...], Epoch], None] = lambda *_: None
+
+    @property
+    def lanes(self) -> Mapping[LaneKey, LaneState]:
+        return self._states
+
+    @property
+    def copying(self) -> frozenset[LaneKey]:
+        """The lanes that write at this moment."""
+        return frozenset(self._states) if self._now() < self.lease_until else frozenset()
+
+    @property
+    def workers_running(self) -> int:
+        return int(self.is_up)
+
+    def start(self) -> None:
+        self.is_up = True
+
+    def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
+        chosen = tuple(specs)
+        assert self._now() < self.lease_until, "lanes start without a lease"
+        self.before_start(chosen, epoch)
+        for spec in chosen:
+            assert spec.key not in self._states
+            self._states[spec.key] = LaneState(spec, 0, LanePhase.COPYING)
+
+    def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
+        for key in keys:
+            self._states[key] = replace(self._states[key], phase=LanePhase.STOPPING)
+
+    def drain(self, *keys: LaneKey) -> None:
+        """What was told to stop has drained; without keys: all of it."""
+        for key, state in tuple(self._states.items()):
+            if state.phase is LanePhase.STOPPING and (not keys or key in keys):
+                del self._states[key]
+        self.inbox.put("drained")
+
+    def measure(self, key: LaneKey, bytes_per_second: float) -> None:
+        """A lane has reported its rate."""
+        spec = self._states[key].spec
+        rate = LaneRate(key, spec.source, bytes_per_second, 1.0, 0, 0)
+        self._states[key] = replace(self._states[key], rate=rate)
+
+    def extend_lease(self, until: float) -> None:
+        self.lease_until = until
+
+    def handle(self, item: WorkerSaid | WorkerGone) -> None:
+        raise AssertionError(f"nobody can have said {item}")
+
+    def revive(self) -> None:
+        self.is_up = True
+
+    def abandon(self) -> None:
+        self._states.clear()
+        self.abandoned += 1
+
+    def stop(self, deadline_seconds: float) -> None:
+        self._states.clear()
+        self.stopped = True

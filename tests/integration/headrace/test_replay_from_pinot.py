@@ -1,0 +1,96 @@
+"""`headrace plan --since` reads whole hours of a cluster's samples from the real Pinot."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.__main__ import main
+from headrace.replays import from_pinot
+from headrace.settings import HeadraceSettings, load_settings
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import LoadUnavailable
+from mirror.model.topics import TopicPartition
+from pinot.client import PinotClient
+from pinot.tables import PARTITION_METRICS
+from stack.fixtures import KafkaPair
+from stack.pinot import PinotServer
+from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def settings(pinot_server: PinotServer, tmp_path_factory: pytest.TempPathFactory) -> HeadraceSettings:
+    file = tmp_path_factory.mktemp("plan") / "headrace.toml"
+    reached = pinot_settings(pinot_server)
+    file.write_text(f'[pinot]\ncontroller = "{reached.controller}"\nbroker = "{reached.broker}"\n')
+    return load_settings(file)
+
+
+@pytest.fixture(scope="module")
+def recorded(pinot_server: PinotServer, kafka_pair: KafkaPair) -> str:
+    """A cluster whose partition 0 carried 1000 B/s two hours ago and 4000 B/s an hour ago; 1 carried 50."""
+    apply_tables(pinot_server, kafka_pair.destination.address)
+    cluster = fresh_name("replay")
+    this_hour = SystemClock().now_ms() // HOUR_MS * HOUR_MS
+    rows = [
+        a_metric(
+            cluster,
+            "orders",
+            partition,
+            this_hour - ago * HOUR_MS + 60_000 * minute,
+            inflow_bytes_per_second=rate,
+            bytes_in_per_second=rate,
+            growth_bytes=rate * 60,
+            growth_ms=60_000,
+        )
+        for ago, rates in ((2, (1000.0, 50.0)), (1, (4000.0, 50.0)))
+        for partition, rate in enumerate(rates)
+        for minute in (10, 20, 30)
+    ]
+    client = PinotClient(pinot_settings(pinot_server))
+    MetricsWorld(client, kafka_pair.destination.address).put(PARTITION_METRICS, rows)
+    client.close()
+    return cluster
+
+
+def test_hours_are_read_and_the_day_replayed(
+    settings: HeadraceSettings,
+    recorded: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hours = from_pinot(settings, recorded, "3h")
+    loads = [
+        {partition: load.bytes_per_second for partition, load in hours[hour].items()}
+        for hour in sorted(hours)
+    ]
+    first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    assert [round(hour[first]) for hour in loads] == [1000, 4000]
+    assert [round(hour[second]) for hour in loads] == [50, 50]
+    config = tmp_path / "headrace.toml"
+    config.write_text(
+        f'[pinot]\ncontroller = "{settings.pinot.controller}"\nbroker = "{settings.pinot.broker}"\n'
+        "[mirror.leader]\ntask_capacity_bytes_per_second = 1000\ntask_utilisation_percent = 100\n"
+    )
+    arguments = ["headrace", "plan", "--since", "3h", "--cluster", recorded, "--config", str(config)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    answer = json.loads(capsys.readouterr().out)
+    assert [hour["required_tasks"] for hour in answer["hours"]] == [2, 2]
+    assert [round(hour["bytes_per_second"]) for hour in answer["hours"]] == [1050, 4050]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_cluster_without_samples_is_named(settings: HeadraceSettings) -> None:
+    with pytest.raises(LoadUnavailable, match="no samples of cluster nowhere"):
+        from_pinot(settings, "nowhere", "2h")

@@ -1,0 +1,167 @@
+"""A session on a real server: lost, suspended, ended by others, and how long it really lives."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from kazoo.client import KazooClient
+
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.zookeeper import SessionState, ZooKeeper
+from mirror.errors import Refused, SessionLost, Unreachable
+from stack.ports import free_ports
+from stack.waiting import wait_until
+from stack.zookeeper import ZooKeeperServer
+
+pytestmark = pytest.mark.servers
+
+
+class Client:
+    """A session with all that it said of itself."""
+
+    def __init__(self, address: str, session_timeout_seconds: float = 6.0) -> None:
+        self.states: queue.SimpleQueue[SessionState] = queue.SimpleQueue()
+        self.seen: list[SessionState] = []
+        settings = ZooKeeperSettings(
+            servers=address,
+            root=f"/test-{uuid4().hex[:8]}",
+            session_timeout_seconds=session_timeout_seconds,
+            connect_timeout_seconds=5,
+        )
+        self.nodes = ZooKeeper(settings, self.states.put)
+
+    def until(self, state: SessionState, timeout_seconds: float = 20) -> None:
+        """Wait until the session has said so."""
+        deadline = time.monotonic() + timeout_seconds
+        while state not in self.seen:
+            self.seen.append(self.states.get(timeout=max(0.01, deadline - time.monotonic())))
+
+    def end_from_outside(self) -> None:
+        """The server ends the session, as if it had been silent for too long."""
+        twin = KazooClient(hosts=self.nodes._settings.servers, client_id=self.nodes._client.client_id)
+        twin.start(timeout=10)
+        twin.stop()
+        twin.close()
+
+
+@pytest.fixture
+def new_client() -> Iterator[Callable[..., Client]]:
+    made: list[Client] = []
+
+    def make(address: str, **more: float) -> Client:
+        made.append(Client(address, **more))
+        made[-1].nodes.start()
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.nodes.stop()
+
+
+NewClient = Callable[..., Client]
+
+
+def test_nobody_there_is_unreachable_and_leaves_nothing_running() -> None:
+    nodes = ZooKeeper(ZooKeeperSettings(servers=f"127.0.0.1:{free_ports(1)[0]}", connect_timeout_seconds=1.0))
+    with pytest.raises(Unreachable, match="headrace stack up zookeeper"):
+        nodes.start()
+    nodes.stop()
+
+
+def test_a_session_that_the_server_ended_is_lost_and_another_begins(
+    zookeeper_server: ZooKeeperServer, new_client: NewClient
+) -> None:
+    client, observer = new_client(zookeeper_server.address), new_client(zookeeper_server.address)
+    mine = client.nodes.create("/live", b"me", ephemeral=True)
+    client.until(SessionState.CONNECTED)
+    client.seen.clear()
+    client.end_from_outside()
+    client.until(SessionState.LOST)
+    client.until(SessionState.CONNECTED)
+    assert client.nodes.children("") == ()
+    assert client.nodes.create(mine, b"again", ephemeral=True) == mine
+    assert observer.nodes.is_connected
+
+
+def test_while_the_server_is_away_requests_fail_and_the_session_goes_on_when_it_is_back(
+    new_zookeeper: Callable[..., ZooKeeperServer], new_client: NewClient
+) -> None:
+    server = new_zookeeper()
+    client = new_client(server.address, session_timeout_seconds=20.0)
+    client.nodes.create("/live", b"me", ephemeral=True)
+    before = client.nodes.last_contact()
+    rings: list[None] = []
+    client.nodes.read("/live", lambda: rings.append(None))
+    server.kill()
+    client.until(SessionState.SUSPENDED)
+    wait_until(lambda: rings, 5)
+    client.seen.clear()
+    silent_since = client.nodes.last_contact()
+    assert silent_since >= before
+    client.nodes._deadline = 0.5
+    with pytest.raises(Unreachable):
+        client.nodes.read("/live")
+    assert client.nodes.last_contact() == silent_since
+    server.start()
+    client.nodes._deadline = 10.0
+    client.until(SessionState.CONNECTED)
+    assert SessionState.LOST not in client.seen
+    assert client.nodes.read("/live").data == b"me"
+    assert client.nodes.last_contact() > silent_since
+
+
+def test_every_answer_is_a_contact_also_a_no(
+    zookeeper_server: ZooKeeperServer, new_client: NewClient
+) -> None:
+    nodes = new_client(zookeeper_server.address).nodes
+    nodes.create("/a")
+    for ask in (
+        lambda: nodes.read("/a"),
+        lambda: nodes.children("/none"),
+        lambda: nodes.delete("/none"),
+        lambda: nodes.write("/a", b"", 0),
+    ):
+        before = time.monotonic()
+        ask()
+        assert before <= nodes.last_contact() <= time.monotonic()
+
+
+@pytest.mark.parametrize(("wanted", "granted"), [(2.0, 2.0), (60.0, 3.0)])
+def test_the_session_lives_as_long_as_the_server_grants(
+    tmp_path: Path, wanted: float, granted: float
+) -> None:
+    server = ZooKeeperServer(
+        "short", tmp_path / "short", free_ports(1)[0], settings={"maxSessionTimeout": 3000}
+    )
+    server.start()
+    client = Client(server.address, session_timeout_seconds=wanted)
+    try:
+        client.nodes.start()
+        client.nodes.create("/a")
+        assert client.nodes.session_timeout_seconds() == pytest.approx(granted)
+    finally:
+        client.nodes.stop()
+        server.kill()
+
+
+def test_what_zookeeper_refuses_is_not_asked_again(
+    zookeeper_server: ZooKeeperServer, new_client: NewClient
+) -> None:
+    nodes = new_client(zookeeper_server.address).nodes
+    nodes.create("/live", ephemeral=True)
+    with pytest.raises(Refused, match="/live/below"):
+        nodes.create("/live/below")
+
+
+def test_after_the_stop_everything_is_lost(zookeeper_server: ZooKeeperServer, new_client: NewClient) -> None:
+    client = new_client(zookeeper_server.address)
+    client.nodes.stop()
+    client.nodes.stop()
+    client.until(SessionState.LOST)
+    with pytest.raises(SessionLost):
+        client.nodes.read("/a")

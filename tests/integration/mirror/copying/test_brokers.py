@@ -1,0 +1,134 @@
+"""Brokers die, freeze and come back; leaders move. Only the partitions concerned wait, and not for long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from stack.fixtures import NewKafka
+from stack.kafka import KafkaCluster
+from stack.waiting import wait_until
+from tests.engines import EngineUnderTest, check_copy, write
+from tests.kafka_data import Record
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+
+NOW = int(time.time() * 1000)
+PARTITIONS = 6
+
+
+def records(first: int, count: int) -> list[Record]:
+    return [
+        Record(number % PARTITIONS, b"k%d" % number, b"v" * 400, (), NOW + number)
+        for number in range(first, first + count)
+    ]
+
+
+def make(cluster: KafkaCluster, topic: str, replicas: int, nodes: list[int] | None = None) -> None:
+    """`nodes`: the brokers that alone hold the partitions, in turn."""
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    assignment = [[nodes[number % len(nodes)]] for number in range(PARTITIONS)] if nodes else None
+    new = (
+        NewTopic(topic, PARTITIONS, replica_assignment=assignment)
+        if assignment
+        else NewTopic(topic, PARTITIONS, replicas)
+    )
+    admin.create_topics([new])[topic].result(30)
+
+
+def leaders(cluster: KafkaCluster, topic: str) -> list[int]:
+    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+    partitions = admin.list_topics(topic, timeout=20).topics[topic].partitions
+    return [partitions[number].leader for number in sorted(partitions)]
+
+
+def is_led(cluster: KafkaCluster, topic: str) -> bool:
+    return -1 not in leaders(cluster, topic)
+
+
+def test_leaders_move_on_both_sides_while_records_flow(
+    new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
+) -> None:
+    settings = {"min.insync.replicas": 2, "unclean.leader.election.enable": "false"}
+    source = new_kafka("source", nodes=3, properties=settings)
+    target = new_kafka("destination", nodes=3, properties=settings)
+    for cluster in (source, target):
+        make(cluster, "moving", 3)
+    engine = new_engine(source.address, target.address)
+    engine.start("moving", PARTITIONS)
+    sent = 0
+    for cluster, node in ((target, 0), (source, 1), (target, 2)):
+        write(source.address, "moving", records(sent, 1_200), acks="all", retries=1_000)
+        sent += 1_200
+        engine.run_until(lambda: any(lane.checkpoint for lane in engine.lanes.values()), "it has begun")
+        victim = cluster.nodes[node]
+        before = leaders(cluster, "moving")
+        victim.kill()
+        engine.run_to("moving", [sent // PARTITIONS] * PARTITIONS, timeout_seconds=60)
+        victim.start()
+        wait_until(partial(is_led, cluster, "moving"), 60, "all are led again")
+        assert node + 1 in before
+    write(source.address, "moving", records(sent, 600), acks="all", retries=1_000)
+    engine.run_to("moving", [(sent + 600) // PARTITIONS] * PARTITIONS, timeout_seconds=60)
+    assert check_copy(engine, "moving", PARTITIONS) == sent + 600
+    assert not engine.paused()
+    engine.stop()
+
+
+def test_only_the_partitions_of_a_lost_broker_wait(
+    new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
+) -> None:
+    source = new_kafka("source")
+    target = new_kafka("destination", nodes=3, properties={"offsets.topic.replication.factor": 3})
+    make(source, "lost", 1)
+    make(target, "lost", 1, nodes=[1, 2])
+    engine = new_engine(source.address, target.address, options={"buffer_bytes": 8 * 2**20})
+    engine.start("lost", PARTITIONS)
+    write(source.address, "lost", records(0, 600))
+    engine.run_to("lost", [100] * PARTITIONS)
+    target.nodes[1].kill()
+    big = [Record(number % PARTITIONS, None, b"x" * 100_000, (), NOW) for number in range(1_200)]
+    write(source.address, "lost", big)
+    staying = [number for number in range(PARTITIONS) if number % 2 == 0]
+    engine.run_until(
+        lambda: all(engine.lane("lost", number).checkpoint == 300 for number in staying),
+        "the others go on",
+        60,
+    )
+    engine.run_for(3)
+    bench = engine.engine._bench
+    assert bench.budget.used + bench.live_budget.used <= 8 * 2**20 + 8 * 2**20
+    assert all(engine.lane("lost", number).checkpoint < 300 for number in (1, 3, 5))
+    target.nodes[1].start()
+    wait_until(partial(is_led, target, "lost"), 60, "it leads again", interval_seconds=0.02)
+    waiting = {number: engine.lane("lost", number).checkpoint for number in (1, 3, 5)}
+    engine.run_until(
+        lambda: all(engine.lane("lost", number).checkpoint > waiting[number] for number in waiting),
+        "they resume",
+    )
+    engine.run_to("lost", [300] * PARTITIONS, timeout_seconds=60)
+    assert check_copy(engine, "lost", PARTITIONS) == 1_800
+    engine.stop()
+
+
+def test_a_frozen_broker_is_given_up_and_nothing_is_written_twice(
+    new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
+) -> None:
+    source, target = new_kafka("source"), new_kafka("destination")
+    make(source, "frozen", 1)
+    make(target, "frozen", 1)
+    engine = new_engine(source.address, target.address, options={"request_timeout_seconds": 2.0})
+    engine.start("frozen", PARTITIONS)
+    write(source.address, "frozen", records(0, 600))
+    engine.run_to("frozen", [100] * PARTITIONS)
+    target.nodes[0].suspend()
+    write(source.address, "frozen", records(600, 6_000))
+    engine.run_for(5)
+    target.nodes[0].resume()
+    engine.run_to("frozen", [1_100] * PARTITIONS, timeout_seconds=60)
+    assert check_copy(engine, "frozen", PARTITIONS) == 6_600
+    engine.stop()

@@ -1,0 +1,190 @@
+"""Crashes, restarts and former owners: what each guarantee gives, and who is fenced."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mirror.model.policy import CopyPolicy, Guarantee
+from tests.engines import EngineUnderTest, check_copy, look, write
+from tests.kafka_data import Record, make_topic
+
+pytestmark = pytest.mark.servers
+
+NOW = int(time.time() * 1000)
+BATCH = 5
+
+
+def numbered(first: int, count: int) -> list[Record]:
+    return [
+        Record(0, b"k", b"value-%d" % number * 20, (), NOW + number) for number in range(first, first + count)
+    ]
+
+
+def pair(engine: EngineUnderTest, topic: str) -> None:
+    make_topic(engine.source, topic)
+    make_topic(engine.destination, topic)
+
+
+def another(engine: EngineUnderTest, **fields: float) -> EngineUnderTest:
+    return EngineUnderTest(engine.source, engine.destination, **fields)  # type: ignore[arg-type]
+
+
+def seen(engine: EngineUnderTest, topic: str) -> list[bytes | None]:
+    return [record.value for record in look(engine.destination, topic)]
+
+
+def crash_in_the_middle(engine: EngineUnderTest, topic: str, guarantee: Guarantee) -> EngineUnderTest:
+    """An engine that checkpoints seldom copies a part and dies; a second one does the rest."""
+    pair(engine, topic)
+    first = another(engine, checkpoint_seconds=60.0)
+    policy = CopyPolicy(guarantee=guarantee)
+    write(engine.source, topic, numbered(0, 300), per_batch=BATCH)
+    first.start(topic, policy=policy)
+    lane = first.lane(topic)
+    first.run_until(lambda: lane.checkpoint >= 300, "some is copied")
+    write(engine.source, topic, numbered(300, 300), per_batch=BATCH)
+    first.run_until(lambda: lane.checkpoint > 300, "more is copied")
+    first.crash()
+    second = another(engine)
+    second.start(topic, policy=policy)
+    second.run_to(topic, [600])
+    return second
+
+
+def test_at_least_once_repeats_what_had_no_checkpoint_and_loses_nothing(engine: EngineUnderTest) -> None:
+    second = crash_in_the_middle(engine, "own-least", Guarantee.AT_LEAST_ONCE)
+    copies = seen(engine, "own-least")
+    wanted = [record.value for record in numbered(0, 600)]
+    assert len(copies) > 600
+    assert copies[-600:] == wanted
+    assert copies[: len(copies) - 600] == wanted[: len(copies) - 600]
+    newest = [second.lane("own-least").offset_map.forward(offset).offset for offset in range(600)]
+    assert newest == list(range(len(copies) - 600, len(copies)))
+    second.stop()
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+def test_nothing_is_repeated_after_a_crash(engine: EngineUnderTest, guarantee: Guarantee) -> None:
+    topic = f"own-{guarantee}"
+    second = crash_in_the_middle(engine, topic, guarantee)
+    assert check_copy(second, topic) == 600
+    second.stop()
+
+
+def test_a_crash_before_the_first_checkpoint_repeats_nothing(engine: EngineUnderTest) -> None:
+    pair(engine, "own-first")
+    write(engine.source, "own-first", numbered(0, 200), per_batch=BATCH)
+    first = another(engine, checkpoint_seconds=60.0)
+    first.start("own-first")
+    first.run_until(lambda: first.lane("own-first").checkpoint > 50, "some is copied")
+    first.crash()
+    second = another(engine)
+    second.start("own-first")
+    second.run_to("own-first", [200])
+    assert check_copy(second, "own-first") == 200
+    second.stop()
+
+
+def test_foreign_records_in_the_tail_do_not_confuse_the_comparison(engine: EngineUnderTest) -> None:
+    pair(engine, "own-foreign")
+    write(engine.source, "own-foreign", numbered(0, 100), per_batch=BATCH)
+    first = another(engine, checkpoint_seconds=60.0)
+    first.start("own-foreign")
+    first.run_to("own-foreign", [100])
+    write(engine.destination, "own-foreign", [Record(0, b"other", b"writer", (), NOW)])
+    write(engine.source, "own-foreign", numbered(100, 20))
+    first.run_to("own-foreign", [120])
+    assert first.lane("own-foreign").foreign_records == 1
+    first.crash()
+    second = another(engine)
+    second.start("own-foreign")
+    write(engine.source, "own-foreign", numbered(120, 20))
+    second.run_to("own-foreign", [140])
+    mine = [value for value in seen(engine, "own-foreign") if value != b"writer"]
+    assert mine == [record.value for record in numbered(0, 140)]
+    second.stop()
+
+
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+def test_a_former_owner_is_fenced_on_the_partitions_that_moved_and_no_other(
+    engine: EngineUnderTest, guarantee: Guarantee
+) -> None:
+    topic = f"own-fenced-{guarantee}"
+    make_topic(engine.source, topic, 2)
+    make_topic(engine.destination, topic, 2)
+    policy = CopyPolicy(guarantee=guarantee)
+    zombie, owner = another(engine), another(engine)
+    write(engine.source, topic, [Record(number, None, b"1", (), NOW) for number in (0, 1)])
+    zombie.start(topic, 2, policy=policy)
+    zombie.run_to(topic, [1, 1])
+    zombie.run_for(0.7)
+    owner.start(topic, 1, policy=policy)
+    write(engine.source, topic, [Record(number, None, b"2", (), NOW) for number in (0, 1)])
+    owner.run_to(topic, [2])
+    zombie.run_until(
+        lambda: zombie.paused() and zombie.lane(topic, 1).checkpoint == 2, "one is fenced, one goes on"
+    )
+    assert [event.key.partition.partition for event in zombie.paused()] == [0]
+    assert any(word in zombie.paused()[0].reason for word in ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
+    write(engine.source, topic, [Record(0, None, b"3", (), NOW)])
+    owner.run_to(topic, [3])
+    zombie.run_for(0.5)
+    values = seen(engine, topic)
+    assert (
+        values[-2:] == [b"2", b"3"] if guarantee is Guarantee.AT_LEAST_ONCE else values == [b"1", b"2", b"3"]
+    )
+    zombie.crash()
+    owner.stop()
+
+
+def test_a_clean_stop_needs_no_comparison_and_no_fence(engine: EngineUnderTest) -> None:
+    pair(engine, "own-clean")
+    for turn in range(3):
+        write(engine.source, "own-clean", numbered(turn * 10, 10))
+        one = another(engine)
+        one.start("own-clean")
+        one.run_to("own-clean", [turn * 10 + 10])
+        if turn == 2:
+            assert len(one.lane("own-clean").offset_map) == 1
+        one.stop()
+        assert one.stopped()[0].next_offset == turn * 10 + 10
+    assert len(seen(engine, "own-clean")) == 30
+
+
+def test_stopping_a_lane_leaves_the_others_alone(engine: EngineUnderTest) -> None:
+    make_topic(engine.source, "own-part", 3)
+    make_topic(engine.destination, "own-part", 3)
+    engine.start("own-part", 3)
+    write(engine.source, "own-part", [Record(number, None, b"1", (), NOW) for number in range(3)])
+    engine.run_to("own-part", [1, 1, 1])
+    engine.engine.stop_lanes([engine.lane("own-part", 1).key])
+    engine.run_until(engine.stopped, "it stops")
+    write(engine.source, "own-part", [Record(number, None, b"2", (), NOW) for number in range(3)])
+    engine.run_until(lambda: engine.lane("own-part", 2).checkpoint == 2, "the others go on")
+    assert [event.key.partition.partition for event in engine.stopped()] == [1]
+    assert len(look(engine.destination, "own-part", 1)) == 1
+
+
+def test_checkpoints_of_the_record_engine_are_taken_over(engine: EngineUnderTest) -> None:
+    from mirror.adapters.kafka_admin import KafkaAdmin
+    from mirror.adapters.progress_topic import ProgressTopic
+    from mirror.model.identifiers import GroupName
+    from mirror.model.progress import Checkpoint
+    from mirror.model.topics import TopicPartition
+    from mirror.settings import KafkaCluster
+
+    pair(engine, "own-over")
+    write(engine.source, "own-over", numbered(0, 30))
+    cluster = KafkaCluster(bootstrap_servers=engine.destination)
+    store = ProgressTopic(cluster, "headrace-progress", KafkaAdmin(cluster))
+    store.ensure()
+    group, place = GroupName("g-own-over"), TopicPartition("own-over", 0)
+    store.save([Checkpoint(group, place, 20, NOW)])
+    engine.start("own-over")
+    engine.run_to("own-over", [30])
+    assert seen(engine, "own-over") == [record.value for record in numbered(20, 10)]
+    engine.stop()
+    assert store.load(group, [place])[place].next_offset == 30
+    store.close()

@@ -1,0 +1,90 @@
+"""Whole topics as multisets of digests, read from a real cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from mirror.errors import TopicMissing, Unreachable
+from mirror.settings import KafkaCluster
+from monitor.adapters.topic_contents import read_contents
+from monitor.audit import Contents, audit_topic
+from stack.kafka import KafkaCluster as Servers
+from tests.kafka_data import Record, make_topic, produce
+
+pytestmark = pytest.mark.servers
+
+PLAIN = Record(0, b"key", b"value", (("h", b"1"),), 1_700_000_000_000)
+SHAPES = [
+    PLAIN,
+    replace(PLAIN, key=None),
+    replace(PLAIN, key=b""),
+    replace(PLAIN, value=None),
+    replace(PLAIN, value=b""),
+    replace(PLAIN, headers=()),
+    replace(PLAIN, headers=(("h", None),)),
+    replace(PLAIN, headers=(("h", b""),)),
+    replace(PLAIN, headers=(("h", b"1"), ("h", b"1"))),
+    replace(PLAIN, timestamp_ms=1_700_000_000_001),
+    replace(PLAIN, key=b"keyv", value=b"alue"),
+    replace(PLAIN, partition=1),
+]
+
+
+@pytest.fixture
+def topic(source_kafka: Servers) -> str:
+    name = f"contents-{uuid4().hex[:8]}"
+    make_topic(source_kafka.address, name, 2)
+    return name
+
+
+def contents(kafka: Servers, topic: str) -> Contents:
+    return read_contents(KafkaCluster(bootstrap_servers=kafka.address), topic)
+
+
+def test_records_that_differ_in_anything_have_different_digests(source_kafka: Servers, topic: str) -> None:
+    produce(source_kafka.address, topic, [*SHAPES, PLAIN])
+    found = contents(source_kafka, topic)
+    assert len(found) == len(SHAPES)
+    assert sum(found.values()) == len(SHAPES) + 1
+    assert max(found.values()) == 2
+
+
+def test_the_same_records_in_another_topic_in_another_order_are_the_same_contents(
+    source_kafka: Servers, topic: str
+) -> None:
+    other = f"{topic}-copy"
+    make_topic(source_kafka.address, other, 2)
+    produce(source_kafka.address, topic, SHAPES)
+    produce(source_kafka.address, other, reversed(SHAPES), **{"compression.type": "zstd"})
+    result = audit_topic(topic, contents(source_kafka, topic), contents(source_kafka, other))
+    assert result.is_complete
+    assert result.duplicates == 0
+
+
+def test_an_empty_topic_has_no_contents(source_kafka: Servers, topic: str) -> None:
+    assert contents(source_kafka, topic) == {}
+
+
+def test_records_of_an_aborted_transaction_do_not_count(source_kafka: Servers, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": source_kafka.address, "transactional.id": topic})
+    producer.init_transactions(20)
+    for value, is_committed in ((b"aborted", False), (b"committed", True)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush(20)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(20)
+    assert sum(contents(source_kafka, topic).values()) == 1
+
+
+def test_a_topic_that_is_not_there_is_named(source_kafka: Servers) -> None:
+    with pytest.raises(TopicMissing, match="never-made"):
+        contents(source_kafka, "never-made")
+
+
+def test_a_cluster_that_is_not_there_is_unreachable() -> None:
+    with pytest.raises(Unreachable):
+        read_contents(KafkaCluster(bootstrap_servers="127.0.0.1:1"), "t", patience_seconds=1.0)

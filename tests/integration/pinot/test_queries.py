@@ -1,0 +1,235 @@
+"""Every typed query over rows whose answers are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.model.metrics import PlacementEvent, latency_bucket
+from pinot.loads import freshness, partition_rates, partition_rates_pages, top_movers, topic_rates
+from pinot.offending import Advice, offending_partitions
+from pinot.paging import Grain
+from pinot.queries import (
+    lag_by_partition,
+    latency_by_datastream,
+    latency_by_partition,
+    latency_by_task,
+    mirror_rates,
+    placement_events,
+)
+from pinot.rollups import HOUR_MS, Hour, hour_pages, rolled_up_hours, sampled_hours
+from pinot.tables import (
+    MIRROR_METRICS,
+    PARTITION_METRICS,
+    PARTITION_METRICS_HOURLY,
+    PLACEMENT_EVENTS,
+    Statistic,
+)
+from pinot.time_range import TimeRange
+from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+
+HOUR = 1_795_000_000_000 // HOUR_MS * HOUR_MS
+ALL = TimeRange(HOUR, HOUR + HOUR_MS)
+
+
+def test_rates_of_partitions(metrics_world: MetricsWorld) -> None:
+    cluster = fresh_name("rates")
+    rows = [
+        a_metric(
+            cluster,
+            f"t{p % 2}",
+            p,
+            HOUR + r * 10_000,
+            inflow_bytes_per_second=float(r),
+            bytes_in_per_second=50.0,
+            size_bytes=1000.0 * r,
+            shrunk=int(r == 3),
+            messages_in_per_second=-1 if p == 3 else 10.0,
+        )
+        for r in range(20)
+        for p in range(5)
+    ]
+    metrics_world.put(PARTITION_METRICS, [*rows, *rows], distinct=len(rows))
+    client = metrics_world.client
+    for statistic, inflow in ((Statistic.MEAN, 9.5), (Statistic.P95, 19.0), (Statistic.MAX, 19.0)):
+        found = partition_rates(client, cluster, ALL, statistic=statistic)
+        assert sorted((one.topic, one.kafka_partition) for one in found) == [
+            ("t0", 0),
+            ("t0", 2),
+            ("t0", 4),
+            ("t1", 1),
+            ("t1", 3),
+        ]
+        for one in found:
+            assert (one.samples, one.inflow, one.sampled, one.shrunk) == (20, inflow, 50.0, 1)
+            assert (one.growth_bytes, one.growth_ms) == (20_000.0, 200_000)
+            assert (one.newest_ms, one.size_bytes) == (HOUR + 190_000, 19_000.0)
+            assert one.messages == (None if one.kafka_partition == 3 else 10.0)
+    assert [one.topic for one in partition_rates(client, cluster, ALL, topics=["t1"])] == ["t1", "t1"]
+    assert partition_rates(client, cluster, ALL, topics=[]) == []
+    assert partition_rates(client, "another cluster", ALL) == []
+    pages = list(partition_rates_pages(client, cluster, ALL, page_partitions=2))
+    assert sorted((one.topic, one.kafka_partition) for page in pages for one in page) == [
+        ("t0", 0),
+        ("t0", 2),
+        ("t0", 4),
+        ("t1", 1),
+        ("t1", 3),
+    ]
+    assert max(map(len, pages)) <= 2
+
+
+def test_a_quote_in_a_name_is_a_name(metrics_world: MetricsWorld) -> None:
+    cluster = fresh_name("it's 100% ; drop table %(x)s --")
+    metrics_world.put(PARTITION_METRICS, [a_metric(cluster, "t", 0, HOUR)])
+    assert len(partition_rates(metrics_world.client, cluster, ALL)) == 1
+
+
+def test_hours_are_what_the_samples_say(metrics_world: MetricsWorld) -> None:
+    cluster = fresh_name("hours")
+    rows = [
+        a_metric(cluster, "t", p, HOUR + r * 120_000, inflow_bytes_per_second=float(p * 100 + r))
+        for r in range(31)
+        for p in range(3)
+    ]
+    metrics_world.put(PARTITION_METRICS, rows)
+    client, two = metrics_world.client, TimeRange(HOUR, HOUR + 2 * HOUR_MS)
+    hours = {hour: n for hour, n in sampled_hours(client, two).items() if hour.cluster == cluster}
+    assert hours == {Hour(cluster, HOUR): 90, Hour(cluster, HOUR + HOUR_MS): 3}
+    rolled = [row for page in hour_pages(client, Hour(cluster, HOUR), page_partitions=1) for row in page]
+    assert [row.kafka_partition for row in sorted(rolled, key=lambda row: row.kafka_partition)] == [0, 1, 2]
+    for row in rolled:
+        base = row.kafka_partition * 100
+        assert (row.samples, row.hour_ms, row.datacenter, row.broker) == (30, HOUR, "dc", 1)
+        assert (row.mean_bytes_per_second, row.max_bytes_per_second) == (base + 14.5, base + 29.0)
+        assert row.p95_bytes_per_second == base + 28.0
+        assert (row.mean_messages_per_second, row.growth_bytes, row.growth_ms) == (10.0, 30_000.0, 300_000)
+    metrics_world.put(PARTITION_METRICS_HOURLY, rolled)
+    assert rolled_up_hours(client, two)[Hour(cluster, HOUR)] == 90
+    assert {
+        r.inflow for r in partition_rates(client, cluster, two, grain=Grain.HOURS, statistic=Statistic.MAX)
+    } == {
+        29.0,
+        129.0,
+        229.0,
+    }
+    (topic,) = topic_rates(client, cluster, two, topics=["t"])
+    assert (topic.partitions, topic.mean_bytes_per_second) == (3, 114.5)
+
+
+def test_movers_are_ordered_by_how_much_the_day_changed(metrics_world: MetricsWorld) -> None:
+    cluster, day = fresh_name("movers"), 24 * HOUR_MS
+    hours = [
+        a_rollup(cluster, partition, HOUR - back * HOUR_MS, rate)
+        for partition, (now, before) in enumerate([(100.0, 100.0), (10.0, 500.0), (900.0, 100.0)])
+        for back, rate in [(b, now if b < 24 else before) for b in range(48)]
+    ]
+    metrics_world.put(PARTITION_METRICS_HOURLY, hours)
+    found = top_movers(metrics_world.client, cluster, TimeRange(HOUR - day, HOUR + HOUR_MS))
+    assert [(row.kafka_partition, round(row.change_bytes_per_second)) for row in found] == [
+        (2, 800),
+        (1, -490),
+    ]
+    assert [round(row.day_before_bytes_per_second) for row in found] == [100, 500]
+    assert len(top_movers(metrics_world.client, cluster, TimeRange(HOUR, HOUR + HOUR_MS), limit=1)) == 1
+
+
+def test_offending_partitions_since_when_and_what_to_do(metrics_world: MetricsWorld) -> None:
+    cluster = fresh_name("offending")
+    loads = {("skewed", 0): [900.0] * 6, ("skewed", 1): [10.0] * 6, ("even", 0): [10.0] * 3 + [800.0] * 3}
+    loads |= {
+        ("even", 1): [10.0] * 3 + [800.0] * 3,
+        ("over", 0): [900.0] * 5 + [10.0],
+        ("quiet", 0): [5.0] * 6,
+    }
+    rows = [
+        a_metric(cluster, topic, number, HOUR + r * 10_000, inflow_bytes_per_second=rate)
+        for (topic, number), rates in loads.items()
+        for r, rate in enumerate(rates)
+    ]
+    metrics_world.put(PARTITION_METRICS, rows)
+    found = offending_partitions(
+        metrics_world.client, cluster, ALL, 700.0, least_share=0.6, statistic=Statistic.MAX
+    )
+    by_name = {(row.topic, row.kafka_partition): row for row in found}
+    assert set(by_name) == {("skewed", 0), ("even", 0), ("even", 1), ("over", 0)}
+    skewed, even = by_name["skewed", 0], by_name["even", 0]
+    assert (skewed.since_ms, skewed.advice) == (HOUR, Advice.FIX_KEY)
+    assert skewed.skew == pytest.approx(900 / 455)
+    assert skewed.share == pytest.approx(900 / 700)
+    assert (even.since_ms, even.advice) == (HOUR + 20_000, Advice.ADD_PARTITIONS)
+    assert by_name["over", 0].since_ms is None
+    assert offending_partitions(metrics_world.client, cluster, ALL, 1e9) == []
+
+
+def test_freshness_and_coverage(metrics_world: MetricsWorld) -> None:
+    cluster = fresh_name("fresh")
+    rows = [
+        a_metric(cluster, "t", p, HOUR + 77 * r, growth_ms=10_000 * r) for p in range(3) for r in range(2)
+    ]
+    metrics_world.put(PARTITION_METRICS, rows)
+    (found,) = [row for row in freshness(metrics_world.client, ALL) if row.cluster == cluster]
+    assert (found.newest_ms, found.samples, found.partitions, found.topics) == (HOUR + 77, 6, 3, 1)
+    assert (found.source, found.grown) == ("cruise-control", 0.5)
+
+
+def test_latency_at_every_depth_and_lag(metrics_world: MetricsWorld) -> None:
+    datastream, cluster = fresh_name("latency"), fresh_name("source")
+    rows = [
+        a_measurement(datastream, cluster, p, HOUR + r * 5000, latency_ms=100 if p else 3, lag=p * 10 + r)
+        for r in range(4)
+        for p in range(3)
+    ]
+    metrics_world.put(MIRROR_METRICS, rows)
+    client = metrics_world.client
+    (whole,) = [row for row in latency_by_datastream(client, ALL) if row.datastream == datastream]
+    assert (whole.records, whole.bytes, whole.lag_records) == (120, 12_000, 23)
+    assert whole.counts[latency_bucket(100)] == 80
+    assert whole.p50_ms is not None
+    assert 64 < whole.p50_ms <= 128
+    tasks = latency_by_task(client, ALL, datastream)
+    assert [(row.task, row.records) for row in tasks] == [("task-0", 80), ("task-1", 40)]
+    partitions = latency_by_partition(client, ALL, datastream)
+    assert {row.kafka_partition: row.records for row in partitions} == {0: 40, 1: 40, 2: 40}
+    lags = lag_by_partition(client, ALL, datastream)
+    assert [(row.kafka_partition, row.lag_records) for row in lags] == [(2, 23), (1, 13), (0, 3)]
+    assert {row.time_ms for row in lags} == {HOUR + 15_000}
+    kept_up = mirror_rates(client, cluster, ALL, ["t"], 14.0)
+    assert [(row.kafka_partition, row.bytes_per_second, row.messages_per_second) for row in kept_up] == [
+        (0, 200.0, 2.0),
+        (1, 200.0, 2.0),
+    ]
+    assert mirror_rates(client, cluster, ALL, [], 14.0) == []
+
+
+def test_events_count_once_and_come_newest_first(metrics_world: MetricsWorld) -> None:
+    datastream = fresh_name("events")
+    events = [
+        an_event(datastream, f"{datastream}-{n}", HOUR + n, "move" if n % 2 else "plan") for n in range(4)
+    ]
+    metrics_world.put(PLACEMENT_EVENTS, [*events, *events], distinct=4)
+    found = placement_events(metrics_world.client, ALL, datastream=datastream)
+    assert [event.time_ms for event in found] == [HOUR + 3, HOUR + 2, HOUR + 1, HOUR]
+    assert found[0].sentence == "because"
+    moves = placement_events(metrics_world.client, ALL, datastream=datastream, kind="move", limit=1)
+    assert [event.event_key for event in moves] == [f"{datastream}-3"]
+
+
+def an_event(datastream: str, key: str, time_ms: int, kind: str) -> PlacementEvent:
+    return PlacementEvent(
+        time_ms=time_ms,
+        event_key=key,
+        kind=kind,
+        plan_epoch=1,
+        instance="i",
+        datastream=datastream,
+        topic="t",
+        kafka_partition=0,
+        from_task="a",
+        to_task="b",
+        from_instance="i",
+        to_instance="j",
+        bytes_per_second=1.0,
+        sentence="because",
+    )

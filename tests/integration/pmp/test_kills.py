@@ -1,0 +1,181 @@
+"""SIGKILL to the job and to Pinot, and a restart of the broker, while samples pour in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mirror.errors import HeadraceError
+from pinot.client import PinotClient
+from pmp.samples import EXECUTION_TOPIC, SAMPLES_TOPIC, Sample
+from stack.fixtures import NewKafka
+from stack.held import HeldProcess
+from stack.kafka import KafkaCluster
+from stack.pinot import PinotServer
+from stack.waiting import wait_until
+from tests.kafka_data import make_topic, read_all
+from tests.metrics_data import a_sample, apply_tables, pinot_settings, write_samples, write_values
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+
+START_MS = int(time.time()) // 3600 * 3_600_000 - 2 * 3_600_000
+CLUSTERS = ("east", "west", "north")
+PARTITIONS = 50
+ROUND_MS = 10_000
+DEAD_LETTERS = "headrace-partition-metrics-dead-letters"
+
+
+def _config(folder: Path, kafka: KafkaCluster, pinot: PinotServer) -> Path:
+    lines = [
+        f'[clusters.destination]\nbootstrap_servers = "{kafka.address}"',
+        f'[pinot]\ncontroller = "{pinot.controller_address}"\nbroker = "{pinot.broker_address}"',
+        f'[pmp.job]\ncheckpoint_folder = "{folder / "spark"}"',
+        "trigger_interval_seconds = 0.2\nquick_start = true",
+        "[pmp.rollup]\ninterval_seconds = 1",
+    ]
+    for name in CLUSTERS:
+        lines.append(f'[clusters.{name}]\nbootstrap_servers = "{kafka.address}"')
+        lines.append(
+            f'[pmp.clusters.{name}]\nsamples_topic = "{SAMPLES_TOPIC}-{name}"\n'
+            f'execution_topic = "{EXECUTION_TOPIC}-{name}"'
+        )
+    path = folder / "headrace.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+class Pouring:
+    """Writes rounds of samples of every cluster until told to stop; some on the execution topic."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pouring")
+        self.rounds = 0
+        self.malformed = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.2):
+            for name in CLUSTERS:
+                topic = (SAMPLES_TOPIC, EXECUTION_TOPIC)[self.rounds % 5 == 4]
+                write_samples(self._address, f"{topic}-{name}", _round(name, self.rounds))
+            if self.rounds % 4 == 0:
+                write_values(self._address, f"{SAMPLES_TOPIC}-east", [b"\x07 no sample"])
+                self.malformed += 1
+            self.rounds += 1
+
+
+def _round(name: str, number: int) -> list[Sample]:
+    rate = 1000.0 * (CLUSTERS.index(name) + 1)
+    return [
+        a_sample(
+            f"topic-{partition % 3}",
+            partition,
+            START_MS + number * ROUND_MS,
+            size_bytes=number * ROUND_MS / 1000 * rate,
+            bytes_in_per_second=rate,
+        )
+        for partition in range(PARTITIONS)
+    ]
+
+
+class World:
+    """A Kafka, a Pinot and a job that belong to the test."""
+
+    def __init__(self, kafka: KafkaCluster, pinot: PinotServer, folder: Path) -> None:
+        self.kafka, self.pinot = kafka, pinot
+        self.client = PinotClient(pinot_settings(pinot))
+        config = str(_config(folder, kafka, pinot))
+        command = [sys.executable, "-m", "headrace", "pmp", "run", "--config", config]
+        self.job = HeldProcess("pmp", command, log_file=folder / "pmp.log")
+
+    def count(self, table: str = "partitionMetrics", what: str = "count(*)") -> int:
+        """-1 while Pinot does not answer."""
+        try:
+            return int(self.client.ask(f"select {what} from {table} limit 1").rows[0][0])
+        except HeadraceError:
+            return -1
+
+    def wait_for_more(self, what: str) -> None:
+        before = max(0, self.count())
+        wait_until(lambda: self.count() > before, 120, f"{what}; log: {self.job.log_file}")
+
+    def stop(self) -> None:
+        self.job.stop()
+        self.client.close()
+
+
+@pytest.fixture
+def world(new_kafka: NewKafka, new_pinot: Callable[..., PinotServer], tmp_path: Path) -> Iterator[World]:
+    kafka, pinot = new_kafka(), new_pinot()
+    for name in CLUSTERS:
+        make_topic(kafka.address, f"{SAMPLES_TOPIC}-{name}", 4)
+        make_topic(kafka.address, f"{EXECUTION_TOPIC}-{name}", 1)
+    make_topic(kafka.address, DEAD_LETTERS, 1)
+    apply_tables(pinot, kafka.address, 2)
+    made = World(kafka, pinot, tmp_path)
+    yield made
+    made.stop()
+
+
+def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
+    pouring = Pouring(world.kafka.address)
+    pouring.start()
+    try:
+        world.job.start()
+        world.wait_for_more("samples reach Pinot")
+        world.job.kill()  # SIGKILL
+        world.job.start()
+        world.pinot.kill()
+        world.pinot.start()
+        world.wait_for_more("samples flow again")
+        world.kafka.stop()
+        world.kafka.start()
+        world.job.kill()  # SIGKILL
+        world.job.start()
+        world.wait_for_more("samples flow after the broker's restart")
+    finally:
+        pouring.stop()
+    expected = pouring.rounds * PARTITIONS * len(CLUSTERS)
+    wait_until(lambda: world.count() >= expected, 120, f"all {expected} samples in Pinot")
+    _assert_each_once(world.client, pouring.rounds)
+    letters = read_all(world.kafka.address, DEAD_LETTERS)
+    assert {dict(letter.headers)["headrace.reason"] for letter in letters} == {b"version"}
+    assert len({letter.key for letter in letters}) == pouring.malformed
+    wait_until(lambda: world.count("partitionMetricsHourly", "sum(samples)") == expected, 60, "the rollup")
+    os.kill(world.job.pid, signal.SIGTERM)
+    assert world.job.wait(60) == 0
+
+
+def _assert_each_once(client: PinotClient, rounds: int) -> None:
+    answer = client.ask(
+        "select cluster, count(*), distinctcount(time_ms), min(time_ms), max(time_ms), sum(size_bytes), "
+        "min(bytes_in_per_second), max(bytes_in_per_second) "
+        "from partitionMetrics group by cluster order by cluster limit 10"
+    )
+    total = sum(range(rounds)) * PARTITIONS * ROUND_MS / 1000
+    for name, count, times, oldest, newest, size, least, most in answer.rows:
+        rate = 1000.0 * (CLUSTERS.index(name) + 1)
+        assert (count, times) == (rounds * PARTITIONS, rounds)
+        assert (oldest, newest) == (START_MS, START_MS + (rounds - 1) * ROUND_MS)
+        assert (size, least, most) == (total * rate, rate, rate)
+    twice = client.ask(
+        "select cluster, topic, kafka_partition, time_ms, count(*) from partitionMetrics "
+        "group by cluster, topic, kafka_partition, time_ms having count(*) > 1 limit 10"
+    )
+    assert twice.rows == []

@@ -1,0 +1,200 @@
+"""What the assigner is told: fresh, stale, incomplete, misnamed, and while Pinot is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirror.errors import LoadUnavailable
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadLevel, LoadReport, RateSource
+from mirror.model.topics import TopicPartition
+from pinot.client import PinotClient
+from pinot.rollups import HOUR_MS
+from pinot.settings import PinotSettings
+from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY, Statistic
+from pmp.provider import PinotLoadProvider, World
+from pmp.settings import PmpSettings, ProviderSettings
+from stack.fixtures import KafkaPair
+from stack.ports import free_ports
+from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+
+NOW = 1_795_000_000_000 // HOUR_MS * HOUR_MS + 1_800_000
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+
+
+class StoppedClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.ms = NOW
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+
+@pytest.fixture(scope="module")
+def metrics_world(pinot_client: PinotClient, kafka_pair: KafkaPair) -> MetricsWorld:
+    return MetricsWorld(pinot_client, kafka_pair.destination.address)
+
+
+@pytest.fixture
+def nowhere() -> Iterator[PinotClient]:
+    """A client of a Pinot that is not there."""
+    with closing(PinotClient(PinotSettings(broker=f"127.0.0.1:{free_ports(1)[0]}", attempts=1))) as client:
+        yield client
+
+
+def settings(**provider: Any) -> PmpSettings:
+    chosen = {"window_seconds": 600, "statistic": Statistic.MEAN, "default_bytes_per_second": 7.0}
+    return PmpSettings(provider=ProviderSettings.model_validate(chosen | provider))
+
+
+def put_orders(world: MetricsWorld, cluster: str, *numbers: int, newest_ms: int = NOW) -> None:
+    rows = [
+        a_metric(
+            cluster,
+            "orders",
+            number,
+            newest_ms - back * 10_000,
+            growth_bytes=10_000.0 * (number + 1),
+            inflow_bytes_per_second=1000.0 * (number + 1),
+            bytes_in_per_second=2000.0,
+        )
+        for number in numbers
+        for back in range(6)
+    ]
+    world.put(PARTITION_METRICS, rows)
+
+
+def rates(report: LoadReport) -> list[float]:
+    return [load.bytes_per_second for _, load in sorted(report.loads.items())]
+
+
+def test_each_partition_has_its_own_rate(metrics_world: MetricsWorld) -> None:
+    cluster = ClusterRef(fresh_name("own"))
+    put_orders(metrics_world, cluster, 0, 1, 2)
+    report = PinotLoadProvider(metrics_world.client, settings(), StoppedClock()).loads(cluster, ORDERS)
+    assert rates(report) == [1000, 2000, 3000]
+    assert {load.rate_source for load in report.loads.values()} == {RateSource.SLOPE}
+    assert (report.measured, report.measured_at_ms, report.notes) == (3, NOW, ())
+
+
+def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
+    metrics_world: MetricsWorld,
+) -> None:
+    cluster = ClusterRef(fresh_name("gaps"))
+    put_orders(metrics_world, cluster, 0, 1)
+    history = [a_rollup(cluster, 0, NOW // HOUR_MS * HOUR_MS - hours * HOUR_MS, 40.0) for hours in (2, 3)]
+    metrics_world.put(PARTITION_METRICS_HOURLY, [replace(row, topic="silent") for row in history])
+    asked = [*ORDERS, TopicPartition("silent", 5), TopicPartition("unheard", 0)]
+    report = PinotLoadProvider(metrics_world.client, settings(), StoppedClock()).loads(cluster, asked)
+    assert [report.loads[p].bytes_per_second for p in asked] == [1000, 2000, 1500, 40, 7]
+    assert [report.loads[p].level for p in asked] == [
+        LoadLevel.PARTITION,
+        LoadLevel.PARTITION,
+        LoadLevel.TOPIC,
+        LoadLevel.TOPIC,
+        LoadLevel.DEFAULT,
+    ]
+    assert any(note.startswith("2 of 5 partitions have loads of their own") for note in report.notes)
+
+
+def test_averages_are_corrected_by_what_the_mirror_copied(metrics_world: MetricsWorld) -> None:
+    cluster = ClusterRef(fresh_name("corrected"))
+    rows = [
+        a_metric(cluster, "t", number, NOW - 1000, growth_bytes=0.0, growth_ms=0, bytes_in_per_second=500.0)
+        for number in range(3)
+    ]
+    metrics_world.put(PARTITION_METRICS, rows)
+    copied = [
+        a_measurement("d", cluster, n, NOW - 5000, latency_ms=1, lag=lag) for n, lag in ((0, 5), (1, 99_000))
+    ]
+    metrics_world.put(MIRROR_METRICS, copied)
+    asked = [TopicPartition("t", number) for number in range(3)]
+    report = PinotLoadProvider(metrics_world.client, settings(), StoppedClock()).loads(cluster, asked)
+    assert [report.loads[p].rate_source for p in asked] == [
+        RateSource.MIRROR,
+        RateSource.MEAN,
+        RateSource.MEAN,
+    ]
+    assert rates(report) == [200, 500, 500]
+
+
+def test_a_long_window_is_answered_from_the_rollups(metrics_world: MetricsWorld) -> None:
+    cluster = ClusterRef(fresh_name("long"))
+    hour = NOW // HOUR_MS * HOUR_MS
+    rows = [a_rollup(cluster, 0, hour - back * HOUR_MS, float(back)) for back in range(30)]
+    metrics_world.put(PARTITION_METRICS_HOURLY, [replace(row, growth_ms=0, growth_bytes=0.0) for row in rows])
+    provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock())
+    report = provider.measured(cluster, NOW, 24 * HOUR_MS, Statistic.MAX)
+    (load,) = report.loads.values()
+    assert load.bytes_per_second == 24.0
+
+
+def test_old_samples_and_foreign_names_are_flagged(metrics_world: MetricsWorld) -> None:
+    cluster = ClusterRef(fresh_name("flags"))
+    put_orders(metrics_world, cluster, 0, newest_ms=NOW - 300_000)
+    provider = PinotLoadProvider(metrics_world.client, settings(stale_after_seconds=60), StoppedClock())
+    report = provider.loads(cluster, [TopicPartition("ORDERS", 0)])
+    assert report.notes[0] == "stale: the newest sample is 5 min old"
+    assert report.notes[1].startswith("key mismatch: 1 of 1 topics of cluster")
+    assert report.notes[1].endswith("the samples call it orders")
+
+
+def test_an_unknown_cluster_is_no_answer_and_the_error_names_those_there_are(
+    metrics_world: MetricsWorld,
+) -> None:
+    cluster = fresh_name("known")
+    put_orders(metrics_world, cluster, 0)
+    provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock())
+    with pytest.raises(LoadUnavailable) as caught:
+        provider.loads(ClusterRef("host:9092"), ORDERS)
+    assert "no samples of cluster host:9092" in str(caught.value)
+    assert cluster in str(caught.value)
+    named = World(name_of=lambda reference: cluster if reference == "host:9092" else str(reference))
+    provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock(), named)
+    assert provider.loads(ClusterRef("host:9092"), ORDERS).measured == 1
+
+
+def test_the_last_known_loads_serve_while_pinot_is_away_until_they_are_too_old(
+    metrics_world: MetricsWorld, nowhere: PinotClient, tmp_path: Path
+) -> None:
+    cluster = ClusterRef(fresh_name("away"))
+    put_orders(metrics_world, cluster, 0, 1, 2)
+    clock, chosen = StoppedClock(), settings(cache_folder=str(tmp_path), oldest_answer_seconds=7200)
+    fresh = PinotLoadProvider(metrics_world.client, chosen, clock).loads(cluster, ORDERS)
+    restarted = PinotLoadProvider(nowhere, chosen, clock)
+    clock.ms += 3_600_000
+    report = restarted.loads(cluster, ORDERS)
+    assert report.loads == fresh.loads
+    assert report.measured_at_ms == NOW
+    assert report.notes[0].startswith("last known good, 60 min old: the Pinot broker")
+    clock.ms += 2 * 3_600_000
+    with pytest.raises(LoadUnavailable, match="the last known are 180 min old"):
+        restarted.loads(cluster, ORDERS)
+    with pytest.raises(LoadUnavailable, match="does not answer"):
+        PinotLoadProvider(nowhere, settings(), clock).loads(cluster, ORDERS)
+
+
+def test_pinot_is_not_asked_at_every_turn(metrics_world: MetricsWorld, nowhere: PinotClient) -> None:
+    cluster = ClusterRef(fresh_name("turns"))
+    put_orders(metrics_world, cluster, 0)
+    clock = StoppedClock()
+    provider = PinotLoadProvider(metrics_world.client, settings(refresh_seconds=10), clock)
+    assert provider.loads(cluster, ORDERS[:1]).measured == 1
+    put_orders(metrics_world, cluster, 1)
+    clock.ms += 9_999
+    assert provider.loads(cluster, ORDERS[:2]).measured == 1
+    clock.ms += 1
+    assert provider.loads(cluster, ORDERS[:2]).measured == 2

@@ -1,0 +1,132 @@
+"""Clusters of different health in one job, and clusters that come and go while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+from pyspark.sql import SparkSession
+
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import ConfigError
+from mirror.settings import KafkaCluster
+from pinot.tables import PARTITION_METRICS
+from pmp.metrics import JobMetrics
+from pmp.service import PmpService
+from pmp.settings import JobSettings, PmpSettings, SampledCluster
+from stack.fixtures import KafkaPair
+from stack.ports import free_ports
+from stack.waiting import wait_until
+from tests.kafka_data import make_topic
+from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples, write_values
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+
+
+class World:
+    """A running service whose configuration a test may change."""
+
+    def __init__(self, spark: SparkSession, kafka: KafkaPair, folder: Path) -> None:
+        self.prefix = fresh_name("service")
+        self.address = kafka.source.address
+        self.settings = PmpSettings(
+            output_cluster="out",
+            topic=f"{self.prefix}-metrics",
+            dead_letter_topic=f"{self.prefix}-dead",
+            clusters={},
+            job=JobSettings(
+                checkpoint_folder=str(folder), trigger_interval_seconds=0.2, reload_interval_seconds=0.5
+            ),
+        )
+        self.clusters = {"out": KafkaCluster(bootstrap_servers=self.address)}
+        for topic in (self.settings.topic, self.settings.dead_letter_topic):
+            make_topic(self.address, topic)
+        self.metrics = JobMetrics()
+        self.service = PmpService(spark, lambda: (self.settings, self.clusters), SystemClock(), self.metrics)
+
+    def add(self, name: str, address: str | None = None) -> str:
+        """A cluster by that name; its samples topic."""
+        topic = f"__{self.prefix}-{name}"
+        if address is None:
+            make_topic(self.address, topic)
+        sampled = SampledCluster(samples_topic=topic)
+        self.clusters = self.clusters | {name: KafkaCluster(bootstrap_servers=address or self.address)}
+        clusters = self.settings.clusters | {name: sampled}
+        self.settings = self.settings.model_copy(update={"clusters": clusters})
+        return topic
+
+    def remove(self, name: str) -> None:
+        clusters = {alias: sampled for alias, sampled in self.settings.clusters.items() if alias != name}
+        self.settings = self.settings.model_copy(update={"clusters": clusters})
+
+    def rows(self) -> list[dict[str, Any]]:
+        return rows_in(self.address, self.settings.topic, PARTITION_METRICS)
+
+    def shows(self, *lines: str) -> Callable[[], bool]:
+        return lambda: set(lines) <= set(generate_latest(self.metrics.registry).decode().splitlines())
+
+
+@pytest.fixture
+def world(spark: SparkSession, kafka_pair: KafkaPair, tmp_path: Path) -> Iterator[World]:
+    made = World(spark, kafka_pair, tmp_path)
+    yield made
+    made.service.stop(60)
+    assert not made.service.is_running()
+
+
+def test_a_cluster_that_is_down_is_visible_and_delays_nobody(world: World) -> None:
+    world.add("down", f"127.0.0.1:{free_ports(1)[0]}")
+    topic = world.add("up")
+    world.service.start()
+    write_samples(world.address, topic, [a_sample(partition=p) for p in range(7)])
+    write_values(world.address, topic, [b"no sample"])
+    wait_until(lambda: len(world.rows()) == 7, 60)
+    wait_until(
+        world.shows(
+            'headrace_pmp_up{cluster="up"} 1.0',
+            'headrace_pmp_up{cluster="down"} 0.0',
+            'headrace_pmp_records_read_total{cluster="up"} 8.0',
+            'headrace_pmp_samples_written_total{cluster="up"} 7.0',
+            'headrace_pmp_lag_records{cluster="up"} 0.0',
+            'headrace_pmp_malformed_total{cluster="up",reason="version"} 1.0',
+        ),
+        90,
+    )
+    assert set(world.service.problems()) == {"down"}
+    assert {row["cluster"] for row in world.rows()} == {"up"}
+
+
+def test_clusters_come_and_go_while_the_job_runs(world: World) -> None:
+    first = world.add("first")
+    world.service.start()
+    write_samples(world.address, first, [a_sample(time_ms=1_795_000_000_000)])
+    wait_until(lambda: [row["cluster"] for row in world.rows()] == ["first"], 60)
+    second = world.add("second")
+    write_samples(world.address, second, [a_sample(time_ms=1_795_000_000_000)])
+    wait_until(lambda: [row["cluster"] for row in world.rows()] == ["first", "second"], 60)
+    world.remove("first")
+    wait_until(lambda: 'up{cluster="first"}' not in generate_latest(world.metrics.registry).decode(), 60)
+    write_samples(world.address, first, [a_sample(time_ms=1_795_000_010_000, size_bytes=1_000_700.0)])
+    write_samples(world.address, second, [a_sample(time_ms=1_795_000_010_000)])
+    wait_until(lambda: len(world.rows()) == 3, 60)
+    world.add("broken")
+    world.clusters = {name: cluster for name, cluster in world.clusters.items() if name != "broken"}
+    write_samples(world.address, second, [a_sample(time_ms=1_795_000_020_000)])
+    wait_until(lambda: len(world.rows()) == 4, 60, "a wrong configuration stops nothing")
+    world.remove("broken")
+    world.settings = world.settings.model_copy(
+        update={"clusters": world.settings.clusters | {"first": SampledCluster(samples_topic=first)}}
+    )
+    wait_until(lambda: len(world.rows()) == 5, 60, "the first goes on where it stopped")
+    (late,) = [row for row in world.rows() if row["cluster"] == "first" and row["growth_ms"]]
+    assert late["growth_bytes"] == 700.0
+
+
+def test_a_wrong_configuration_at_the_start_is_an_error(world: World) -> None:
+    world.add("known")
+    world.clusters = {}
+    with pytest.raises(ConfigError, match="pmp names the cluster out"):
+        world.service.start()

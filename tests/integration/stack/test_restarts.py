@@ -1,0 +1,236 @@
+"""Servers that are stopped, killed, frozen and started again on the same data."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+from stack import asking
+from stack.errors import NotInTime, PortTaken, ServerDied
+from stack.fixtures import NewKafka
+from stack.kafka import KafkaCluster
+from stack.ports import free_ports
+from stack.records import identity_of
+from stack.server import Jvm
+from stack.waiting import wait_until
+from stack.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
+
+pytestmark = pytest.mark.servers
+
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@contextmanager
+def _session(address: str, timeout_seconds: float = 10.0) -> Iterator[KazooClient]:
+    client = KazooClient(hosts=address, timeout=timeout_seconds)
+    client.start(timeout=30)
+    with closing(client):
+        try:
+            yield client
+        finally:
+            client.stop()
+
+
+def _produce(address: str, topic: str, values: list[bytes], **more: str) -> None:
+    """Send to partition 0 and wait for every acknowledgement."""
+    settings = {key.replace("_", "."): value for key, value in more.items()}
+    producer = Producer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0, **settings})
+    failures: list[object] = []
+    for value in values:
+        producer.produce(topic, value, partition=0, on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(60) == 0
+    assert failures == [None] * len(values)
+
+
+def _consume(address: str, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "stack-test", "auto.offset.reset": "earliest"}
+    )
+    with closing(consumer):
+        consumer.subscribe([topic])
+        found: list[bytes] = []
+
+        def enough() -> bool:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                found.append(message.value() or b"")
+            return len(found) >= count
+
+        wait_until(enough, 60, interval_seconds=0.0)
+    return found
+
+
+def _create(cluster: KafkaCluster, topic: str, replicas: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin.create_topics([NewTopic(topic, 1, replicas)])[topic].result(timeout=60)
+
+
+@pytest.mark.parametrize("ended_by", [ZooKeeperServer.stop, ZooKeeperServer.kill])
+def test_zookeeper_keeps_its_data(
+    new_zookeeper: Callable[..., ZooKeeperServer], ended_by: Callable[[ZooKeeperServer], None]
+) -> None:
+    server = new_zookeeper()
+    with _session(server.address) as client:
+        client.create_async("/kept", b"as it was").get(timeout=10)
+    first = server.pid
+    ended_by(server)
+    assert identity_of(first) is None
+    server.start()
+    assert server.pid != first
+    assert server.role == "standalone"
+    with _session(server.address) as client:
+        assert client.get_async("/kept").get(timeout=10)[0] == b"as it was"
+
+
+def test_sessions_expire_when_they_should(new_zookeeper: Callable[..., ZooKeeperServer]) -> None:
+    """A second of silence is enough where a client asks for it; nobody has to wait for the default."""
+    server = new_zookeeper()
+    with _session(server.address) as watcher, _session(server.address, timeout_seconds=1.0) as client:
+        client.create_async("/ephemeral", b"", ephemeral=True).get(timeout=10)
+        asked, password = client.client_id or (0, b"")
+        assert asked
+        assert password
+        server.suspend()
+        assert asking.zookeeper(server.port)
+        server.resume()
+        wait_until(lambda: not asking.zookeeper(server.port), 20)
+    with _session(server.address) as watcher:
+        wait_until(lambda: watcher.exists_async("/ephemeral").get(timeout=10) is None, 20)
+
+
+def test_an_ensemble_survives_its_leader(tmp_path: Path) -> None:
+    ensemble = ZooKeeperEnsemble("ensemble", tmp_path / "ensemble")
+    try:
+        ensemble.start()
+        leader = ensemble.leader
+        assert leader is not None
+        assert sorted(server.role for server in ensemble.servers) == ["follower", "follower", "leader"]
+        with _session(ensemble.address) as client:
+            client.create_async("/kept", b"by all").get(timeout=10)
+        leader.kill()
+        wait_until(lambda: ensemble.leader not in (None, leader), 30, "another leads")
+        with _session(ensemble.address) as client:
+            assert client.get_async("/kept").get(timeout=10)[0] == b"by all"
+        leader.start()
+        assert leader.role == "follower"
+    finally:
+        ensemble.kill()
+
+
+def test_kafka_keeps_its_records_and_its_identity(new_kafka: NewKafka) -> None:
+    cluster = new_kafka("own", log_segment_bytes=1_048_576)
+    _create(cluster, "kept")
+    _produce(cluster.address, "kept", [b"before"])
+    before = AdminClient({"bootstrap.servers": cluster.address})
+    identity = before.describe_cluster().result(timeout=30).cluster_id
+    cluster.kill()
+    assert not cluster.is_alive()
+    cluster.start()
+    _produce(cluster.address, "kept", [b"after"])
+    cluster.stop()
+    cluster.start()
+    assert _consume(cluster.address, "kept", 2) == [b"before", b"after"]
+    after = AdminClient({"bootstrap.servers": cluster.address})
+    assert after.describe_cluster().result(timeout=30).cluster_id == identity
+
+
+def test_three_brokers_lose_one_and_no_record(new_kafka: NewKafka) -> None:
+    cluster = new_kafka("three", nodes=3, min_insync_replicas=2)
+    _create(cluster, "replicated", replicas=3)
+    _produce(cluster.address, "replicated", [b"by three"])
+    victim = cluster.nodes[2]
+    victim.kill()
+    _produce(cluster.address, "replicated", [b"by two"])
+    cluster.nodes[1].suspend()
+    cluster.nodes[1].resume()
+    victim.start()
+    assert cluster.is_alive()
+    assert _consume(cluster.address, "replicated", 2) == [b"by three", b"by two"]
+
+
+def test_a_listener_with_passwords(new_kafka: NewKafka) -> None:
+    jaas = f'{_PLAIN} username="admin" password="a" user_admin="a" user_mirror="right";'
+    cluster = new_kafka(
+        "guarded",
+        listeners=["SASL_PLAINTEXT"],
+        properties={
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
+        },
+    )
+    guarded = cluster.address_of("SASL_PLAINTEXT")
+    as_mirror = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "mirror"}
+    _create(cluster, "guarded")
+    _produce(guarded, "guarded", [b"let in"], **as_mirror, sasl_password="right")
+    refused: list[str] = []
+    settings = {key.replace("_", "."): value for key, value in as_mirror.items()}
+    client = AdminClient(
+        {
+            **settings,
+            "bootstrap.servers": guarded,
+            "sasl.password": "wrong",
+            "error_cb": lambda error: refused.append(error.str()),  # type: ignore[dict-item]
+        }
+    )
+    client.poll(0)
+    wait_until(lambda: client.poll(0.1) >= 0 and any("Authentication failed" in text for text in refused), 30)
+
+
+def test_a_zookeeper_that_dies_at_start_shows_its_log(tmp_path: Path) -> None:
+    server = ZooKeeperServer("broken", tmp_path, free_ports(1)[0], settings={"tickTime": "soon"})
+    with pytest.raises(
+        ServerDied, match=r"broken ended with status 2 while starting; the last lines of"
+    ) as c:
+        server.start()
+    assert 'For input string: "soon"' in str(c.value)
+    assert str(server.log_file) in str(c.value)
+    assert not server.is_alive()
+
+
+def test_a_kafka_that_dies_at_start_shows_its_log(new_kafka: NewKafka) -> None:
+    cluster = new_kafka("own")
+    cluster.stop()
+    node = cluster.nodes[0]
+    identity = node.folder / "data" / "meta.properties"
+    identity.write_text(identity.read_text().replace("node.id=1", "node.id=2"))
+    with pytest.raises(ServerDied, match="own ended with status 1 while starting") as caught:
+        cluster.start()
+    assert "Stored node id 2 doesn't match previous node id 1" in str(caught.value)
+
+
+def test_a_wrong_property_of_kafka_is_named(new_kafka: NewKafka) -> None:
+    with pytest.raises(ServerDied, match=r"could not be formatted: .*num\.io\.threads") as caught:
+        new_kafka("own", num_io_threads="none")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_port_taken_while_starting_is_named(tmp_path: Path, zookeeper_server: ZooKeeperServer) -> None:
+    server = ZooKeeperServer("second", tmp_path, zookeeper_server.port)
+    with pytest.raises(
+        PortTaken, match=rf"port {zookeeper_server.port}, which second needs .*java \(process"
+    ):
+        server.start()
+
+
+def test_a_server_that_is_never_ready_is_killed(tmp_path: Path) -> None:
+    server = ZooKeeperServer("slow", tmp_path, free_ports(1)[0])
+    server.launch()
+    os.kill(server.pid, signal.SIGSTOP)
+    pid = server.pid
+    with pytest.raises(NotInTime, match=r"slow is not ready after 0\.2 s \(ZooKeeper does not answer"):
+        server.wait_until_ready(timeout_seconds=0.2)
+    assert identity_of(pid) is None
+
+
+def test_a_heap_too_small_dies_with_the_reason(tmp_path: Path) -> None:
+    server = ZooKeeperServer("tiny", tmp_path, free_ports(1)[0], jvm=Jvm(heap_mib=1))
+    with pytest.raises(ServerDied, match=r"[Tt]oo small"):
+        server.start()

@@ -1,0 +1,43 @@
+"""The session's servers are real and serve."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
+
+from stack.fixtures import KafkaPair
+from stack.pinot import PinotServer
+from stack.zookeeper import ZooKeeperServer
+
+pytestmark = pytest.mark.servers
+
+
+def test_zookeeper_serves_sessions(zookeeper_server: ZooKeeperServer) -> None:
+    client = KazooClient(hosts=zookeeper_server.address)
+    client.start(timeout=10)
+    try:
+        client.create_async("/stack-test/of-a-session", b"here", makepath=True).get(timeout=10)
+        assert client.get_async("/stack-test/of-a-session").get(timeout=10)[0] == b"here"
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_the_pair_are_two_clusters_of_one_broker(kafka_pair: KafkaPair) -> None:
+    ids = set()
+    for cluster in kafka_pair:
+        admin = AdminClient({"bootstrap.servers": cluster.address})
+        description = admin.describe_cluster().result(timeout=20)
+        assert [f"{node.host}:{node.port}" for node in description.nodes] == [cluster.address]
+        ids.add(description.cluster_id)
+    assert len(ids) == 2
+
+
+def test_pinot_has_a_controller_a_broker_and_a_server(pinot_server: PinotServer) -> None:
+    with urllib.request.urlopen(f"http://{pinot_server.controller_address}/instances", timeout=20) as answer:
+        instances = json.load(answer)["instances"]
+    assert sorted(name.split("_")[0] for name in instances) == ["Broker", "Controller", "Server"]

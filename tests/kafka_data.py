@@ -1,0 +1,116 @@
+"""Records in and out of real topics, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as a consumer sees it, without its offset."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+
+def make_topic(address: str, name: str, partitions: int = 1, **settings: str) -> None:
+    """Create a topic; underscores in setting names stand for dots."""
+    admin = AdminClient({"bootstrap.servers": address})
+    config = {key.replace("_", "."): value for key, value in settings.items()}
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=20)
+
+
+def produce(address: str, topic: str, records: Iterable[Record], **settings: object) -> None:
+    """Write records in order and wait for every acknowledgement."""
+    failures: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": address, "acks": "all", "enable.idempotence": True, **settings})
+    for record in records:
+        while True:
+            try:
+                producer.produce(
+                    topic,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    headers=list(record.headers),
+                    timestamp=record.timestamp_ms,
+                    on_delivery=lambda error, _: failures.append(error) if error else None,
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(60) == 0
+    assert not failures, failures
+
+
+def read_all(address: str, topic: str, timeout_seconds: float = 30.0) -> list[Record]:
+    """Every committed record up to the ends as they are now, by partition and offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "tests",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        remaining = set(partitions)
+        found: dict[int, list[Record]] = {number: [] for number in partitions}
+        patience = timeout_seconds
+        while remaining:
+            messages = consumer.consume(5_000, timeout=0.1)
+            patience = timeout_seconds if messages else patience - 0.1
+            assert patience > 0, f"{topic}: nothing more came, {remaining} are unfinished"
+            for message in messages:
+                error, number = message.error(), message.partition()
+                assert number is not None
+                if error is None:
+                    found[number].append(_record(message))
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    remaining.discard(number)
+    finally:
+        consumer.close()
+    return [record for number in sorted(found) for record in found[number]]
+
+
+def counts(address: str, topics: Sequence[str]) -> Mapping[str, int]:
+    """End offsets minus begin offsets, summed over partitions."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "tests"})
+    try:
+        totals = {}
+        for topic in topics:
+            partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+            ends = [
+                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)
+                for number in partitions
+            ]
+            totals[topic] = sum(high - low for low, high in ends)
+        return totals
+    finally:
+        consumer.close()
+
+
+def _record(message: Message) -> Record:
+    number, headers = message.partition(), message.headers() or []
+    assert number is not None
+    assert isinstance(headers, list)
+    pairs = tuple((name, value.encode() if isinstance(value, str) else value) for name, value in headers)
+    return Record(number, message.key(), message.value(), pairs, message.timestamp()[1])
+
+
+def delete_records(address: str, topic: str, partition: int, before: int) -> None:
+    """Move the log start: what lies below the offset is gone."""
+    admin = AdminClient({"bootstrap.servers": address})
+    place = TopicPartition(topic, partition, before)
+    admin.delete_records([place], request_timeout=20)[place].result(timeout=20)

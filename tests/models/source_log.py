@@ -1,0 +1,166 @@
+"""A plain model of a source partition: batches as brokers hold them, and the records that count."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import crc32c
+from hypothesis import strategies as st
+
+from mirror.lane.ledger import Fate
+from mirror.wire import batch as batches
+from mirror.wire.batch import HEADER_SIZE, BatchHeader, ProducerStamp, stamp
+from mirror.wire.compression import Codec, compress
+from mirror.wire.records import Record, write_batch
+from mirror.wire.varint import decode, encode
+
+
+def header_of(batch: bytes | bytearray | memoryview) -> BatchHeader:
+    """The header of the batch at the beginning of these bytes."""
+    return BatchHeader._make(batches.HEADER.unpack_from(batch))
+
+
+def holed_batch(records: Sequence[Record], codec: int, *, base: int, span: int) -> bytearray:
+    """Records at their own offsets within `span` of them, as compaction leaves them; may be none."""
+    first_time = records[0].timestamp if records else 0
+    payload = b"".join(
+        _placed(record, record.timestamp - first_time, record.offset - base) for record in records
+    )
+    batch = batches.assemble(
+        compress(codec, payload),
+        codec=codec,
+        base_timestamp=first_time,
+        max_timestamp=max((record.timestamp for record in records), default=-1),
+        count=len(records),
+    )
+    struct.pack_into(">i", batch, 23, span - 1)
+    return batch
+
+
+def _placed(record: Record, delta: int, place: int) -> bytes:
+    payload = bytes(write_batch([record])[HEADER_SIZE:])
+    _, position = decode(payload, 0)
+    _, position = decode(payload, position + 1)
+    _, position = decode(payload, position)
+    body = b"\x00" + encode(delta) + encode(place) + payload[position:]
+    return encode(len(body)) + body
+
+
+def sealed(batch: bytearray, base: int, attributes: int, producer_id: int = 1, epoch: int = 4) -> bytearray:
+    """Give a batch its offset, leader epoch, attributes and a right checksum, as a broker stores it."""
+    stamp(memoryview(batch), attributes, ProducerStamp(producer_id, 0), 5)
+    struct.pack_into(">h", batch, 21, attributes)
+    struct.pack_into(">I", batch, 17, crc32c.crc32c(memoryview(batch)[21:]))
+    struct.pack_into(">qii", batch, 0, base, len(batch) - batches.OVERHEAD, epoch)
+    return batch
+
+
+@dataclass
+class SourceLog:
+    """A partition: stored batches in order, and what a mirror must make of every offset."""
+
+    batches: list[bytearray] = field(default_factory=list)
+    visible: list[Record] = field(default_factory=list)
+    """Records that a read_committed mirror copies, with source offsets and final timestamps."""
+    fates: dict[int, Fate] = field(default_factory=dict)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    """(producer id, first offset, offset of the marker) of aborted transactions."""
+    start: int = 0
+    end: int = 0
+
+    def fetch(self, position: int, size: int) -> memoryview:
+        """From the batch that holds `position`, cut at `size` bytes; the first one is always whole."""
+        found = bytearray()
+        for batch in self.batches:
+            if header_of(batch).last_offset < position:
+                continue
+            if found and len(found) + len(batch) > size:
+                found += batch[: max(size - len(found), 0)]
+                break
+            found += batch
+        return memoryview(found)
+
+    def aborted_in(self, position: int) -> list[tuple[int, int]]:
+        """The aborted transactions that a broker lists for a fetch from `position`: those whose marker
+        lies at or behind it."""
+        return [(producer, first) for producer, first, marker in self.aborted if marker >= position]
+
+
+FIELDS = st.none() | st.binary(max_size=60)
+RECORDS = st.tuples(
+    st.integers(0, 2**42), FIELDS, FIELDS, st.just(()) | st.just(((b"h", None), (b"h", b"x")))
+)
+
+
+@st.composite
+def source_logs(draw: st.DrawFn, most_batches: int = 8) -> SourceLog:
+    """Dense, holed, empty, append-time, transactional, aborted and control batches in any order."""
+    log = SourceLog()
+    log.start = log.end = draw(st.integers(0, 40))
+    open_aborts: dict[int, int] = {}
+    for _ in range(draw(st.integers(1, most_batches))):
+        kind = draw(
+            st.sampled_from(["dense", "dense", "dense", "holes", "empty", "append", "abort", "marker", "gap"])
+        )
+        if kind == "gap":
+            log.end += draw(st.integers(1, 5))
+        elif kind == "marker":
+            _add_marker(draw, log, open_aborts)
+        else:
+            _add_batch(draw, log, kind, open_aborts)
+    for producer in list(open_aborts):
+        _add_abort_marker(log, producer, open_aborts)
+    return log
+
+
+def _add_batch(draw: st.DrawFn, log: SourceLog, kind: str, open_aborts: dict[int, int]) -> None:
+    codec = draw(st.sampled_from(list(Codec)))
+    contents = draw(st.lists(RECORDS, min_size=1, max_size=6))
+    places = list(range(len(contents)))
+    if kind == "holes":
+        places = sorted(draw(st.sets(st.integers(0, 90), min_size=len(contents), max_size=len(contents))))
+    span = places[-1] + 1 + (draw(st.integers(0, 3)) if kind in ("holes", "empty") else 0)
+    base = log.end
+    records = [Record(base + place, *content) for place, content in zip(places, contents, strict=True)]
+    attributes, producer = int(codec), 1
+    if kind == "empty":
+        records = []
+    if kind == "abort":
+        producer = draw(st.sampled_from([7, 8]))
+        attributes |= batches.TRANSACTIONAL
+        open_aborts.setdefault(producer, base)
+    batch = holed_batch(records, codec, base=base, span=span)
+    if kind == "append":
+        attributes |= batches.LOG_APPEND_TIME
+        stamped = draw(st.integers(0, 2**42))
+        struct.pack_into(">q", batch, 35, stamped)
+        records = [record._replace(timestamp=stamped) for record in records]
+    log.batches.append(sealed(batch, base, attributes, producer))
+    log.end = base + span
+    fate = Fate.ABORTED if kind == "abort" else Fate.MIRRORED
+    for record in records:
+        log.fates[record.offset] = fate
+    if kind != "abort":
+        log.visible += records
+
+
+def _add_marker(draw: st.DrawFn, log: SourceLog, open_aborts: dict[int, int]) -> None:
+    if draw(st.booleans()) and open_aborts:
+        _add_abort_marker(log, draw(st.sampled_from(sorted(open_aborts))), open_aborts)
+    else:
+        _control(log, producer=9, kind=1)
+
+
+def _add_abort_marker(log: SourceLog, producer: int, open_aborts: dict[int, int]) -> None:
+    log.aborted.append((producer, open_aborts.pop(producer), log.end))
+    _control(log, producer, kind=0)
+
+
+def _control(log: SourceLog, producer: int, kind: int) -> None:
+    record = Record(log.end, 1, struct.pack(">hh", 0, kind), b"\x00\x00\x00\x00\x00\x00")
+    batch = holed_batch([record], Codec.NONE, base=log.end, span=1)
+    log.batches.append(sealed(batch, log.end, batches.TRANSACTIONAL | batches.CONTROL, producer))
+    log.fates[log.end] = Fate.CONTROL
+    log.end += 1

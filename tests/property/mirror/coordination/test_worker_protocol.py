@@ -1,0 +1,128 @@
+"""What one end says the other hears, whatever it is and however the bytes arrive."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.coordination.worker_protocol import (
+    ExtendLease,
+    LaneNews,
+    LaneRate,
+    LaneRates,
+    Message,
+    MessageReader,
+    Shutdown,
+    StartLanes,
+    StopLanes,
+    encode_message,
+)
+from mirror.errors import CorruptData, InvalidRequest
+from mirror.model.datastream import StartPosition
+from mirror.model.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStarted, LaneStopped
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+offsets = st.integers(0, 2**62)
+numbers = st.floats(allow_nan=False)
+keys = st.builds(LaneKey, texts, st.builds(TopicPartition, texts, st.integers(0, 2**31)))
+
+
+def make_policy(**choices: object) -> CopyPolicy:
+    try:
+        return CopyPolicy(**choices)  # type: ignore[arg-type]
+    except InvalidRequest:
+        return CopyPolicy(transforms=("one", "two"))
+
+
+policies = st.builds(
+    make_policy,
+    guarantee=st.sampled_from(Guarantee),
+    isolation=st.sampled_from(Isolation),
+    on_loss=st.sampled_from(OnLoss),
+    on_rejection=st.sampled_from(OnRejection),
+    path=st.sampled_from(CopyPath),
+    bytes_per_second=offsets,
+    transforms=st.lists(texts, max_size=2).map(tuple),
+)
+specs = st.builds(
+    LaneSpec,
+    key=keys,
+    task=texts,
+    source=texts,
+    destination=texts,
+    destination_topic=texts,
+    start=st.sampled_from(StartPosition),
+    policy=policies,
+    start_ms=st.none() | offsets,
+    end_offset=st.none() | offsets,
+    consumer_group=texts,
+)
+events = (
+    st.builds(LaneStarted, keys, offsets)
+    | st.builds(LaneStopped, keys, st.none() | offsets)
+    | st.builds(LanePaused, keys, texts)
+    | st.builds(LaneResumed, keys)
+)
+rates = st.builds(LaneRate, keys, texts, numbers, numbers, offsets, offsets)
+messages: st.SearchStrategy[Message] = (
+    st.builds(StartLanes, st.integers(0, 2**40), st.lists(specs, max_size=3).map(tuple))
+    | st.builds(StopLanes, st.lists(keys, max_size=3).map(tuple))
+    | st.builds(ExtendLease, numbers)
+    | st.builds(Shutdown, numbers)
+    | st.builds(LaneNews, st.lists(events, max_size=3).map(tuple))
+    | st.builds(LaneRates, st.lists(rates, max_size=3).map(tuple))
+)
+
+
+@given(st.lists(messages, max_size=6), st.data())
+def test_messages_arrive_as_they_were_however_they_are_cut(sent: list[Message], data: st.DataObject) -> None:
+    stream = b"".join(encode_message(message) for message in sent)
+    reader, received = MessageReader(), list[Message]()
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        received.extend(reader.feed(stream[:size]))
+        stream = stream[size:]
+    assert received == sent
+    assert [type(message) for message in received] == [type(message) for message in sent]
+
+
+@given(st.lists(messages, min_size=1, max_size=3))
+def test_every_byte_may_come_alone(sent: list[Message]) -> None:
+    reader = MessageReader()
+    stream = b"".join(encode_message(message) for message in sent)
+    assert [message for byte in stream for message in reader.feed(bytes([byte]))] == sent
+
+
+@given(specs)
+def test_enums_come_back_as_enums(spec: LaneSpec) -> None:
+    (message,) = MessageReader().feed(encode_message(StartLanes(1, (spec,))))  # type: ignore[arg-type]
+    assert isinstance(message, StartLanes)
+    (found,) = message.specs
+    assert isinstance(found.start, StartPosition)
+    assert isinstance(found.policy.guarantee, Guarantee)
+    assert isinstance(found.key.partition, TopicPartition)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b"{}",
+        b"[]",
+        b"1",
+        b'["Unheard"]',
+        b'["Shutdown"]',
+        b'["Shutdown",1,2]',
+        b'["StopLanes",5]',
+        b'["LaneNews",[["LaneStarted"]]]',
+        b'["StartLanes",1,[[["g",["t",0]],"task","a","b","t","sideways"]]]',
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_no_message_is_refused(body: bytes) -> None:
+    with pytest.raises(CorruptData):
+        tuple(MessageReader().feed(len(body).to_bytes(4, "big") + body))

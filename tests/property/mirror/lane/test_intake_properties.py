@@ -1,0 +1,175 @@
+"""What an intake makes of a log, against the plain model of the log."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.errors import CorruptData
+from mirror.lane.intake import Intake
+from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.lane.outgoing import Item, Outgoing, Path
+from mirror.lane.rules import IntakeRules, MergeRule
+from mirror.wire.records import Record, read_batch
+from tests.models.source_log import SourceLog, header_of, source_logs
+
+RULES = st.builds(
+    IntakeRules,
+    batch_limit=st.sampled_from([300, 500, 1_048_588]),
+    merge=st.none()
+    | st.builds(
+        MergeRule, merged_bytes=st.sampled_from([400, 262_144]), payload_bytes=st.sampled_from([500, 10**6])
+    ),
+    opens_records=st.booleans(),
+    takes_zstd=st.booleans(),
+)
+
+
+def walk(log: SourceLog, rules: IntakeRules, start: int, sizes: list[int]) -> tuple[list[Item], ByteBudget]:
+    """Fetch the log in pieces of these sizes (the last one repeats) until its end."""
+    budget = ByteBudget(10**9)
+    pool = SlabPool(1 << 16, budget)
+    position, items = start, []
+    while position < log.end:
+        data = log.fetch(position, sizes.pop(0) if len(sizes) > 1 else sizes[0])
+        if not data:
+            break
+        slab = pool.slab(len(data))
+        assert slab is not None
+        view = memoryview(slab.buffer)[: len(data)]
+        view[:] = data
+        intake = Intake(rules, position, budget)
+        intake.take(view, log.aborted_in(position), slab)
+        slab.release()
+        assert intake.position > position, "a fetch must make headway"
+        position = intake.position
+        items += intake.items
+    return items, budget
+
+
+def sent_records(items: list[Item]) -> list[Record]:
+    """The records of all batches, with their source offsets."""
+    found: list[Record] = []
+    for item in items:
+        if isinstance(item, Outgoing):
+            header = header_of(item.batch)
+            assert header.is_dense
+            records = read_batch(item.batch, header)
+            assert len(records) == item.count
+            offsets = [first + step for first, count in item.runs for step in range(count)]
+            found += [record._replace(offset=offset) for record, offset in zip(records, offsets, strict=True)]
+    return found
+
+
+def ledger_of(items: list[Item], start: int) -> Ledger:
+    ledger = Ledger(start)
+    for item in items:
+        if isinstance(item, Outgoing):
+            assert item.first_offset == ledger.next
+            ledger.enter(Fate.MIRRORED, item.count)
+            for passed in item.passed or ():
+                ledger.enter(passed.fate, passed.count)
+            assert item.next_offset == ledger.next
+        else:
+            assert item.count > 0
+            ledger.enter(item.fate, item.count)
+    return ledger
+
+
+@given(source_logs(), RULES, st.data())
+def test_every_offset_meets_its_fate_and_every_record_its_batch(
+    log: SourceLog, rules: IntakeRules, data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, log.end))
+    sizes = data.draw(st.lists(st.integers(1, 600), min_size=1, max_size=5))
+    items, _ = walk(log, rules, start, sizes)
+    expected = [record for record in log.visible if record.offset >= start]
+    assert sent_records(items) == expected
+    ledger = ledger_of(items, start)
+    assert ledger.is_balanced
+    last = header_of(log.batches[-1]).last_offset + 1 if log.batches else start
+    assert ledger.next == max(start, last)
+    for fate in (Fate.MIRRORED, Fate.CONTROL, Fate.ABORTED):
+        assert ledger.total(fate) == sum(
+            1 for offset, found in log.fates.items() if found == fate and offset >= start
+        )
+
+
+@given(source_logs(), RULES)
+def test_no_batch_is_larger_than_the_destination_takes(log: SourceLog, rules: IntakeRules) -> None:
+    items, _ = walk(log, rules, log.start, [10**6])
+    assert all(len(item.batch) <= rules.batch_limit for item in items if isinstance(item, Outgoing))
+
+
+@given(source_logs())
+def test_a_batch_passes_unopened_when_nothing_has_to_change(log: SourceLog) -> None:
+    items, _ = walk(log, IntakeRules(), log.start, [10**6])
+    passed = [
+        bytes(item.batch) for item in items if isinstance(item, Outgoing) and item.path is Path.PASSTHROUGH
+    ]
+    intact = [
+        bytes(batch)
+        for batch in log.batches
+        if header_of(batch).is_dense
+        and header_of(batch).record_count
+        and not header_of(batch).attributes & ~7
+    ]
+    assert passed == intact
+
+
+@given(source_logs(), RULES)
+def test_all_memory_comes_back(log: SourceLog, rules: IntakeRules) -> None:
+    items, budget = walk(log, rules, log.start, [700])
+    for item in items:
+        if isinstance(item, Outgoing):
+            item.free()
+    assert budget.used == 0
+
+
+@given(source_logs(), st.data())
+def test_records_can_be_dropped_changed_and_left_out(log: SourceLog, data: st.DataObject) -> None:
+    omitted = (
+        data.draw(st.sets(st.sampled_from([record.offset for record in log.visible])))
+        if log.visible
+        else set()
+    )
+    rules = IntakeRules(
+        transforms=(
+            lambda record: record._replace(value=b"new"),
+            lambda record: None if record.timestamp % 3 == 0 else record,
+        ),
+        omitted=dict.fromkeys(omitted, Fate.DEAD_LETTERED),
+    )
+    items, _ = walk(log, rules, log.start, [10**6])
+    kept = [record for record in log.visible if record.offset not in omitted and record.timestamp % 3]
+    assert sent_records(items) == [record._replace(value=b"new") for record in kept]
+    ledger = ledger_of(items, log.start)
+    assert ledger.total(Fate.DEAD_LETTERED) == len(omitted)
+    assert ledger.total(Fate.FILTERED) == len(log.visible) - len(omitted) - len(kept)
+
+
+@given(source_logs(), RULES, st.data())
+def test_a_damaged_batch_stops_the_lane_exactly_there(
+    log: SourceLog, rules: IntakeRules, data: st.DataObject
+) -> None:
+
+    victim = data.draw(st.integers(0, len(log.batches) - 1)) if log.batches else None
+    if victim is None:
+        return
+    log.batches[victim][-1] ^= 0xFF
+    header = header_of(log.batches[victim])
+    budget = ByteBudget(10**9)
+    whole = log.fetch(log.start, 10**9)
+    slab = SlabPool(1 << 16, budget).slab(len(whole))
+    assert slab is not None
+    intake = Intake(rules, log.start, budget)
+    with pytest.raises(CorruptData, match=str(header.base_offset)):
+        intake.take(whole, log.aborted_in(log.start), slab)
+    assert intake.position <= header.base_offset
+    assert sent_records(intake.items) == [
+        record for record in log.visible if record.offset < header.base_offset
+    ]
+    ledger = ledger_of(intake.items, log.start)
+    assert ledger.next == intake.position

@@ -1,0 +1,229 @@
+"""A lane under every order of fetches, answers, lost connections, refusals and crashes.
+
+The destination is a plain model with a broker's rules about producers and sequences.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror.lane.intake import Intake
+from mirror.lane.lane import MOST_IN_FLIGHT, Lane
+from mirror.lane.ledger import Fate
+from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.lane.outgoing import Outgoing
+from mirror.lane.progress import entries_of, read_progress
+from mirror.lane.rules import IntakeRules, MergeRule
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey, LaneSpec
+from mirror.wire.batch import ProducerStamp
+from mirror.wire.codes import Code
+from tests.models.source_log import SourceLog, source_logs
+from tests.models.target_log import TargetLog
+
+KEY = LaneKey(GroupName("g"), TopicPartition("t", 0))
+SPEC = LaneSpec(KEY, TaskName("g-0"), ClusterRef("a"), ClusterRef("b"), "t")
+RULES = st.sampled_from([IntakeRules(), IntakeRules(merge=MergeRule()), IntakeRules(opens_records=True)])
+STEPS = st.sampled_from(
+    ["fetch", "fetch", "send", "send", "send", "answer", "answer", "lose", "refuse", "shed", "store"]
+)
+
+
+class World:
+    """One lane between a source and a destination, one connection, and what was stored."""
+
+    def __init__(self, log: SourceLog, rules: IntakeRules) -> None:
+        self.log = log
+        self.rules = rules
+        self.target = TargetLog()
+        self.budget = ByteBudget(10**9)
+        self.pool = SlabPool(1 << 16, self.budget)
+        self.wire: deque[tuple[Outgoing, int, int]] = deque()
+        self.stored: dict[bytes, bytes] = {}
+        self.epoch = -1
+        self.highest_checkpoint = 0
+        self.lane = self.new_lane()
+
+    def new_lane(self) -> Lane:
+        lane = Lane(SPEC)
+        progress = read_progress(KEY, self.stored)
+        if progress is None:
+            lane.begin(self.log.start)
+        else:
+            lane.restore(progress)
+        lane.rules = self.rules
+        self.epoch += 1
+        lane.identify(ProducerStamp(77, self.epoch))
+        return lane
+
+    def fetch(self, size: int) -> None:
+        data = self.log.fetch(self.lane.position, size)
+        slab = self.pool.slab(len(data))
+        assert slab is not None
+        view = memoryview(slab.buffer)[: len(data)]
+        view[:] = data
+        intake = Intake(self.rules, self.lane.position, self.budget)
+        intake.take(view, self.log.aborted_in(self.lane.position), slab)
+        slab.release()
+        self.lane.accept(intake, 0.0)
+
+    def send(self) -> None:
+        outgoing = self.lane.next_to_send()
+        if outgoing is not None:
+            broken = any(error for _, error, _ in self.wire)
+            self.wire.append(
+                (outgoing, *(self.target.append(bytes(outgoing.batch)) if not broken else (45, -1)))
+            )
+        assert self.lane.in_flight == len(self.wire) <= MOST_IN_FLIGHT
+
+    def answer(self) -> None:
+        if self.wire:
+            outgoing, error, base = self.wire.popleft()
+            assert error == Code.NONE
+            self.lane.acknowledge(outgoing, base, 0, 0.0)
+
+    def lose(self, stored: int) -> None:
+        """The connection breaks; the broker had stored the first `stored` of what was under way."""
+        keep = {id(outgoing) for outgoing, _, _ in list(self.wire)[:stored]}
+        self.forget(keep)
+
+    def forget(self, keep: set[int]) -> None:
+        lost = [outgoing for outgoing, _, _ in self.wire if id(outgoing) not in keep]
+        if lost:
+            records = sum(outgoing.count for outgoing in lost)
+            del self.target.records[len(self.target.records) - records :]
+            state = self.target.producers[77]
+            gone = {outgoing.sequence for outgoing in lost}
+            state.recent = [entry for entry in state.recent if entry[0] not in gone]
+            state.next_sequence = lost[0].sequence
+            if not state.recent:
+                del self.target.producers[77]
+                if self.lane.is_established:
+                    self.target.producers[77] = state
+        for outgoing, _, _ in self.wire:
+            self.lane.unanswered(outgoing, maybe_stored=True)
+        self.wire.clear()
+        self.lane.requeue()
+
+    def refuse(self) -> None:
+        """The destination has too few replicas for a moment and answers so to all that is under way."""
+        self.forget(set())
+
+    def store(self) -> None:
+        entries, sealed = entries_of(KEY, self.lane.progress(), 0)
+        self.stored |= {key: value for key, value in entries if value is not None}
+        self.lane.offset_map.sealed = sealed
+        self.highest_checkpoint = self.lane.checkpoint
+
+    def check(self) -> None:
+        assert self.lane.ledger.is_balanced
+        assert self.highest_checkpoint <= self.lane.checkpoint <= self.lane.position
+        assert self.lane.bytes_in_hand == sum(
+            len(item.batch) for item in self.lane.sent + self.lane.queue if isinstance(item, Outgoing)
+        )
+
+    def finish(self) -> None:
+        while self.lane.position < self.log.end and self.log.fetch(self.lane.position, 1):
+            self.fetch(10**6)
+        while not self.lane.is_drained:
+            self.send()
+            self.answer()
+            self.check()
+
+
+def run(world: World, data: st.DataObject, *, crashes: bool) -> int:
+    """Random steps; returns how many crashes there were."""
+    died = 0
+    steps = STEPS | st.just("crash") if crashes else STEPS
+    for step in data.draw(st.lists(steps, max_size=40)):
+        if step == "fetch":
+            world.fetch(data.draw(st.integers(1, 500)))
+        elif step == "lose":
+            world.lose(data.draw(st.integers(0, len(world.wire))))
+        elif step == "shed":
+            world.lane.shed()
+        elif step == "crash":
+            world.wire.clear()
+            world.lane = world.new_lane()
+            died += 1
+        else:
+            getattr(world, step)()
+        world.check()
+    world.finish()
+    return died
+
+
+@settings(max_examples=200)
+@given(source_logs(), RULES, st.data())
+def test_without_a_crash_every_record_arrives_once_in_order(
+    log: SourceLog, rules: IntakeRules, data: st.DataObject
+) -> None:
+    world = World(log, rules)
+    run(world, data, crashes=False)
+    assert [record.content for record in world.target.records] == [record.content for record in log.visible]
+    lane = world.lane
+    assert lane.ledger.total(Fate.MIRRORED) == len(log.visible)
+    for target, record in enumerate(log.visible):
+        assert lane.offset_map.forward(record.offset).offset == target
+        assert lane.offset_map.backward(target).offset == record.offset
+    assert lane.foreign_records == 0
+    assert lane.bytes_in_hand == 0
+    assert world.budget.used == 0
+
+
+@settings(max_examples=200)
+@given(source_logs(), RULES, st.data())
+def test_a_crash_loses_nothing_and_the_map_points_at_the_newest_copy(
+    log: SourceLog, rules: IntakeRules, data: st.DataObject
+) -> None:
+    world = World(log, rules)
+    died = run(world, data, crashes=True)
+    copies = [record.content for record in world.target.records]
+    assert len(copies) >= len(log.visible)
+    if not died:
+        assert copies == [record.content for record in log.visible]
+    for record in log.visible:
+        target = world.lane.offset_map.forward(record.offset).offset
+        assert copies[target] == record.content
+    newest = [world.lane.offset_map.forward(record.offset).offset for record in log.visible]
+    assert newest == sorted(newest)
+
+
+@given(source_logs())
+def test_a_new_identity_sends_one_batch_until_it_is_accepted(log: SourceLog) -> None:
+    world = World(log, IntakeRules())
+    world.fetch(10**6)
+    waiting = sum(isinstance(item, Outgoing) for item in world.lane.queue)
+    world.send()
+    world.send()
+    assert world.lane.in_flight == min(waiting, 1)
+    world.answer()
+    for _ in range(MOST_IN_FLIGHT + 1):
+        world.send()
+    assert world.lane.in_flight == min(max(waiting - 1, 0), MOST_IN_FLIGHT)
+
+
+@given(source_logs(), st.integers(0, 5))
+def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: SourceLog, answers: int) -> None:
+    world = World(log, IntakeRules())
+    world.fetch(10**6)
+    for _ in range(answers):
+        world.send()
+        world.answer()
+    world.lane.drop()
+    assert world.lane.position == world.lane.checkpoint
+    assert world.budget.used == 0
+    world.finish()
+    assert [record.content for record in world.target.records] == [record.content for record in log.visible]
+
+
+def test_lost_offsets_enter_the_ledger_behind_what_is_under_way() -> None:
+    lane = Lane(SPEC)
+    lane.begin(10)
+    lane.lose(25, "offsets 10 to 24 are gone")
+    assert (lane.checkpoint, lane.position, lane.ledger.total(Fate.LOST)) == (25, 25, 15)
+    assert lane.gaps == ["offsets 10 to 24 are gone"]

@@ -1,0 +1,101 @@
+"""Real instances of the service, for tests: they end with the test process in any case."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.client import RestClient
+from mirror.errors import HeadraceError
+from stack.held import HeldProcess
+from stack.waiting import wait_until
+
+
+class RunningInstance:
+    """One `headrace serve` and a client of its REST interface."""
+
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.log_file = folder / f"{name}.log"
+        self._address_file = folder / f"{name}.address"
+        self._rest: RestClient | None = None
+        self._process = HeldProcess(
+            name,
+            [
+                sys.executable,
+                "-m",
+                "headrace",
+                "serve",
+                "--port",
+                "0",
+                "--address-file",
+                str(self._address_file),
+            ],
+            {**environment, "HEADRACE_MIRROR__INSTANCE_NAME": name, "HEADRACE_LOGGING__FORMAT": "json"},
+            self.log_file,
+            grace_seconds=30,
+        )
+
+    def start(self) -> RunningInstance:
+        """Start and wait until REST answers."""
+        self._address_file.unlink(missing_ok=True)
+        self._process.start()
+        wait_until(self._is_listening, 30, f"{self.name} listens; log: {self.log_file}")
+        return self
+
+    @property
+    def rest(self) -> RestClient:
+        """A client of this instance, closed by `stop`."""
+        if self._rest is None:
+            self._rest = RestClient(self._address_file.read_text())
+        return self._rest
+
+    @property
+    def pid(self) -> int:
+        """Of the control process."""
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Whether the control process or a worker still runs."""
+        return self._process.is_alive()
+
+    def terminate(self, timeout_seconds: float = 40) -> int | None:
+        """SIGTERM to the control process; its exit status."""
+        os.kill(self.pid, signal.SIGTERM)
+        return self._process.wait(timeout_seconds)
+
+    def kill(self) -> None:
+        """SIGKILL to the control process and its workers."""
+        self._process.kill()
+
+    def kill_control_process(self) -> None:
+        """SIGKILL to the control process alone."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it, whatever its state."""
+        if self._rest is not None:
+            self._rest.close()
+        self._process.stop()
+
+    def _is_listening(self) -> bool:
+        assert self._process.is_alive(), self.log_file.read_text()[-3000:]
+        return self._address_file.exists() and bool(self._address_file.read_text())
+
+
+def eventually(ask: Callable[[], Any], timeout_seconds: float, what: str) -> Any:
+    """Wait for a truthy answer; an error that may pass counts as not yet."""
+
+    def attempt() -> Any:
+        try:
+            return ask()
+        except HeadraceError as error:
+            if not error.retriable:
+                raise
+            return None
+
+    return wait_until(attempt, timeout_seconds, what)

@@ -1,0 +1,186 @@
+"""/v1/datastreams"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from httpx import Client
+
+from mirror.model.datastream import LatencyObjective, StartPosition
+from mirror.model.load import TaskLimits
+from tests.fakes.site import Site, a_body
+
+FULL = {
+    "name": "full",
+    "source": {"cluster": "source", "topics": "a.*", "exclude": "a-tmp", "internal": True},
+    "destination": {"cluster": "destination", "name": "copy.*"},
+    "start": "latest",
+    "limits": {"min_tasks": 2, "max_tasks": 5, "max_partitions_per_task": 10},
+    "objective": {"milliseconds": 500, "percentile": 99.9},
+    "metadata": {"owner": "me", "any.key": "any value"},
+}
+
+
+def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) -> None:
+    created = client.post("/v1/datastreams", json=FULL)
+    assert created.status_code == 201
+    assert created.headers["location"] == "/v1/datastreams/full"
+    assert created.json() == FULL | {"status": "INITIALIZING"}
+    assert client.get("/v1/datastreams/full").json() == created.json()
+    stored = site.stored("full")
+    assert stored.limits == TaskLimits(2, 5, 10)
+    assert stored.objective == LatencyObjective(500, 99.9)
+    assert stored.start is StartPosition.LATEST
+
+
+def test_what_is_not_given_has_a_default(client: Client) -> None:
+    answer = client.post("/v1/datastreams", json=a_body()).json()
+    assert answer["destination"] == {"cluster": "destination", "name": "*"}
+    assert answer["start"] == "earliest"
+    assert answer["limits"] == {"min_tasks": 1, "max_tasks": None, "max_partitions_per_task": None}
+    assert answer["objective"] is None
+
+
+def test_the_list_is_sorted_by_name(client: Client) -> None:
+    assert client.get("/v1/datastreams").json() == []
+    for name in ("b", "a", "c"):
+        client.post("/v1/datastreams", json=a_body(name))
+    assert [one["name"] for one in client.get("/v1/datastreams").json()] == ["a", "b", "c"]
+
+
+def test_a_cluster_may_be_named_by_its_address(client: Client, site: Site) -> None:
+    body = a_body(source={"cluster": "source-host:9092", "topics": "t"})
+    assert client.post("/v1/datastreams", json=body).status_code == 201
+    assert site.stored("orders").source == "source"
+
+
+def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> None:
+    body = a_body(destination={"cluster": "source-host:9092"})
+    answer = client.post("/v1/datastreams", json=body)
+    assert answer.status_code == 400
+    assert "onto themselves" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": ""}, "cannot name"),
+        ({"name": "a/b"}, "cannot name"),
+        ({"name": "\ud800"}, "cannot name"),
+        ({"name": 5}, "name"),
+        ({"source": None}, "source"),
+        ({"source": {"cluster": "source"}}, "source.topics"),
+        ({"source": {"cluster": "source", "topics": "("}}, "regular expression"),
+        ({"source": {"cluster": "elsewhere", "topics": "t"}}, "'elsewhere' is not configured"),
+        ({"source": {"cluster": "source", "topics": "t", "extra": 1}}, "source.extra"),
+        ({"destination": {"cluster": "source"}}, "onto themselves"),
+        ({"destination": {"cluster": "destination", "name": "copy"}}, "must contain one"),
+        ({"start": "middle"}, "start"),
+        ({"limits": {"min_tasks": 0}}, "limits.min_tasks"),
+        ({"limits": {"min_tasks": 3, "max_tasks": 2}}, "below min_tasks"),
+        ({"objective": {"milliseconds": 0}}, "objective.milliseconds"),
+        ({"objective": {"milliseconds": 5, "percentile": 100}}, "objective.percentile"),
+        ({"metadata": {}}, "owner"),
+        ({"metadata": {"owner": 5}}, "metadata.owner"),
+        ({"metadata": {"owner": "x", "note": "y" * 2**20}}, "bytes"),
+        ({"unheard": 1}, "unheard"),
+    ],
+    ids=str,
+)
+def test_a_definition_that_cannot_be_accepted_is_refused_by_the_field(
+    client: Client, change: dict[str, Any], said: str
+) -> None:
+    content = json.dumps(a_body() | change)
+    answer = client.post("/v1/datastreams", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    problem = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["status"] == 400
+    assert said in problem["detail"]
+    assert client.get("/v1/datastreams").json() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'"text"'])
+def test_what_is_no_definition_at_all(client: Client, content: bytes) -> None:
+    answer = client.post("/v1/datastreams", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["kind"] == "InvalidRequest"
+
+
+def test_a_name_is_taken_once(client: Client) -> None:
+    client.post("/v1/datastreams", json=a_body())
+    answer = client.post("/v1/datastreams", json=a_body())
+    assert answer.status_code == 409
+    assert answer.json()["kind"] == "AlreadyExists"
+    assert answer.json()["advice"]
+
+
+def test_what_is_not_there(client: Client) -> None:
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/stop")):
+        answer = client.request(method, f"/v1/datastreams/nobody{path}")
+        assert answer.status_code == 404
+        assert answer.json()["detail"] == "there is no datastream nobody"
+
+
+@pytest.mark.parametrize("name", ["a b", "größe", "数据", "a?b=c", "a#b", "100%", "a+b&c", "a.b", "a%2Fb"])
+def test_any_name_finds_its_way_there_and_back(client: Client, site: Site, name: str) -> None:
+    created = client.post("/v1/datastreams", json=a_body(name))
+    assert created.status_code == 201
+    location = created.headers["location"]
+    assert location == f"/v1/datastreams/{quote(name, safe='')}"
+    assert client.get(location).json()["name"] == name
+    assert client.delete(location).status_code == 202
+    site.tick(3)
+    assert client.get("/v1/datastreams").json() == []
+
+
+def test_pause_resume_stop_delete(client: Client, site: Site) -> None:
+    site.create()
+    assert site.follower.lanes == ["t-0", "t-1"]
+    assert client.post("/v1/datastreams/orders/pause").json()["status"] == "PAUSED"
+    site.tick()
+    assert site.follower.lanes == []
+    assert client.post("/v1/datastreams/orders/resume").json()["status"] == "READY"
+    site.tick()
+    assert site.follower.lanes == ["t-0", "t-1"]
+    assert client.post("/v1/datastreams/orders/stop").json()["status"] == "STOPPING"
+    site.tick()
+    assert client.get("/v1/datastreams/orders").json()["status"] == "STOPPED"
+    deleted = client.delete("/v1/datastreams/orders")
+    assert (deleted.status_code, deleted.json()["status"]) == (202, "DELETING")
+    site.tick()
+    assert client.get("/v1/datastreams/orders").status_code == 404
+
+
+def test_what_the_state_does_not_allow_says_what_it_would(client: Client, site: Site) -> None:
+    site.create()
+    answer = client.post("/v1/datastreams/orders/resume")
+    assert answer.status_code == 405
+    assert answer.json()["detail"] == "datastream orders is READY; resume is possible from PAUSED, STOPPED"
+
+
+def test_an_action_that_does_not_exist(client: Client, site: Site) -> None:
+    site.create()
+    answer = client.post("/v1/datastreams/orders/explode")
+    assert answer.status_code == 400
+    assert "action" in answer.json()["detail"]
+
+
+def test_without_zookeeper_every_answer_says_so(client: Client, site: Site) -> None:
+    site.session.disconnect()
+    for method, path, body in (
+        ("GET", "/v1/datastreams", None),
+        ("GET", "/v1/datastreams/orders", None),
+        ("POST", "/v1/datastreams", a_body()),
+        ("DELETE", "/v1/datastreams/orders", None),
+        ("GET", "/v1/plan", None),
+        ("GET", "/v1/events", None),
+        ("GET", "/v1/instances", None),
+        ("POST", "/v1/rebalance", {"datastream": "orders"}),
+    ):
+        answer = client.request(method, path, json=body)
+        assert answer.status_code == 503, (method, path)
+        assert answer.json()["kind"] == "Unreachable"

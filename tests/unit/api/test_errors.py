@@ -1,0 +1,58 @@
+"""Every error of the tree has a status and a body that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+
+from api.errors import STATUS, problem, restli_problem, status_of
+from mirror import errors
+
+OURS = {
+    errors.HeadraceError,
+    errors.ConfigError,
+    errors.CorruptData,
+    errors.DataLossDetected,
+    errors.SourceTruncated,
+    errors.TopicRecreated,
+    errors.EpochDiverged,
+}
+"""What the caller can do nothing about: 500."""
+
+
+def family(kind: type[errors.HeadraceError]) -> Iterator[type[errors.HeadraceError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        if child.__module__ == "mirror.errors":
+            yield from family(child)
+
+
+@pytest.mark.parametrize("kind", sorted(family(errors.HeadraceError), key=str))
+def test_every_error_has_a_status(kind: type[errors.HeadraceError]) -> None:
+    error = kind("what happened", advice="what to do")
+    status = status_of(error)
+    assert (status is HTTPStatus.INTERNAL_SERVER_ERROR) == (kind in OURS)
+    assert problem(error) == {
+        "title": status.phrase,
+        "status": status.value,
+        "kind": kind.__name__,
+        "detail": "what happened",
+        "advice": "what to do",
+    }
+    envelope = restli_problem(error, "one", "abc123")
+    assert envelope["status"] == status
+    assert envelope["message"] == "msg=what happened: what to do; cause=None; instance=one; id=abc123;"
+
+
+def test_what_may_succeed_later_is_never_the_callers_fault() -> None:
+    for kind in family(errors.HeadraceError):
+        if kind.retriable and kind is not errors.VersionConflict:
+            assert status_of(kind("x")) >= 500, kind
+
+
+def test_the_table_names_no_error_twice_by_accident() -> None:
+    for kind, status in STATUS.items():
+        parents = [parent for parent in kind.__mro__[1:] if parent in STATUS]
+        assert not parents or STATUS[parents[0]] != status, kind

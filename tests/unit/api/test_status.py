@@ -1,0 +1,134 @@
+"""/v1/health, /v1/instances, /v1/lanes, /metrics, and what every answer has in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from httpx import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from mirror.coordination.worker_protocol import LaneRate
+from mirror.instance.supervisor import LanePhase
+from tests.builders import SOURCE, a_key
+from tests.fakes.node_store import Operation
+from tests.fakes.site import Site
+
+
+def samples(client: Client) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    text = client.get("/metrics").text
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_health_is_of_every_part(client: Client, site: Site) -> None:
+    site.create()
+    answer = client.get("/v1/health")
+    assert answer.status_code == 200
+    found = answer.json()
+    assert (found["instance"], found["is_well"], found["is_leading"], found["epoch"]) == (
+        "one",
+        True,
+        True,
+        1,
+    )
+    assert found["parts"]["follower"]["is_well"]
+    site.health.report("follower", False, "it hurts")
+    answer = client.get("/v1/health")
+    assert answer.status_code == 503
+    assert answer.json()["parts"]["follower"] == {"is_well": False, "sentence": "it hurts"}
+
+
+def test_instances_the_leader_first(client: Client, site: Site) -> None:
+    site.tick()
+    (found,) = client.get("/v1/instances").json()
+    assert found["name"] == "one"
+    assert found["rest_address"] == "127.0.0.1:1"
+
+
+def test_lanes_with_what_is_known_of_them(client: Client, site: Site) -> None:
+    assert client.get("/v1/lanes").json() == []
+    site.create()
+    key = a_key("t-0")
+    state = site.follower.workers._states[key]
+    site.follower.workers._states[key] = replace(
+        state, phase=LanePhase.PAUSED, reason="too large", rate=LaneRate(key, SOURCE, 9.0, 1.0, 5, 70)
+    )
+    site.follower.turn()
+    first, second = client.get("/v1/lanes").json()
+    assert (first["partition"], first["phase"], first["reason"]) == ("t-0", "paused", "too large")
+    assert (first["lag_records"], first["lag_ms"], first["bytes_per_second"]) == (5, 70, 9.0)
+    assert (second["partition"], second["phase"], second["lag_ms"]) == ("t-1", "copying", None)
+
+
+def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
+    site.create()
+    for number in (0, 1):
+        key = a_key(f"t-{number}")
+        state = site.follower.workers._states[key]
+        rate = LaneRate(key, SOURCE, 10.0 + number, 2.0, 5, 3_000 * number)
+        site.follower.workers._states[key] = replace(state, rate=rate)
+    site.follower.turn()
+    found = samples(client)
+    orders = frozenset({("datastream", "orders")})
+    assert found["headrace_bytes_per_second", orders] == 21.0
+    assert found["headrace_records_per_second", orders] == 4.0
+    assert found["headrace_lag_records", orders] == 10
+    assert found["headrace_lag_seconds", orders] == 3.0
+    assert found["headrace_lanes", orders | {("phase", "copying")}] == 2
+    assert found["headrace_leader", frozenset()] == 1
+    assert found["headrace_plan_epoch", frozenset()] == 1
+    assert found["headrace_part_healthy", frozenset({("part", "follower")})] == 1
+
+
+def test_a_scrape_does_not_grow_with_partitions(client: Client, site: Site) -> None:
+    site.source.grow("t", 200)
+    site.create()
+    assert len(site.follower.lanes) == 200
+    assert len(samples(client)) < 30
+
+
+def test_scraping_twice_and_two_applications_do_not_disturb_each_other(client: Client) -> None:
+    other = Site().client
+    assert client.get("/metrics").status_code == other.get("/metrics").status_code == 200
+    assert samples(client) == samples(client)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/v1/nothing", 404), ("GET", "/", 404), ("PUT", "/v1/plan", 405), ("DELETE", "/metrics", 405)],
+)
+def test_what_does_not_exist_is_a_problem_document_too(
+    client: Client, method: str, path: str, status: int
+) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == status
+    assert answer.json()["detail"]
+
+
+def test_a_bug_is_answered_like_any_other_problem_and_tells_nothing_of_itself(
+    client: Client, site: Site
+) -> None:
+    def fail(_: Operation) -> None:
+        raise ZeroDivisionError("a secret of ours")
+
+    site.session.script = fail
+    for path in ("/v1/plan", "/datastream/x"):
+        answer = client.get(path)
+        assert answer.status_code == 500
+        assert answer.json()["status"] == 500
+        assert "secret" not in answer.text
+
+
+def test_the_interface_describes_itself(client: Client) -> None:
+    described = client.get("/openapi.json").json()
+    assert {"/v1/datastreams", "/v1/datastreams/{name}", "/v1/rebalance", "/datastream"} <= set(
+        described["paths"]
+    )
+    operations = [operation for path in described["paths"].values() for operation in path.values()]
+    assert all(operation["description"] for operation in operations)

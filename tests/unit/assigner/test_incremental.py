@@ -1,0 +1,196 @@
+"""Sticky plans: what stays, what moves, and why; hysteresis and budgets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assigner.explain import Cause
+from assigner.hysteresis import lasting_overloads, task_count
+from assigner.loads import PartitionLoads
+from assigner.plan import Plan
+from assigner.planner import plan
+from assigner.problem import Mode, Policy, build_problem
+from mirror.model.load import TaskCapacity, TaskLimits
+from tests.placement_data import a_problem, loads_of, tasks_of
+
+CAPACITY = TaskCapacity(100, None, 100)
+STICKY = Policy(mode=Mode.INCREMENTAL)
+
+
+def answer(
+    rates: list[float], home: list[int], policy: Policy = STICKY, limits: TaskLimits | None = None
+) -> Plan:
+    return plan(loads_of(rates), CAPACITY, limits, policy, tasks_of(home))
+
+
+def with_history(rates: list[float], *earlier: list[float]) -> PartitionLoads:
+    loads = loads_of(rates)
+    recent = np.zeros((len(earlier), len(rates), 2))
+    recent[:, :, 0] = earlier
+    return PartitionLoads(loads.partitions, loads.rates, loads.levels, recent)
+
+
+def test_what_fits_stays() -> None:
+    found = answer([90, 50, 10], [0, 1, 1])
+    assert found.task_of.tolist() == [0, 1, 1]
+    assert (found.moved_partitions, found.touched_tasks, found.stage) == (0, 0, "sticky")
+
+
+def test_new_partitions_go_to_the_lightest_task_heaviest_first() -> None:
+    found = answer([60, 50, 30, 20], [0, 1, -1, -1])
+    assert found.task_of.tolist() == [0, 1, 1, 0]
+    assert found.moved_bytes_per_second == 0
+    assert found.touched_tasks == 2
+
+
+def test_an_overloaded_task_gives_up_the_least() -> None:
+    found = answer([60, 30, 15, 45, 30], [0, 0, 0, 1, 1])
+    assert found.task_of.tolist() == [0, 0, 1, 1, 1]
+    assert found.moved_bytes_per_second == found.moved_lower_bound == 15
+    assert found.move_causes.tolist() == [0, 0, Cause.OVERLOADED, 0, 0]
+
+
+def test_a_task_is_added_when_the_load_needs_it() -> None:
+    found = answer([60, 60, 60], [0, 0, 1])
+    assert found.tasks == 3
+    assert found.task_of.tolist() == [2, 0, 1] or found.task_of.tolist() == [0, 2, 1]
+    assert found.required_tasks == found.task_lower_bound == 3
+
+
+def test_a_new_task_is_numbered_after_those_in_force() -> None:
+    assert answer([90, 90, 90], [0, 1, -1]).task_of.tolist() == [0, 1, 2]
+
+
+def test_the_lightest_tasks_are_drained_when_few_suffice() -> None:
+    found = answer([30, 20, 15, 10], [0, 1, 2, 3])
+    assert found.tasks == 1
+    assert found.task_of.tolist() == [0, 0, 0, 0]
+    assert found.move_causes.tolist()[1:] == [Cause.DRAINED] * 3
+    assert found.moved_bytes_per_second == found.moved_lower_bound == 45
+
+
+def test_tasks_stay_within_the_headroom() -> None:
+    """85 of 100 would fit one task, but not with a fifth of it left free."""
+    assert answer([50, 35], [0, 1]).tasks == 2
+    assert answer([50, 30], [0, 1]).tasks == 1
+
+
+def test_headroom_clips_large_partitions_instead_of_raising_the_capacity() -> None:
+    """A partition of 90 must not make the spared capacity 90 for everybody."""
+    count = task_count(a_problem([90, 45, 45, 45, 45], 100, home=[0, 1, 1, 2, 2]), STICKY)
+    assert count.wanted == 3
+
+
+def test_unknown_loads_give_up_no_tasks() -> None:
+    loads = loads_of([10, 10, 10], levels=[2, 2, 0])
+    found = plan(loads, CAPACITY, None, STICKY, tasks_of([0, 1, 2]))
+    assert found.tasks == 3
+    assert "too few loads are known" in found.reasons[0]
+
+
+def test_an_offending_partition_keeps_its_task_and_its_neighbours_leave() -> None:
+    found = answer([150, 10, 40], [0, 0, 1])
+    assert found.task_of.tolist() == [0, 1, 1]
+    assert found.move_causes.tolist() == [0, Cause.ISOLATED, 0]
+    assert found.offending == (0,)
+    assert found.overloaded == (0,)
+
+
+def test_a_new_offending_partition_gets_a_task_for_itself() -> None:
+    found = answer([150, 50, 50], [-1, 0, 0])
+    assert found.task_of.tolist() == [1, 0, 0]
+    assert found.tasks == 2
+
+
+def test_crowded_tasks_give_up_partitions() -> None:
+    found = answer([9, 9, 9, 1], [0, 0, 0, 0], limits=TaskLimits(max_partitions_per_task=2))
+    assert found.tasks == 2
+    assert found.moved_bytes_per_second == 10
+    assert {Cause.CROWDED} == {Cause(cause) for cause in found.move_causes.tolist() if cause}
+
+
+def test_a_spike_moves_nothing_until_it_lasts() -> None:
+    spike, calm = [120.0, 20.0, 30.0], [60.0, 20.0, 30.0]
+    home = tasks_of([0, 0, 1])
+    once = plan(with_history([90, 40, 30], calm, calm), CAPACITY, None, STICKY, home)
+    assert (once.moved_partitions, once.overloaded) == (0, (0,))
+    assert any("left alone" in reason for reason in once.reasons)
+    lasting = plan(with_history([90, 40, 30], [90, 40, 30], [90, 40, 30]), CAPACITY, None, STICKY, home)
+    assert (lasting.moved_partitions, lasting.overloaded) == (1, ())
+    assert (
+        task_count(build_problem(with_history(spike, calm), CAPACITY, TaskLimits(), home), STICKY).wanted == 2
+    )
+
+
+def test_the_band_leaves_small_overloads_alone() -> None:
+    banded = Policy(mode=Mode.INCREMENTAL, overload_band=0.1)
+    assert answer([60, 45, 30], [0, 0, 1], banded).moved_partitions == 0
+    assert answer([60, 51, 30], [0, 0, 1], banded).moved_partitions == 1
+    problem = a_problem([60, 45, 30], 100, home=[0, 0, 1])
+    assert lasting_overloads(problem, STICKY).tolist() == [True, False]
+    assert lasting_overloads(problem, banded).tolist() == [False, False]
+
+
+def test_newcomers_avoid_tolerated_tasks() -> None:
+    banded = Policy(mode=Mode.INCREMENTAL, overload_band=0.1)
+    assert answer([60, 45, 30, 5], [0, 0, 1, -1], banded).task_of.tolist() == [0, 0, 1, 1]
+
+
+def test_a_rebalance_levels() -> None:
+    found = answer(
+        [40, 30, 20, 10, 10, 10], [0, 0, 0, 1, 1, 1], Policy(mode=Mode.INCREMENTAL, rebalance=True)
+    )
+    assert found.max_load == found.max_load_lower_bound == 60
+    assert found.moved_bytes_per_second == 30
+    assert {Cause.LEVELLED} == {Cause(cause) for cause in found.move_causes.tolist() if cause}
+
+
+def test_a_budget_ends_the_plan_early_and_says_so() -> None:
+    rates, home = [40.0, 40, 30, 20, 50, 10], [0, 0, 0, 0, 1, 2]
+    whole = answer(rates, home)
+    assert whole.moved_bytes_per_second == 30
+    half = answer(rates, home, Policy(mode=Mode.INCREMENTAL, move_budget=0.11))
+    assert half.moved_bytes_per_second == 20 or half.moved_bytes_per_second == 0
+    assert half.moves_left == whole.moved_partitions - half.moved_partitions
+    nothing = answer(rates, home, Policy(mode=Mode.INCREMENTAL, move_budget=0.0))
+    assert (nothing.moved_partitions, nothing.overloaded) == (0, (0,))
+    assert any("wait for the next plan" in reason for reason in nothing.reasons)
+
+
+def test_a_full_plan_is_chosen_when_its_gain_pays_for_its_moves() -> None:
+    """Three tasks at 85 of 100: headroom keeps them, a full plan needs but two."""
+    rates, home = [45.0, 40, 45, 15, 25, 20], [0, 0, 1, 1, 2, 2]
+    wide = Policy(mode=Mode.INCREMENTAL, scale_in_headroom=0.5)
+    assert answer(rates, home, wide).tasks == 3
+    from dataclasses import replace
+
+    assert answer(rates, home, replace(wide, full_move_cost=100.0)).tasks == 3
+    cheap = answer(rates, home, replace(wide, full_move_cost=0.5))
+    assert cheap.tasks == 2
+    assert "a full plan frees" in cheap.reasons[0]
+    assert 100 > 0.5 * cheap.moved_bytes_per_second > 0
+
+
+def test_max_tasks_binds_and_the_load_is_levelled_above_capacity() -> None:
+    found = answer([80, 80, 80, 80], [0, 0, 0, 1], limits=TaskLimits(max_tasks=2))
+    assert (found.tasks, found.required_tasks) == (2, 4)
+    assert found.loads[:, 0].tolist() == [160, 160]
+    assert found.overloaded == (0, 1)
+    assert any("max_tasks 2 binds" in reason for reason in found.reasons)
+
+
+def test_min_tasks_keeps_and_adds_tasks() -> None:
+    assert answer([10, 10], [0, 1], limits=TaskLimits(min_tasks=2)).tasks == 2
+    grown = answer([10, 10, 10], [0, 0, 0], limits=TaskLimits(min_tasks=2))
+    assert grown.tasks == 2
+    few = answer([10], [0], limits=TaskLimits(min_tasks=2))
+    assert (few.tasks, few.min_tasks_unmet) == (1, True)
+
+
+@pytest.mark.parametrize("policy", [STICKY, Policy()])
+def test_what_has_no_place_is_reported_and_the_rest_is_placed(policy: Policy) -> None:
+    limits = TaskLimits(max_tasks=2, max_partitions_per_task=2)
+    found = answer([9, 8, 7, 6, 5, 50], [0, 0, 1, 1, -1, -1], policy, limits)
+    assert found.unplaced == (4, 5)
+    assert any("2 partitions have no task" in reason for reason in found.reasons)

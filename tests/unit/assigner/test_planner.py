@@ -1,0 +1,105 @@
+"""The port that the leader asks: names, task counts, stickiness."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from assigner.planner import LoadPlanner
+from mirror.errors import PlanRejected
+from mirror.model.identifiers import GroupName, TaskName
+from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.topics import TopicPartition
+from mirror.ports import Planner, PlanningRequest
+
+GROUP = GroupName("orders")
+
+
+def request(
+    rates: list[float],
+    capacity: int = 100,
+    current: dict[int, str] | None = None,
+    limits: TaskLimits | None = None,
+    *,
+    full: bool = False,
+    rebalance: bool = False,
+) -> PlanningRequest:
+    partitions = tuple(TopicPartition("t", number) for number in range(len(rates)))
+    return PlanningRequest(
+        group=GROUP,
+        partitions=partitions,
+        loads={p: PartitionLoad(rate) for p, rate in zip(partitions, rates, strict=True)},
+        capacity=TaskCapacity(capacity, utilisation_percent=100),
+        limits=limits or TaskLimits(),
+        current={partitions[number]: TaskName(task) for number, task in (current or {}).items()},
+        full=full,
+        rebalance=rebalance,
+    )
+
+
+def test_the_planner_satisfies_the_port() -> None:
+    planner: Planner = LoadPlanner()
+    assert planner.plan(request([1.0])).required_tasks == 1
+
+
+def test_tasks_follow_capacity_and_carry_every_partition_once() -> None:
+    plan = LoadPlanner().plan(request([60, 50, 50, 20, 20]))
+    assert sorted(plan.tasks) == ["orders-0", "orders-1"]
+    assert sorted(len(held) for held in plan.tasks.values()) == [2, 3]
+    assert plan.loads_bytes_per_second == {"orders-0": 100.0, "orders-1": 100.0}
+
+
+def test_max_tasks_binds_and_the_requirement_is_still_reported() -> None:
+    plan = LoadPlanner().plan(request([90, 90, 90], limits=TaskLimits(max_tasks=2)))
+    assert len(plan.tasks) == 2
+    assert plan.required_tasks == 3
+
+
+def test_existing_tasks_keep_their_names_and_new_ones_take_the_lowest_free_number() -> None:
+    current = {0: "orders-2", 1: "orders-5"}
+    plan = LoadPlanner().plan(request([90, 90, 90, 90], current=current))
+    assert sorted(plan.tasks) == ["orders-0", "orders-1", "orders-2", "orders-5"]
+    assert plan.tasks[TaskName("orders-2")] == {TopicPartition("t", 0)}
+    assert plan.tasks[TaskName("orders-5")] == {TopicPartition("t", 1)}
+    assert not plan.move_reasons
+
+
+def test_a_new_partition_goes_to_the_lightest_task() -> None:
+    plan = LoadPlanner().plan(request([80, 50, 10], current={0: "orders-0", 1: "orders-1"}))
+    assert plan.tasks[TaskName("orders-1")] == {TopicPartition("t", 1), TopicPartition("t", 2)}
+
+
+def test_an_overloaded_task_gives_up_what_fits_elsewhere() -> None:
+    plan = LoadPlanner().plan(
+        request([60, 50, 30], current={0: "orders-0", 1: "orders-0", 2: "orders-1"}, rebalance=True)
+    )
+    assert max(plan.loads_bytes_per_second.values()) <= 100
+    assert len(plan.move_reasons or {}) == 1
+
+
+def test_the_order_of_the_input_does_not_matter() -> None:
+    rates = [random.Random(7).uniform(0, 60) for _ in range(40)]
+    asked = request(rates)
+    shuffled = list(asked.partitions)
+    random.Random(3).shuffle(shuffled)
+    again = PlanningRequest(
+        group=GROUP,
+        partitions=tuple(shuffled),
+        loads=asked.loads,
+        capacity=asked.capacity,
+        limits=asked.limits,
+        current={},
+    )
+    assert LoadPlanner().plan(asked) == LoadPlanner().plan(again)
+
+
+@pytest.mark.parametrize("rate", [float("nan"), float("inf"), -1.0])
+def test_an_impossible_load_is_refused_by_name(rate: float) -> None:
+    with pytest.raises(PlanRejected, match="t-1"):
+        LoadPlanner().plan(request([1.0, rate]))
+
+
+def test_nothing_to_place_is_one_empty_task() -> None:
+    plan = LoadPlanner().plan(request([]))
+    assert plan.tasks == {"orders-0": frozenset()}

@@ -1,0 +1,40 @@
+"""Who may import what inside the assigner."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import assigner
+
+ROOMS = sorted(Path(assigner.__file__).parent.glob("*.py"))
+
+
+def imported(file: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("library", ["ortools", "scipy"])
+def test_one_room_each_for_the_solver_and_for_matching(library: str) -> None:
+    users = [room.name for room in ROOMS if any(name.split(".")[0] == library for name in imported(room))]
+    assert users == {"ortools": ["exact.py"], "scipy": ["relabel.py"]}[library]
+
+
+def test_the_verifier_shares_no_code_with_the_stages() -> None:
+    ours = {
+        name for name in imported(Path(assigner.__file__).parent / "check.py") if name.startswith("assigner")
+    }
+    assert ours == {"assigner.loads", "assigner.plan"}
+
+
+def test_no_room_reads_a_clock() -> None:
+    for room in ROOMS:
+        assert not {"time", "datetime"} & imported(room), room.name

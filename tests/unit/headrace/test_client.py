@@ -1,0 +1,79 @@
+"""The command line's door to a service: whatever the service raised comes out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from api.errors import problem, status_of
+from headrace.client import RestClient
+from headrace.commands.datastream import path_of
+from mirror.errors import HeadraceError, InvalidRequest, NotFound, Unreachable
+from tests.fakes.in_process import InProcess
+from tests.fakes.site import Site, a_body
+
+
+def client_over(transport: httpx.BaseTransport) -> RestClient:
+    client = RestClient("test")
+    client.close()
+    client._client = httpx.Client(transport=transport, base_url="http://test")
+    return client
+
+
+def answering(response: httpx.Response) -> RestClient:
+    return client_over(httpx.MockTransport(lambda _: response))
+
+
+def family(kind: type[HeadraceError]) -> Iterator[type[HeadraceError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        if child.__module__ == "mirror.errors":
+            yield from family(child)
+
+
+@pytest.mark.parametrize("kind", sorted(family(HeadraceError), key=str))
+def test_an_error_arrives_as_it_was_raised(kind: type[HeadraceError]) -> None:
+    error = kind("what happened", advice="what to do")
+    with pytest.raises(HeadraceError) as raised:
+        answering(httpx.Response(status_of(error), json=problem(error))).get("/v1/plan")
+    assert type(raised.value) is kind
+    assert (raised.value.message, raised.value.advice) == ("what happened", "what to do")
+
+
+@pytest.mark.parametrize(
+    ("response", "kind"),
+    [
+        (httpx.Response(400, json={"detail": "x", "kind": "Unheard"}), InvalidRequest),
+        (httpx.Response(500, json={"detail": "x"}), HeadraceError),
+        (httpx.Response(400, json={"detail": "x", "kind": "annotations"}), InvalidRequest),
+        (httpx.Response(503, text="<html>busy</html>"), Unreachable),
+        (httpx.Response(503, json={"is_well": False}), Unreachable),
+        (httpx.Response(500, text="oops"), HeadraceError),
+        (httpx.Response(500, json=["odd"]), HeadraceError),
+        (httpx.Response(302, text=""), HeadraceError),
+    ],
+)
+def test_other_answers_are_errors_too(response: httpx.Response, kind: type[HeadraceError]) -> None:
+    with pytest.raises(HeadraceError) as raised:
+        answering(response).get("/v1/plan")
+    assert type(raised.value) is kind
+
+
+def test_nobody_there_is_unreachable_with_what_to_do() -> None:
+    client = RestClient("127.0.0.1:1", timeout_seconds=5)
+    with pytest.raises(Unreachable, match="headrace serve"):
+        client.get("/v1/plan")
+    client.close()
+
+
+def test_it_speaks_with_the_real_application() -> None:
+    site = Site()
+    client = client_over(InProcess(site.app))
+    client.post("/v1/datastreams", a_body("a?b#c/d".replace("/", "%")))
+    assert client.get(path_of("a?b#c%d"))["name"] == "a?b#c%d"
+    assert client.delete(path_of("a?b#c%d"))["status"] == "DELETING"
+    assert client.get("/v1/events", limit=5) == []
+    with pytest.raises(NotFound):
+        client.get(path_of("a"))

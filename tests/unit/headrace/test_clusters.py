@@ -1,0 +1,41 @@
+"""Cluster references, resolved to what the settings say."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.clusters import ClusterDirectory
+from mirror.model.identifiers import ClusterRef
+from mirror.settings import KafkaCluster, KafkaSecurity
+
+SECURED = KafkaCluster(bootstrap_servers="a:1, b:2", security=KafkaSecurity(protocol="SSL"))
+DIRECTORY = ClusterDirectory({"secured": SECURED, "plain": KafkaCluster(bootstrap_servers="c:3")})
+
+
+def test_an_alias_is_what_the_settings_say() -> None:
+    assert DIRECTORY.resolve(ClusterRef("secured")) is SECURED
+    assert DIRECTORY.address_of(ClusterRef("secured")) == "a:1, b:2"
+    assert DIRECTORY.aliases == {"secured", "plain"}
+
+
+def test_an_address_stands_for_itself_without_security() -> None:
+    found = DIRECTORY.resolve(ClusterRef("x:9092"))
+    assert found == KafkaCluster(bootstrap_servers="x:9092")
+    assert DIRECTORY.address_of(ClusterRef("x:9092")) == "x:9092"
+
+
+@pytest.mark.parametrize(
+    ("address", "alias"),
+    [
+        ("a:1", "secured"),
+        ("b:2,a:1", "secured"),
+        ("B:2", "secured"),
+        (" z:9 , b:2", "secured"),
+        ("c:3", "plain"),
+        ("c:33", "c:33"),
+        ("secured", "secured"),
+        ("", ""),
+    ],
+)
+def test_any_server_of_a_cluster_gives_its_alias(address: str, alias: str) -> None:
+    assert DIRECTORY.of_address(address) == alias

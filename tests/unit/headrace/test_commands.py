@@ -1,0 +1,78 @@
+"""The command: every subcommand explains itself and is quick about it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from headrace.__main__ import app
+
+ROOT = typer.main.get_command(app)
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, (*path, name))
+
+
+ALL = sorted(commands(ROOT))
+
+
+def test_there_are_the_commands_that_the_documents_name() -> None:
+    named = {
+        "serve",
+        "datastream",
+        "rebalance",
+        "events",
+        "monitor",
+        "audit",
+        "stack",
+        "config",
+        "pinot",
+        "pmp",
+    }
+    assert named <= {path[0] for path in ALL if path}
+    assert {
+        ("datastream", one) for one in ("create", "list", "get", "pause", "resume", "stop", "delete")
+    } <= set(ALL)
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_every_command_explains_itself(path: tuple[str, ...], option: str) -> None:
+    done = CliRunner().invoke(app, [*path, option])
+    assert done.exit_code == 0, done.output
+    assert "Usage:" in done.output
+    assert len(done.output.splitlines()) > 5
+
+
+def test_an_unknown_command_is_wrong_use() -> None:
+    assert CliRunner().invoke(app, ["explode"]).exit_code == 2
+    assert CliRunner().invoke(app, ["datastream", "create"]).exit_code == 2
+
+
+def test_the_entry_point_is_installed() -> None:
+    (found,) = entry_points(group="console_scripts", name="headrace")
+    assert found.value == "headrace.__main__:main"
+    assert callable(found.load())
+
+
+def test_help_needs_none_of_the_heavy_libraries() -> None:
+    script = (
+        "import sys; from headrace.__main__ import app; from typer.testing import CliRunner; "
+        "CliRunner().invoke(app, ['--help']); "
+        "heavy = {'pyspark', 'pandas', 'numpy', 'ortools', 'pinotdb', 'confluent_kafka', 'kazoo', 'fastapi'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"

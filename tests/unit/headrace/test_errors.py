@@ -1,0 +1,71 @@
+"""What a failure looks like at the terminal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from headrace.errors import EXIT_FAILED, EXIT_USAGE, exit_code_of, explain
+from mirror import errors
+from stack.errors import StackError
+
+
+def test_a_foreseen_failure_is_one_line_with_what_to_do() -> None:
+    assert explain(errors.Unreachable("it is gone", advice="start it")) == "it is gone: start it"
+    assert explain(errors.NotFound("no such thing")) == "no such thing"
+    told = explain(StackError("a port is busy", advice="free it"))
+    assert told is not None
+    assert "a port is busy" in told
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    assert explain(ZeroDivisionError("oops")) is None
+    assert explain(KeyError("oops")) is None
+    assert explain(ModuleNotFoundError("No module named 'mirror.typo'", name="mirror.typo")) is None
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("pyspark.sql", "pmp"), ("ortools", "assigner"), ("pinotdb", "pinot"), ("psutil", "stack")],
+)
+def test_a_missing_extra_is_named(module: str, extra: str) -> None:
+    told = explain(ModuleNotFoundError("missing", name=module))
+    assert told is not None
+    assert f"pip install 'headrace[{extra}]'" in told
+
+
+def test_a_file_that_fails_is_named() -> None:
+    told = explain(PermissionError(13, "Permission denied", "/some/file"))
+    assert told == "/some/file: Permission denied"
+    assert explain(OSError("no file in it")) is None
+
+
+def test_exit_codes_tell_wrong_use_from_failure() -> None:
+    assert exit_code_of(errors.ConfigError("x")) == EXIT_USAGE
+    assert exit_code_of(errors.NotFound("x")) == EXIT_USAGE
+    assert exit_code_of(errors.Unreachable("x")) == EXIT_FAILED
+
+
+def test_the_command_ends_with_one_line_and_the_code() -> None:
+    for arguments, code, said in (
+        (
+            ["datastream", "list", "--at", "127.0.0.1:1"],
+            EXIT_FAILED,
+            "no Headrace instance answers at 127.0.0.1:1",
+        ),
+        (["config", "check", "--config", "nowhere.toml"], EXIT_USAGE, "no configuration file nowhere.toml"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "headrace", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert done.stdout == ""

@@ -1,0 +1,67 @@
+"""Logs: JSON for machines, context in every line, no secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from headrace.logs import LogSettings, configure_logs
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_every_line_carries_the_context(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings(format="json"), instance="one")
+    structlog.contextvars.bind_contextvars(plan=7, datastream="orders")
+    structlog.get_logger("mirror").info("lanes start", lanes=3)
+    logging.getLogger("somebody.else").warning("by the standard library")
+    ours, theirs = lines(capsys)
+    assert ours["event"] == "lanes start"
+    assert (ours["instance"], ours["plan"], ours["datastream"], ours["lanes"]) == ("one", 7, "orders", 3)
+    assert theirs["event"] == "by the standard library"
+    assert (theirs["instance"], theirs["plan"]) == ("one", 7)
+
+
+def test_secrets_are_masked(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings(format="json"))
+    structlog.get_logger("mirror").info("connecting", sasl_password="hunter2", token="abc", user="me")
+    text = capsys.readouterr().err
+    assert "hunter2" not in text
+    assert "abc" not in text
+    assert json.loads(text)["user"] == "me"
+
+
+def test_an_exception_is_part_of_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings(format="json"))
+    try:
+        int("what went wrong")
+    except ValueError:
+        structlog.get_logger("mirror").exception("died")
+    (line,) = lines(capsys)
+    assert "what went wrong" in str(line["exception"])
+
+
+def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings(format="text", level="warning"))
+    structlog.get_logger("mirror").info("not shown")
+    structlog.get_logger("mirror").warning("shown", partition="orders-1")
+    text = capsys.readouterr().err
+    assert "not shown" not in text
+    assert "shown" in text
+    assert "partition=orders-1" in text

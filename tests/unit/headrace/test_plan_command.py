@@ -1,0 +1,154 @@
+"""`headrace plan` as a person and as a program meet it."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from headrace.__main__ import main
+
+DOCUMENT: dict[str, Any] = {
+    "capacity": {"bytes_per_second": 100, "utilisation_percent": 100},
+    "mode": "full",
+    "partitions": [
+        {"topic": "t", "partition": n, "bytes_per_second": rate}
+        for n, rate in enumerate([60, 50, 40, 30, 20])
+    ],
+}
+
+
+class Done(NamedTuple):
+    """What a run left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Headrace:
+    """Runs `headrace plan …` in this process, its output captured, in a folder without settings."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str, text: str = "") -> Done:
+        self._monkeypatch.setattr(sys, "argv", ["headrace", "plan", *arguments])
+        self._monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self._capsys.readouterr()
+        return Done(int(ended.value.code or 0), out, err)
+
+
+@pytest.fixture
+def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Headrace:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    return Headrace(monkeypatch, capsys)
+
+
+def written(folder: Path, document: Any, name: str = "loads.json") -> str:
+    (folder / name).write_text(json.dumps(document))
+    return name
+
+
+def test_a_program_gets_json(tmp_path: Path, headrace: Headrace) -> None:
+    done = headrace("--input", written(tmp_path, DOCUMENT))
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    assert (answer["tasks"], answer["task_lower_bound"], answer["max_load_bytes_per_second"]) == (2, 2, 100)
+    assert len(answer["placement"]) == 5
+
+
+def test_a_person_gets_tables(tmp_path: Path, headrace: Headrace) -> None:
+    done = headrace("--input", written(tmp_path, DOCUMENT), "--table")
+    assert done.returncode == 0
+    assert "2 tasks" in done.stdout
+    assert "fewer than 2 tasks cannot hold the load" in done.stdout
+
+
+def test_options_win_over_the_document(tmp_path: Path, headrace: Headrace) -> None:
+    name = written(tmp_path, DOCUMENT)
+    answer = json.loads(headrace("-i", name, "--max-tasks", "1", "--capacity", "50").stdout)
+    assert (answer["tasks"], answer["required_tasks"], answer["overloaded_tasks"]) == (1, 4, [0])
+
+
+def test_strict_turns_a_shortage_into_an_exit_code(tmp_path: Path, headrace: Headrace) -> None:
+    name = written(tmp_path, DOCUMENT)
+    assert headrace("-i", name, "--strict").returncode == 0
+    short = headrace("-i", name, "--max-tasks", "1", "--strict")
+    assert short.returncode == 1
+    assert "1 tasks are overloaded" in short.stderr
+    assert json.loads(short.stdout)["tasks"] == 1
+
+
+def test_csv_and_standard_input(tmp_path: Path, headrace: Headrace) -> None:
+    (tmp_path / "loads.csv").write_text("topic,partition,bytes_per_second\na,0,60\na,1,50\n")
+    answer = json.loads(headrace("-i", "loads.csv", "--capacity", "100", "--utilisation", "100").stdout)
+    assert answer["tasks"] == 2
+    assert json.loads(headrace("-i", "-", text=json.dumps(DOCUMENT)).stdout)["tasks"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "culprit"),
+    [
+        (
+            ["-i", "-"],
+            '{"partitions": [{"topic": "a", "partition": 0, "bytes_per_second": NaN}]}',
+            "partition a-0 is nan",
+        ),
+        (["-i", "-"], "{", "line 1"),
+        (["-i", "-"], '{"capacity": {"bytes_per_second": 0}}', "capacity of a task in bytes"),
+        ([], "", "--input FILE"),
+        (["-i", "-", "--since", "1h"], "{}", "one of"),
+        (["--since", "soon"], "", "'soon' is no length of time"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(
+    headrace: Headrace, arguments: list[str], text: str, culprit: str
+) -> None:
+    done = headrace(*arguments, text=text)
+    assert done.returncode == 2
+    assert culprit in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not done.stdout
+
+
+def test_a_missing_file_is_named(headrace: Headrace) -> None:
+    done = headrace("-i", "nowhere.json")
+    assert done.returncode == 1
+    assert "nowhere.json: No such file" in done.stderr
+
+
+def test_a_day_is_replayed_and_drawn(tmp_path: Path, headrace: Headrace) -> None:
+    rows = [
+        {"hour_ms": hour * 3_600_000, "topic": "t", "partition": n, "bytes_per_second": 9 if hour < 2 else 30}
+        for hour in range(6)
+        for n in range(10)
+    ]
+    name = written(tmp_path, rows, "day.json")
+    done = headrace(
+        "--history",
+        name,
+        "--growth",
+        "1.3",
+        "--capacity",
+        "100",
+        "--utilisation",
+        "100",
+        "--plot",
+        "day.png",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    hours = json.loads(done.stdout)["hours"]
+    assert [hour["required_tasks"] for hour in hours] == [2, 2, 5, 5, 5, 5]
+    assert [hour["tasks"] for hour in hours] == [2, 2, 2, 2, 5, 5]
+    assert (tmp_path / "day.png").read_bytes().startswith(b"\x89PNG")
+    table = headrace("--history", name, "--table")
+    assert "1970-01-01 05:00" in table.stdout

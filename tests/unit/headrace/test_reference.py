@@ -1,0 +1,60 @@
+"""The configuration reference covers every key, and every duration and size says its unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+from headrace.reference import settings_reference
+from headrace.settings import HeadraceSettings
+
+REFERENCE = settings_reference()
+
+
+def keys(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
+    """Section and key of every setting that has a value."""
+    for name, field in model.model_fields.items():
+        inner = [one for one in (field.annotation, *get_args(field.annotation)) if _is_model(one)]
+        if not inner:
+            yield path, name
+        else:
+            is_mapping = str(field.annotation).startswith("dict")
+            below = f"{path}.{name}" if path else name
+            yield from keys(inner[0], f"{below}.NAME" if is_mapping else below)
+
+
+def _is_model(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseModel)
+
+
+def sections() -> dict[str, str]:
+    parts = re.split(r"^## `\[(.+)\]`$", REFERENCE, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize(("section", "key"), sorted(keys(HeadraceSettings)))
+def test_every_key_is_in_its_section_with_a_meaning(section: str, key: str) -> None:
+    text = sections()[section]
+    row = next(line for line in text.splitlines() if line.startswith(f"| `{key}` |"))
+    *_, meaning = row.strip("| ").split(" | ")
+    assert meaning or key in {"username", "protocol"}, row
+
+
+QUANTITIES = re.compile(r"(timeout|interval|delay|deadline|window|cooldown|retention|size|memory|limit)")
+UNITS = re.compile(
+    r"_(seconds|ms|hours|days|bytes|percent|per_second|limit)$|_bytes_|_messages_|bytes|driver_memory"
+)
+
+
+@pytest.mark.parametrize(("section", "key"), sorted(keys(HeadraceSettings)))
+def test_a_duration_or_size_says_its_unit(section: str, key: str) -> None:
+    if QUANTITIES.search(key):
+        assert UNITS.search(key), f"{section}.{key}"
+
+
+def test_no_secret_default_is_printed() -> None:
+    assert "**********" not in REFERENCE

@@ -1,0 +1,169 @@
+"""All settings from one file and the environment; whatever is wrong is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.settings import HeadraceSettings, config_file, load_settings
+from headrace.wiring import build_instance
+from mirror.errors import ConfigError
+from tests.unit.headrace.conftest import Write
+
+
+def test_without_anything_the_defaults_fit_the_stack_on_this_machine() -> None:
+    settings = load_settings()
+    assert settings.zookeeper.servers == "127.0.0.1:2181"
+    assert {alias: one.bootstrap_servers for alias, one in settings.clusters.items()} == {
+        "source": "127.0.0.1:9092",
+        "destination": "127.0.0.1:9192",
+    }
+
+
+def test_the_file_is_read_and_the_environment_wins(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write('[zookeeper]\nservers = "a:1"\nroot = "/here"\n[mirror.worker]\nprocesses = 3\n')
+    monkeypatch.setenv("HEADRACE_ZOOKEEPER__SERVERS", "b:2")
+    monkeypatch.setenv("HEADRACE_MIRROR__WORKER__RESTART_DELAY_SECONDS", "7.5")
+    settings = load_settings(file)
+    assert settings.zookeeper.servers == "b:2"
+    assert settings.zookeeper.root == "/here"
+    assert settings.mirror.worker.processes == 3
+    assert settings.mirror.worker.restart_delay_seconds == 7.5
+
+
+def test_a_cluster_of_the_file_may_be_changed_by_the_environment(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(
+        '[clusters.source]\nbootstrap_servers = "a:1"\n[clusters.destination]\nbootstrap_servers = "b:1"\n'
+    )
+    monkeypatch.setenv("HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS", "c:1")
+    settings = load_settings(file)
+    assert settings.clusters["source"].bootstrap_servers == "c:1"
+    assert settings.clusters["destination"].bootstrap_servers == "b:1"
+
+
+def test_which_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert config_file() is None
+    (tmp_path / "headrace.toml").write_text("")
+    assert config_file() == Path("headrace.toml")
+    monkeypatch.setenv("HEADRACE_CONFIG", "/named.toml")
+    assert config_file() == Path("/named.toml")
+    assert config_file(Path("/given.toml")) == Path("/given.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[zookeper]\n", "zookeper is not a setting"),
+        ('[zookeeper]\nserver = "x"\n', "zookeeper.server is not a setting"),
+        ("[mirror.worker]\nthreads = 5\n", "mirror.worker.threads is not a setting"),
+        ("[mirror.worker]\nprocesses = -1\n", "mirror.worker.processes"),
+        ('[mirror.worker]\nprocesses = "many"\n', "mirror.worker.processes"),
+        ("[zookeeper]\nsession_timeout_seconds = 0\n", "zookeeper.session_timeout_seconds"),
+        ('[zookeeper]\nroot = "headrace"\n', "root must begin with a slash"),
+        ('[zookeeper]\nroot = "/headrace/"\n', "root must begin with a slash"),
+        ("[clusters.a]\n", "clusters.a.bootstrap_servers"),
+        (
+            '[clusters.source]\nbootstrap_servers = "a:1"\nsecurity.mechanism = "PLAIN"\n',
+            "clusters.source.security: mechanism is needed with SASL",
+        ),
+        (
+            '[clusters.source]\nbootstrap_servers = "a:1"\nsecurity.protocol = "SASL_SSL"\n',
+            "clusters.source.security: mechanism is needed with SASL",
+        ),
+        (
+            '[clusters.source]\nbootstrap_servers = "a:1"\nsecurity.certificate_file = "x.pem"\n',
+            "certificate_file and key_file go together",
+        ),
+        ("[monitor]\nwindow_seconds = 5\ninterval_seconds = 10\n", "window_seconds must not be shorter"),
+        ("[api]\nport = 70000\n", "api.port"),
+        (
+            '[mirror]\nmetrics_cluster = "elsewhere"\n',
+            "mirror.metrics_cluster: there is no cluster 'elsewhere'",
+        ),
+        ('[pmp]\noutput_cluster = "elsewhere"\n', "pmp.output_cluster: there is no cluster 'elsewhere'"),
+        ("[pmp.clusters.elsewhere]\n", "pmp.clusters: there is no cluster 'elsewhere'"),
+        ("not toml", "is not TOML"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(write: Write, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_settings(write(text))
+    assert said in str(raised.value)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "picture.toml").write_bytes(b"\xff\xd8\xff\xe0")
+    with pytest.raises(ConfigError, match=r"picture\.toml is not TOML"):
+        load_settings(tmp_path / "picture.toml")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("HEADRACE_ZOOKEPER__SERVERS", "x", "HEADRACE_ZOOKEPER__SERVERS sets nothing"),
+        ("HEADRACE_ZOOKEEPER_SERVERS", "x", "HEADRACE_ZOOKEEPER_SERVERS sets nothing"),
+        ("HEADRACE_ZOOKEEPER__SERVRES", "x", "zookeeper.servres is not a setting"),
+        ("HEADRACE_API__PORT", "many", "api.port"),
+        ("HEADRACE_ZOOKEEPER", "a:1", "zookeeper"),
+        ("HEADRACE_MIRROR__WORKER", "5", "worker"),
+    ],
+)
+def test_what_is_wrong_in_the_environment_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError) as raised:
+        load_settings()
+    assert said in str(raised.value)
+
+
+def test_a_service_needs_the_clusters_that_it_writes_to(write: Write) -> None:
+    settings = load_settings(write('[clusters.a]\nbootstrap_servers = "a:1"\n'))
+    with pytest.raises(ConfigError, match=r"mirror\.destination_cluster: .*'destination' \(known: a\)"):
+        build_instance(settings, None, "127.0.0.1:1")
+
+
+def test_a_cluster_may_be_an_address_instead_of_an_alias(write: Write) -> None:
+    file = write(
+        '[clusters.a]\nbootstrap_servers = "a:1"\n'
+        '[mirror]\ndestination_cluster = "a:1"\nmetrics_cluster = "a"\n'
+        '[pmp]\noutput_cluster = "a"\n[pmp.clusters.a]\n'
+    )
+    assert load_settings(file).mirror.destination_cluster == "a:1"
+
+
+@pytest.mark.parametrize("name", ["missing.toml", "."])
+def test_a_file_that_cannot_be_read_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
+        load_settings(Path(name))
+
+
+def test_secrets_are_never_shown(write: Write) -> None:
+    file = write(
+        '[clusters.source]\nbootstrap_servers = "a:1"\n[clusters.destination]\nbootstrap_servers = "b:1"\n'
+        '[clusters.source.security]\nprotocol = "SASL_PLAINTEXT"\nmechanism = "PLAIN"\nusername = "me"\n'
+        'password = "hush hush"\n'
+    )
+    settings = load_settings(file)
+    security = settings.clusters["source"].security
+    assert security.password.get_secret_value() == "hush hush"
+    for shown in (str(settings), repr(settings), str(settings.model_dump(mode="json"))):
+        assert "hush" not in shown
+
+
+def test_a_wrong_secret_is_not_shown_either(write: Write) -> None:
+    file = write(
+        '[clusters.source]\nbootstrap_servers = "a:1"\n[clusters.source.security]\npassword = ["hush"]\n'
+    )
+    with pytest.raises(ConfigError) as raised:
+        load_settings(file)
+    assert "hush" not in str(raised.value)
+
+
+def test_settings_do_not_change() -> None:
+    settings: HeadraceSettings = load_settings()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.zookeeper.servers = "x"  # type: ignore[misc]

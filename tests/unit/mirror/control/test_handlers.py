@@ -1,0 +1,172 @@
+"""The use cases behind REST and the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mirror.control.commands import ChangeStatus, CreateDatastream, TriggerRebalance
+from mirror.control.handlers import Control
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.requests import RequestQueue
+from mirror.errors import (
+    AlreadyExists,
+    IllegalTransition,
+    InvalidRequest,
+    NotFound,
+    Unreachable,
+    VersionConflict,
+)
+from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import TopicNaming
+from tests.builders import DESTINATION, SOURCE, a_datastream
+from tests.fakes.clock import ManualClock
+from tests.fakes.node_store import FakeSession, FakeZooKeeper, Operation
+
+ORDERS = DatastreamName("orders")
+
+
+class Office:
+    def __init__(self) -> None:
+        self.server = FakeZooKeeper()
+        self.session: FakeSession = self.server.session()
+        self.definitions = DefinitionStore(self.server.session())
+        self.requests = RequestQueue(self.server.session())
+        self.control = Control(
+            DefinitionStore(self.session),
+            RequestQueue(self.session),
+            frozenset({SOURCE, DESTINATION}),
+            ManualClock(1234),
+        )
+
+    def create(self, datastream: Datastream) -> Datastream:
+        return self.control.create(CreateDatastream(datastream))
+
+    def change(self, action: str) -> Datastream:
+        return self.control.change_status(ChangeStatus(ORDERS, action))
+
+    def stored(self) -> Datastream:
+        return self.definitions.get(ORDERS).datastream
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office()
+
+
+def test_a_new_datastream_begins_initializing_whatever_was_asked(office: Office) -> None:
+    made = office.create(a_datastream(status=DatastreamStatus.READY))
+    assert made.status is DatastreamStatus.INITIALIZING
+    assert office.stored() == made == office.control.get(ORDERS)
+    assert office.control.list() == (made,)
+
+
+def test_somebody_must_own_it(office: Office) -> None:
+    for metadata in ({}, {"owner": ""}):
+        with pytest.raises(InvalidRequest, match="owner"):
+            office.create(replace(a_datastream(), metadata=metadata))
+    assert office.control.list() == ()
+
+
+@pytest.mark.parametrize("role", ["source", "destination"])
+def test_its_clusters_are_aliases_or_addresses(office: Office, role: str) -> None:
+    unknown: dict[str, Any] = {role: ClusterRef("elsewhere")}
+    with pytest.raises(InvalidRequest, match=f"{role}.*'elsewhere'.*destination, source"):
+        office.create(a_datastream(**unknown))
+    address: dict[str, Any] = {role: ClusterRef("host:9092")}
+    assert office.create(a_datastream(**address))
+
+
+def test_a_name_is_taken_once(office: Office) -> None:
+    office.create(a_datastream())
+    with pytest.raises(AlreadyExists):
+        office.create(a_datastream())
+
+
+def test_members_of_a_group_copy_from_one_place_to_one_place(office: Office) -> None:
+    shared = {"system.taskPrefix": "both"}
+    office.create(a_datastream("a", "t", metadata=shared))
+    office.create(a_datastream("b", "u", metadata=shared))
+    for other in (
+        a_datastream("c", "v", metadata=shared, source=ClusterRef("h:1")),
+        a_datastream("c", "v", metadata=shared, destination=ClusterRef("h:1")),
+        a_datastream("c", "v", metadata=shared, naming=TopicNaming("copy.*")),
+        a_datastream("both", "v", source=ClusterRef("h:1")),
+    ):
+        with pytest.raises(InvalidRequest, match="group both"):
+            office.create(other)
+
+
+def test_states_change_as_the_life_cycle_allows(office: Office) -> None:
+    office.create(a_datastream())
+    with pytest.raises(IllegalTransition):
+        office.change("pause")
+    office.change("delete")
+    assert office.stored().status is DatastreamStatus.DELETING
+    with pytest.raises(NotFound):
+        office.control.change_status(ChangeStatus(DatastreamName("nobody"), "pause"))
+
+
+def test_a_change_that_others_disturb_is_made_on_what_they_left(office: Office) -> None:
+    office.create(a_datastream())
+    disturbed: list[DatastreamStatus] = []
+
+    def disturb(operation: Operation) -> None:
+        if operation.name == "write" and not disturbed:
+            stored = office.definitions.get(ORDERS)
+            office.definitions.replace(
+                stored, replace(stored.datastream, status=DatastreamStatus.READY, metadata={"owner": "new"})
+            )
+            disturbed.append(stored.datastream.status)
+
+    office.session.script = disturb
+    office.change("delete")
+    assert disturbed
+    assert office.stored().status is DatastreamStatus.DELETING
+    assert office.stored().metadata == {"owner": "new"}
+
+
+def test_a_change_that_is_always_disturbed_is_given_up(office: Office) -> None:
+    office.create(a_datastream())
+
+    def disturb(operation: Operation) -> None:
+        if operation.name == "write":
+            stored = office.definitions.get(ORDERS)
+            office.definitions.replace(stored, stored.datastream)
+
+    office.session.script = disturb
+    with pytest.raises(VersionConflict):
+        office.change("delete")
+    assert office.stored().status is DatastreamStatus.INITIALIZING
+
+
+def test_a_rebalance_is_queued_with_who_asked_and_why(office: Office) -> None:
+    office.definitions.create(a_datastream(metadata={"system.taskPrefix": "shared"}))
+    identity = office.control.rebalance(TriggerRebalance(ORDERS, True, "me", "to see"))
+    (request,) = office.requests.pending()
+    assert (request.identity, request.group, request.full) == (identity, "shared", True)
+    assert (request.requested_by, request.reason, request.requested_ms) == ("me", "to see", 1234)
+
+
+def test_what_has_no_tasks_cannot_be_rebalanced(office: Office) -> None:
+    with pytest.raises(NotFound):
+        office.control.rebalance(TriggerRebalance(ORDERS, False, "me", ""))
+    office.create(a_datastream())
+    with pytest.raises(InvalidRequest, match="INITIALIZING"):
+        office.control.rebalance(TriggerRebalance(ORDERS, False, "me", ""))
+    assert office.requests.pending() == ()
+
+
+def test_without_zookeeper_every_use_case_says_so(office: Office) -> None:
+    office.session.disconnect()
+    for attempt in (
+        lambda: office.create(a_datastream()),
+        lambda: office.control.get(ORDERS),
+        office.control.list,
+        lambda: office.change("pause"),
+    ):
+        with pytest.raises(Unreachable):
+            attempt()

@@ -1,0 +1,127 @@
+"""Definitions as documents, and where they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mirror.coordination.definitions import DefinitionStore, StoredDatastream, from_document, to_document
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
+from mirror.model.datastream import Datastream, DatastreamStatus, LatencyObjective, StartPosition
+from mirror.model.identifiers import DatastreamName
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicNaming, TopicSelection
+from tests.builders import a_datastream
+from tests.fakes.node_store import FakeZooKeeper
+
+PLAIN = a_datastream()
+FULL = Datastream(
+    name=DatastreamName("süß 100%"),
+    source=PLAIN.source,
+    selection=TopicSelection("^(a|b)$", "b", internal=True),
+    destination=PLAIN.destination,
+    naming=TopicNaming("copy.*"),
+    status=DatastreamStatus.PAUSED,
+    start=StartPosition.LATEST,
+    limits=TaskLimits(2, 8, 100),
+    objective=LatencyObjective(500, 99.9),
+    metadata={"owner": "me", "system.taskPrefix": "shared", "any.other": "ключ"},
+)
+
+
+@pytest.mark.parametrize("datastream", [PLAIN, FULL])
+def test_a_definition_survives(datastream: Datastream) -> None:
+    store = DefinitionStore(FakeZooKeeper().session())
+    store.create(datastream)
+    assert store.get(datastream.name) == StoredDatastream(datastream, 0)
+    assert from_document(to_document(datastream)) == datastream
+
+
+def test_names_come_sorted_by_name_not_by_node() -> None:
+    store = DefinitionStore(FakeZooKeeper().session())
+    for name in ("b", "a b", "a", "ä", "%"):
+        store.create(a_datastream(name))
+    assert store.names() == ("%", "a", "a b", "b", "ä")
+    assert [one.datastream.name for one in store.all()] == list(store.names())
+
+
+def test_a_name_is_taken_once() -> None:
+    store = DefinitionStore(FakeZooKeeper().session())
+    store.create(PLAIN)
+    with pytest.raises(AlreadyExists, match="orders"):
+        store.create(a_datastream(topics="other"))
+    assert store.get(PLAIN.name).datastream == PLAIN
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(NotFound, match="there is no datastream nobody"):
+        DefinitionStore(FakeZooKeeper().session()).get(DatastreamName("nobody"))
+
+
+def test_a_change_on_an_outdated_reading_is_refused() -> None:
+    store = DefinitionStore(FakeZooKeeper().session())
+    store.create(PLAIN)
+    outdated = store.get(PLAIN.name)
+    store.replace(outdated, a_datastream(status=DatastreamStatus.PAUSED))
+    with pytest.raises(VersionConflict):
+        store.replace(outdated, a_datastream(status=DatastreamStatus.STOPPING))
+    assert store.get(PLAIN.name).datastream.status is DatastreamStatus.PAUSED
+
+
+def test_one_that_is_deleted_while_all_are_read_is_left_out() -> None:
+    server = FakeZooKeeper()
+    store, other = DefinitionStore(server.session()), server.session()
+    reader = server.session()
+    for name in ("a", "b", "c"):
+        store.create(a_datastream(name))
+    reader.script = lambda operation: other.delete("/datastreams/b") if operation.number == 1 else None
+    assert [one.datastream.name for one in DefinitionStore(reader).all()] == ["a", "c"]
+
+
+def test_the_watch_tells_of_every_addition_change_and_removal() -> None:
+    server = FakeZooKeeper()
+    writer, reader, rings = DefinitionStore(server.session()), DefinitionStore(server.session()), [0]
+
+    def ring() -> None:
+        rings[0] += 1
+
+    changes: list[Callable[[], None]] = [
+        lambda: writer.create(PLAIN),
+        lambda: writer.replace(writer.get(PLAIN.name), a_datastream(status=DatastreamStatus.PAUSED)),
+        lambda: writer.remove(PLAIN.name),
+    ]
+    for change in changes:
+        reader.all(ring)
+        before = rings[0]
+        change()
+        assert rings[0] > before
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"not json",
+        b"[]",
+        b"{}",
+        b'{"name":"x"}',
+        b'{"name":"x","source":"a","topics":{"include":"("},"destination":"b","naming":"*","status":"READY",'
+        b'"start":"earliest","limits":{},"metadata":{}}',
+        b'{"name":"x","source":"a","topics":{"include":"t"},"destination":"b","naming":"*","status":"NEW",'
+        b'"start":"earliest","limits":{},"metadata":{}}',
+        b'{"name":"x","source":"a","topics":{"include":"t","later":1},"destination":"b","naming":"*",'
+        b'"status":"READY","start":"earliest","limits":{},"metadata":{}}',
+    ],
+)
+def test_a_damaged_definition_is_refused_by_the_name_of_its_node(data: bytes) -> None:
+    session = FakeZooKeeper().session()
+    session.create("/datastreams/x", data)
+    with pytest.raises(CorruptData, match="/datastreams/x"):
+        DefinitionStore(session).get(DatastreamName("x"))
+
+
+def test_a_definition_that_does_not_fit_into_a_znode_is_refused() -> None:
+    store = DefinitionStore(FakeZooKeeper().session())
+    with pytest.raises(InvalidRequest, match="bytes"):
+        store.create(a_datastream(metadata={"note": "x" * 2**20}))
+    assert store.names() == ()

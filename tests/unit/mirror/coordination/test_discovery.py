@@ -1,0 +1,53 @@
+"""What must be made or grown at a destination."""
+
+from __future__ import annotations
+
+from mirror.coordination.discovery import FORCED_SETTINGS, missing_topics, topic_work
+from mirror.model.topics import TopicDescription, TopicNaming
+from tests.builders import DESTINATION, a_datastream
+
+COPY = a_datastream(topics="orders|users", naming=TopicNaming("copy.*"))
+
+
+def described(name: str, partitions: int, **settings: str) -> dict[str, TopicDescription]:
+    return {name: TopicDescription(name, partitions, settings=settings)}
+
+
+def test_a_missing_topic_is_made_with_the_sources_partitions_and_settings() -> None:
+    settings = {"retention.ms": "5", "cleanup.policy": "compact", "max.message.bytes": "99"}
+    descriptions = {"orders": TopicDescription("orders", 3, settings=settings)}
+    (work,) = topic_work(COPY, {"orders": 3, "other": 1}, {}, descriptions)
+    assert work.create
+    assert work.cluster == DESTINATION
+    assert work.topic == TopicDescription("copy.orders", 3, settings=settings | FORCED_SETTINGS)
+
+
+def test_what_belongs_to_the_source_cluster_alone_is_not_carried() -> None:
+    settings = {
+        "min.insync.replicas": "3",
+        "leader.replication.throttled.replicas": "*",
+        "compression.type": "gzip",
+        "message.timestamp.type": "LogAppendTime",
+    }
+    descriptions = {"orders": TopicDescription("orders", 1, settings=settings)}
+    (work,) = topic_work(COPY, {"orders": 1}, {}, descriptions)
+    assert work.topic.settings == FORCED_SETTINGS
+
+
+def test_a_destination_with_fewer_partitions_grows_and_one_with_more_is_left_alone() -> None:
+    counts = {"orders": 4, "users": 2}
+    work = topic_work(COPY, counts, {"copy.orders": 3, "copy.users": 9}, {})
+    assert [(one.topic.name, one.topic.partitions, one.create) for one in work] == [("copy.orders", 4, False)]
+
+
+def test_nothing_is_done_twice() -> None:
+    assert topic_work(COPY, {"orders": 3}, {"copy.orders": 3}, described("orders", 3)) == ()
+
+
+def test_a_topic_that_vanished_before_it_was_described_is_left_out() -> None:
+    assert topic_work(COPY, {"orders": 3}, {}, {}) == ()
+
+
+def test_only_selected_topics_without_a_twin_are_missing() -> None:
+    counts = {"orders": 1, "users": 1, "secret": 1}
+    assert missing_topics(COPY, counts, {"copy.users": 1}) == ("orders",)

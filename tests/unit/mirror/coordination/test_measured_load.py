@@ -1,0 +1,80 @@
+"""The load provider `self`: what instances measured, shared through ZooKeeper."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.errors import LoadUnavailable
+from mirror.model.identifiers import InstanceName
+from mirror.model.load import LoadLevel, PartitionLoad, RateSource
+from mirror.model.topics import TopicPartition
+from tests.builders import DESTINATION, SOURCE
+from tests.fakes.node_store import FakeZooKeeper
+
+ONE, TWO = InstanceName("one"), InstanceName("host:7/two")
+T0, T1, T2 = (TopicPartition("with-dash", number) for number in range(3))
+
+
+def load(bytes_rate: float, message_rate: float) -> PartitionLoad:
+    return PartitionLoad(bytes_rate, message_rate, LoadLevel.PARTITION, RateSource.MIRROR)
+
+
+def test_everybody_sees_what_every_instance_measured() -> None:
+    server = FakeZooKeeper()
+    MeasuredLoads(server.session()).publish(ONE, {SOURCE: {T0: (100.0, 1.5)}}, 10)
+    MeasuredLoads(server.session()).publish(TWO, {SOURCE: {T1: (200.0, 2.0)}, DESTINATION: {T2: (9, 9)}}, 20)
+    report = MeasuredLoads(server.session()).loads(SOURCE, [T0, T1, T2])
+    assert report.loads == {T0: load(100, 1.5), T1: load(200, 2)}
+    assert report.measured_at_ms == 20
+    assert report.measured == 2
+
+
+def test_the_newest_measurement_of_a_partition_counts() -> None:
+    loads = MeasuredLoads(FakeZooKeeper().session())
+    loads.publish(ONE, {SOURCE: {T0: (100.0, 1.0)}}, 30)
+    loads.publish(TWO, {SOURCE: {T0: (7.0, 1.0)}}, 20)
+    assert loads.loads(SOURCE, [T0]).loads == {T0: load(100, 1)}
+
+
+def test_publishing_again_replaces_what_was_said() -> None:
+    server = FakeZooKeeper()
+    loads = MeasuredLoads(server.session())
+    loads.publish(ONE, {SOURCE: {T0: (100.0, 1.0), T1: (1.0, 1.0)}}, 10)
+    loads.publish(ONE, {SOURCE: {T1: (5.0, 1.0)}}, 20)
+    assert loads.loads(SOURCE, [T0, T1]).loads == {T1: load(5, 1)}
+
+
+def test_what_is_withdrawn_is_gone() -> None:
+    server = FakeZooKeeper()
+    loads = MeasuredLoads(server.session())
+    loads.publish(ONE, {SOURCE: {T0: (1.0, 1.0)}}, 10)
+    loads.withdraw(ONE)
+    loads.withdraw(ONE)
+    with pytest.raises(LoadUnavailable):
+        loads.loads(SOURCE, [T0])
+    assert not [path for path in server.dump() if path.startswith("/loads/")]
+
+
+def test_nothing_measured_is_no_zero_load() -> None:
+    with pytest.raises(LoadUnavailable):
+        MeasuredLoads(FakeZooKeeper().session()).loads(SOURCE, [T0])
+
+
+def test_only_the_partitions_that_were_asked_for_are_answered() -> None:
+    loads = MeasuredLoads(FakeZooKeeper().session())
+    loads.publish(ONE, {SOURCE: {T0: (1.0, 1.0), T1: (1.0, 1.0)}}, 10)
+    assert set(loads.loads(SOURCE, [T1]).loads) == {T1}
+
+
+def test_an_instance_that_withdraws_while_all_are_read_is_left_out() -> None:
+    server = FakeZooKeeper()
+    writer, reader = MeasuredLoads(server.session()), server.session()
+    writer.publish(ONE, {SOURCE: {T0: (1.0, 1.0)}}, 10)
+    writer.publish(TWO, {SOURCE: {T1: (1.0, 1.0)}}, 10)
+    for number in (1, 2):
+        other = MeasuredLoads(server.session())
+        reader.script = lambda one, n=number, o=other: (  # type: ignore[misc]
+            o.withdraw(ONE) if one.number % 10 == n else None
+        )
+        assert T1 in MeasuredLoads(reader).loads(SOURCE, [T0, T1]).loads

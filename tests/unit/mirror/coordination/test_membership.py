@@ -1,0 +1,100 @@
+"""Who is here, who leads, and what each still holds."""
+
+from __future__ import annotations
+
+from mirror.coordination.membership import Holding, LiveInstance, Membership, leader_of, predecessor_of
+from mirror.model.identifiers import Epoch, InstanceName
+from tests.builders import a_key, an_instance
+from tests.fakes.node_store import FakeSession, FakeZooKeeper
+
+
+def join(session: FakeSession, name: str) -> LiveInstance:
+    return Membership(session).join(LiveInstance(InstanceName(name), 0, "host", 7, "127.0.0.1:1"))
+
+
+def test_instances_come_in_order_of_arrival_and_the_first_leads() -> None:
+    server = FakeZooKeeper()
+    arrived = [join(server.session(), name) for name in ("b", "a", "c")]
+    live = Membership(server.session()).live()
+    assert list(live) == arrived
+    assert [one.name for one in live] == ["b", "a", "c"]
+    assert leader_of(live) == arrived[0]
+
+
+def test_nobody_leads_where_nobody_is() -> None:
+    assert leader_of(()) is None
+    assert Membership(FakeZooKeeper().session()).live() == ()
+
+
+def test_the_predecessor_is_the_nearest_before() -> None:
+    live = [an_instance("a", 3), an_instance("b", 10), an_instance("c", 7)]
+    assert predecessor_of(live, 10) == live[2]
+    assert predecessor_of(live, 3) is None
+
+
+def test_a_session_that_ends_takes_instance_and_holding_with_it() -> None:
+    server = FakeZooKeeper()
+    session, observer = server.session(), Membership(server.session())
+    me = join(session, "a")
+    Membership(session).announce(me, Holding(Epoch(4)))
+    rings: list[None] = []
+    observer.live(lambda: rings.append(None))
+    session.expire()
+    assert rings
+    assert observer.live() == ()
+    assert observer.holding(me) is None
+
+
+def test_leaving_takes_both_at_once() -> None:
+    server = FakeZooKeeper()
+    session, observer = server.session(), Membership(server.session())
+    me = join(session, "a")
+    Membership(session).announce(me, Holding(Epoch(4)))
+    Membership(session).leave(me)
+    assert observer.live() == ()
+    assert not [path for path in server.dump() if path.startswith("/holdings/")]
+
+
+def test_a_holding_is_what_was_announced_last() -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    me, members = join(session, "a"), Membership(session)
+    assert members.holding(me) == Holding()
+    for holding in (
+        Holding(Epoch(1), frozenset({a_key("t-0"), a_key("t-1"), a_key("t-1", "other")})),
+        Holding(Epoch(2), frozenset({a_key("a.b-c-7", "gr/oup")})),
+        Holding(Epoch(3)),
+    ):
+        members.announce(me, holding)
+        assert Membership(server.session()).holding(me) == holding
+
+
+def test_a_restarted_instance_does_not_write_into_the_holding_of_its_dead_session() -> None:
+    server = FakeZooKeeper()
+    dead, alive = server.session(), server.session()
+    ghost, me = join(dead, "a"), join(alive, "a")
+    Membership(dead).announce(ghost, Holding(Epoch(1)))
+    Membership(alive).announce(me, Holding(Epoch(2)))
+    dead.expire()
+    assert Membership(alive).holding(me) == Holding(Epoch(2))
+
+
+def test_a_holding_watch_rings_for_the_first_announcement_and_for_a_change() -> None:
+    server = FakeZooKeeper()
+    session, observer = server.session(), Membership(server.session())
+    me, rings = an_instance("a", 17), list[str]()
+    assert observer.holding(me, lambda: rings.append("first")) is None
+    Membership(session).announce(me, Holding(Epoch(1)))
+    assert rings == ["first"]
+    observer.holding(me, lambda: rings.append("change"))
+    Membership(session).announce(me, Holding(Epoch(2)))
+    assert rings == ["first", "change"]
+
+
+def test_a_lane_is_given_up_only_at_that_epoch_and_once_it_is_not_being_released() -> None:
+    key, other = a_key("t-0"), a_key("t-1")
+    holding = Holding(Epoch(5), frozenset({other}))
+    assert holding.has_given_up(key, Epoch(5))
+    assert not holding.has_given_up(key, Epoch(4))
+    assert not holding.has_given_up(key, Epoch(6))
+    assert not holding.has_given_up(other, Epoch(5))

@@ -1,0 +1,133 @@
+"""Plans in ZooKeeper: whole or not at all, and only what changed is written and read."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.coordination import znodes
+from mirror.coordination.plan_store import NO_PLAN, PlanStore
+from mirror.errors import CorruptData, VersionConflict
+from mirror.model.plan import Plan
+from tests.builders import a_plan, a_task
+from tests.fakes.node_store import FakeZooKeeper
+
+FIRST = a_plan(
+    a_task("a-0", ["t-0", "t-1"]), a_task("a-1", ["t-2"], "two"), a_task("b-0", ["t-0"], None), epoch=1
+)
+SECOND = a_plan(a_task("a-0", ["t-0", "t-1"]), a_task("a-1", ["t-2"], "two"), a_task("b-0", ["u-5"]), epoch=2)
+
+
+def groups_in(server: FakeZooKeeper) -> dict[str, list[str]]:
+    """Folders by group."""
+    session = server.session()
+    return {node: list(session.children(f"/plan/{node}")) for node in session.children("/plan")}
+
+
+def test_before_the_first_plan_there_is_none() -> None:
+    assert PlanStore(FakeZooKeeper().session(), "w").read() == NO_PLAN
+
+
+def test_a_published_plan_is_read_by_everybody() -> None:
+    server = FakeZooKeeper()
+    published = PlanStore(server.session(), "w").publish(FIRST, NO_PLAN)
+    assert PlanStore(server.session(), "other").read() == published
+    assert published.plan == FIRST
+
+
+def test_a_plan_without_tasks_is_a_plan() -> None:
+    server = FakeZooKeeper()
+    store = PlanStore(server.session(), "w")
+    store.publish(a_plan(epoch=3), store.publish(FIRST, NO_PLAN))
+    assert store.read().plan.epoch == 3
+    assert store.read().plan.tasks == ()
+    assert groups_in(server) == {}
+
+
+def test_a_change_to_one_group_writes_and_reads_only_that_group() -> None:
+    server = FakeZooKeeper()
+    writer, reader = server.session(), server.session()
+    known = PlanStore(writer, "w").publish(FIRST, NO_PLAN)
+    writer.log.clear()
+    PlanStore(writer, "w").publish(SECOND, known)
+    assert {one.path.split("/")[2] for one in writer.log if one.name == "create"} == {"b"}
+    PlanStore(reader, "r").read(known)
+    assert {one.path for one in reader.log if one.name == "read"} == {"/plan", "/plan/b/0000000002-w/0000"}
+
+
+def test_a_plan_that_is_known_already_costs_one_request() -> None:
+    server = FakeZooKeeper()
+    known = PlanStore(server.session(), "w").publish(FIRST, NO_PLAN)
+    reader = server.session()
+    assert PlanStore(reader, "r").read(known) is known
+    assert len(reader.log) == 1
+
+
+def test_what_is_no_longer_in_force_is_removed() -> None:
+    server = FakeZooKeeper()
+    store = PlanStore(server.session(), "w")
+    second = store.publish(SECOND, store.publish(FIRST, NO_PLAN))
+    assert groups_in(server) == {"a": ["0000000001-w"], "b": ["0000000002-w"]}
+    without_a = a_plan(*SECOND.of_group(SECOND.tasks[-1].group), epoch=3)
+    store.publish(without_a, second)
+    assert groups_in(server) == {"b": ["0000000002-w"]}
+
+
+def test_only_one_of_two_leaders_gets_its_plan_accepted() -> None:
+    server = FakeZooKeeper()
+    one, two = PlanStore(server.session(), "one"), PlanStore(server.session(), "two")
+    base = one.publish(FIRST, NO_PLAN)
+    mine = two.publish(a_plan(a_task("a-0", ["t-0"], "two"), epoch=2), base)
+    with pytest.raises(VersionConflict):
+        one.publish(SECOND, base)
+    assert one.read(base) == mine
+
+
+def test_two_first_plans_are_one_too_many() -> None:
+    server = FakeZooKeeper()
+    one, two = PlanStore(server.session(), "one"), PlanStore(server.session(), "two")
+    mine = one.publish(FIRST, NO_PLAN)
+    with pytest.raises(VersionConflict):
+        two.publish(a_plan(a_task("a-0", ["t-9"])), NO_PLAN)
+    assert two.read() == mine
+
+
+def test_the_watch_tells_of_the_next_plan_also_when_there_is_none_yet() -> None:
+    server = FakeZooKeeper()
+    reader, rings = PlanStore(server.session(), "r"), list[str]()
+    writer = PlanStore(server.session(), "w")
+    known = reader.read(NO_PLAN, lambda: rings.append("first"))
+    first = writer.publish(FIRST, NO_PLAN)
+    assert "first" in rings
+    known = reader.read(known, lambda: rings.append("second"))
+    writer.publish(SECOND, first)
+    assert rings[-1] == "second"
+    assert reader.read(known).plan == SECOND
+
+
+def test_a_plan_of_which_a_part_is_gone_for_good_is_refused_by_name() -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    PlanStore(session, "w").publish(FIRST, NO_PLAN)
+    session.delete_tree("/plan/a")
+    with pytest.raises(CorruptData, match="/plan"):
+        PlanStore(session, "r").read()
+
+
+def test_a_large_plan_is_cut_to_the_size_of_a_znode() -> None:
+    server = FakeZooKeeper()
+    many = a_plan(*(a_task(f"g-{n}", [f"topic-{n}-{p}" for p in range(0, 40, 2)]) for n in range(50)))
+    PlanStore(server.session(), "w", chunk_bytes=100).publish(many, NO_PLAN)
+    chunks = [data for path, data in server.dump().items() if path.startswith("/plan/g/0000000001-w/")]
+    assert len(chunks) > 3
+    assert all(len(chunk) <= 100 for chunk in chunks)
+    assert PlanStore(server.session(), "r").read().plan == many
+
+
+@pytest.mark.parametrize("size", [1, 200])
+def test_a_group_may_have_any_name(size: int) -> None:
+    server = FakeZooKeeper()
+    plan: Plan = a_plan(a_task("x-0", ["t-0"], group="ü/." * size), a_task("x-1", ["t-0"], group=".."))
+    PlanStore(server.session(), "w").publish(plan, NO_PLAN)
+    found = PlanStore(server.session(), "r").read().plan
+    assert set(found.tasks) == set(plan.tasks)
+    assert znodes.PLAN in server.dump()

@@ -1,0 +1,214 @@
+"""What the leader decides from one picture of the world."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.planning import World, decide, groups_of, groups_to_plan, wanted_partitions
+from mirror.coordination.requests import RebalanceRequest
+from mirror.errors import PlanRejected
+from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import GroupName
+from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.topics import TopicPartition
+from mirror.ports import GroupPlan, PlanningRequest
+from tests.builders import SOURCE, a_datastream, a_plan, a_task, an_instance, partitions
+
+CAPACITY = TaskCapacity(100, utilisation_percent=100)
+ONE, TWO = an_instance("one", 0), an_instance("two", 1)
+NO_PLAN = a_plan(epoch=0)
+GROUP = GroupName("orders")
+
+
+def a_world(**more: Any) -> World:
+    values: dict[str, Any] = {
+        "datastreams": (a_datastream(topics="t"),),
+        "live": (ONE,),
+        "plan": NO_PLAN,
+        "topics": {SOURCE: {"t": 2, "other": 5}},
+        **more,
+    }
+    return World(**values)
+
+
+class Rejecting:
+    """A planner that cannot plan some groups."""
+
+    def __init__(self, *groups: str) -> None:
+        self._groups = groups
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        if request.group in self._groups:
+            raise PlanRejected(f"{request.group} cannot be planned")
+        return SimplePlanner().plan(request)
+
+
+def a_request(group: str = "orders", full: bool = False) -> RebalanceRequest:
+    return RebalanceRequest(GroupName(group), full, "somebody", "it was time", 5, "r-0000000001")
+
+
+def test_the_first_plan_has_every_wanted_partition_once() -> None:
+    decision = decide(a_world(), SimplePlanner(), CAPACITY, 77)
+    assert decision.plan is not None
+    assert decision.plan.epoch == 1
+    assert decision.plan.created_ms == 77
+    assert set(decision.plan.owners) == {(GROUP, TopicPartition("t", 0)), (GROUP, TopicPartition("t", 1))}
+    assert {move.to_instance for move in decision.moves} == {"one"}
+    assert "2 partitions came" in decision.sentence
+
+
+def test_a_plan_that_is_right_stays() -> None:
+    first = decide(a_world(), SimplePlanner(), CAPACITY, 1).plan
+    assert first is not None
+    again = decide(a_world(plan=first), SimplePlanner(), CAPACITY, 2)
+    assert again.plan is None
+    assert again.moves == ()
+    assert "nothing to do" in again.sentence
+
+
+def test_the_same_world_gives_the_same_plan() -> None:
+    topics = {SOURCE: {f"t{number}": 3 for number in range(20)}}
+    world = a_world(datastreams=(a_datastream(),), topics=topics, live=(ONE, TWO))
+    assert decide(world, SimplePlanner(), CAPACITY, 1) == decide(world, SimplePlanner(), CAPACITY, 1)
+
+
+def test_a_new_partition_joins_and_the_others_stay() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
+    decision = decide(a_world(plan=plan, topics={SOURCE: {"t": 3}}), SimplePlanner(), CAPACITY, 1)
+    assert [str(move.partition) for move in decision.moves] == ["t-2"]
+
+
+def test_a_topic_that_is_gone_leaves_the_plan() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
+    decision = decide(a_world(plan=plan, topics={SOURCE: {}}), SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert decision.plan.owners == {}
+    assert "2 went" in decision.sentence
+
+
+def test_a_source_that_does_not_answer_keeps_its_tasks_and_delays_nobody() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0"], "one"))
+    datastreams = (a_datastream(topics="t"), a_datastream("users", "u", source="elsewhere"))
+    world = a_world(plan=plan, datastreams=datastreams, topics={"elsewhere": {"u": 1}})
+    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert decision.plan.of_group(GROUP) == plan.tasks
+    assert decision.plan.of_group(GroupName("users"))
+
+
+@pytest.mark.parametrize(
+    "status", [one for one in DatastreamStatus if one is not DatastreamStatus.READY], ids=str
+)
+def test_only_what_is_ready_has_tasks(status: DatastreamStatus) -> None:
+    plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
+    world = a_world(plan=plan, datastreams=(a_datastream(topics="t", status=status),))
+    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert decision.plan.tasks == ()
+
+
+def test_an_instance_that_left_is_named_and_its_tasks_run_elsewhere() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0"], "gone"), a_task("orders-1", ["t-1"], "one"))
+    decision = decide(a_world(plan=plan, live=(ONE, TWO)), SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert [(str(move.partition), move.to_instance) for move in decision.moves] == [("t-0", "two")]
+    assert "gone left" in decision.sentence
+    assert groups_to_plan(a_world(plan=plan)) == ()
+
+
+def test_with_nobody_here_the_tasks_wait_for_somebody() -> None:
+    decision = decide(a_world(live=()), SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert {task.instance for task in decision.plan.tasks} == {None}
+
+
+def test_a_request_plans_a_group_that_is_right_by_its_partitions() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
+    loads = {GROUP: LoadReport({key: PartitionLoad(90.0) for key in partitions("t-0", "t-1")}, "test")}
+    world = a_world(plan=plan, requests=(a_request(full=True),), loads=loads)
+    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert len(decision.plan.tasks) == 2
+    assert "somebody asked: it was time" in decision.sentence
+
+
+def test_a_request_about_a_source_that_does_not_answer_plans_what_is_planned() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
+    loads = {GROUP: LoadReport({key: PartitionLoad(90.0) for key in partitions("t-0", "t-1")}, "test")}
+    world = a_world(plan=plan, topics={}, requests=(a_request(full=True),), loads=loads)
+    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert set(decision.plan.owners) == set(plan.owners)
+
+
+def test_a_request_about_a_group_that_is_not_mirrored_changes_nothing() -> None:
+    decision = decide(a_world(requests=(a_request("nobody"),)), SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert {task.group for task in decision.plan.tasks} == {"orders"}
+
+
+def test_a_group_that_cannot_be_planned_keeps_its_tasks_and_the_others_are_planned() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0"], "one"))
+    datastreams = (a_datastream(topics="t"), a_datastream("users", "other"))
+    world = a_world(plan=plan, datastreams=datastreams)
+    decision = decide(world, Rejecting("orders"), CAPACITY, 1)
+    assert decision.plan is not None
+    assert decision.plan.of_group(GROUP) == plan.tasks
+    assert decision.plan.of_group(GroupName("users"))
+    assert decision.problems == {"orders": "orders cannot be planned"}
+
+
+def test_a_group_that_cannot_be_planned_still_moves_off_an_instance_that_left() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0"], "gone"))
+    decision = decide(a_world(plan=plan), Rejecting("orders"), CAPACITY, 1)
+    assert decision.plan is not None
+    assert decision.plan.tasks == (a_task("orders-0", ["t-0"], "one"),)
+
+
+def test_datastreams_of_one_group_share_tasks() -> None:
+    shared = {"system.taskPrefix": "both"}
+    members = (a_datastream("a", "t", metadata=shared), a_datastream("b", "other", metadata=shared))
+    decision = decide(a_world(datastreams=members), SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert {task.group for task in decision.plan.tasks} == {"both"}
+    assert len(decision.plan.owners) == 7
+
+
+def test_groups_hold_the_mirrored_ones_by_name() -> None:
+    shared = {"system.taskPrefix": "g"}
+    paused = a_datastream("b", status=DatastreamStatus.PAUSED, metadata=shared)
+    found = groups_of([a_datastream("c", metadata=shared), paused, a_datastream("a", metadata=shared)])
+    assert {name: [one.name for one in members] for name, members in found.items()} == {"g": ["a", "c"]}
+
+
+def test_what_is_wanted_is_unknown_as_long_as_one_source_is() -> None:
+    members = [a_datastream("a", "t"), a_datastream("b", "u", source="elsewhere")]
+    assert wanted_partitions(members, {SOURCE: {"t": 1}}) is None
+    assert wanted_partitions(members, {SOURCE: {"t": 1}, "elsewhere": {}}) == partitions("t-0")  # type: ignore[dict-item]
+
+
+def test_limits_reach_the_planner() -> None:
+    datastream: Datastream = a_datastream(topics="other", limits=TaskLimits(min_tasks=3))
+    decision = decide(a_world(datastreams=(datastream,)), SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert len(decision.plan.tasks) == 3
+
+
+def test_known_loads_of_untouched_tasks_count_when_tasks_are_spread() -> None:
+    plan = a_plan(
+        *(a_task(f"orders-{n}", [f"t-{n}"], "one" if n < 2 else "gone") for n in range(4)),
+    )
+    loads = {"orders-0": 50.0, "orders-1": 50.0, "orders-2": 90.0, "orders-3": 1.0}
+    world = a_world(plan=plan, topics={SOURCE: {"t": 4}}, live=(ONE, TWO), task_loads=loads)
+    decision = decide(replace(world), SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert {task.task: task.instance for task in decision.plan.tasks} == {
+        "orders-0": "one",
+        "orders-1": "one",
+        "orders-2": "two",
+        "orders-3": "two",
+    }

@@ -1,0 +1,115 @@
+"""What waits in ZooKeeper: requests to the leader, and the log of what changed and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirror.coordination.events import KEPT, MOVES_SHOWN, EventLog, plan_events
+from mirror.coordination.requests import RebalanceRequest, RequestQueue
+from mirror.model.identifiers import GroupName, InstanceName
+from mirror.model.metrics import PlacementEvent
+from mirror.model.plan import moves_between
+from mirror.model.topics import TopicPartition
+from mirror.ports import GroupPlan
+from tests.builders import a_plan, a_task
+from tests.fakes.node_store import FakeZooKeeper
+
+LEADER = InstanceName("one")
+
+
+def a_request(reason: str = "because") -> RebalanceRequest:
+    return RebalanceRequest(GroupName("orders"), full=False, requested_by="me", reason=reason, requested_ms=1)
+
+
+def test_requests_are_taken_in_the_order_they_came() -> None:
+    server = FakeZooKeeper()
+    queue, leader = RequestQueue(server.session()), RequestQueue(server.session())
+    identities = [queue.add(a_request(reason)) for reason in ("a", "b", "c")]
+    pending = leader.pending()
+    assert [(one.identity, one.reason) for one in pending] == list(zip(identities, "abc", strict=True))
+    leader.take(pending[0])
+    assert [one.reason for one in leader.pending()] == ["b", "c"]
+
+
+def test_taking_twice_is_harmless() -> None:
+    queue = RequestQueue(FakeZooKeeper().session())
+    queue.add(a_request())
+    (request,) = queue.pending()
+    queue.take(request)
+    queue.take(request)
+    assert queue.pending() == ()
+
+
+def test_a_request_that_another_leader_takes_meanwhile_is_left_out() -> None:
+    server = FakeZooKeeper()
+    queue, other, reader = RequestQueue(server.session()), server.session(), server.session()
+    first = queue.add(a_request("a"))
+    queue.add(a_request("b"))
+    reader.script = lambda one: other.delete(f"/requests/{first}") if one.number == 1 else None
+    assert [one.reason for one in RequestQueue(reader).pending()] == ["b"]
+
+
+def test_the_leader_hears_of_a_request() -> None:
+    server, rings = FakeZooKeeper(), list[None]()
+    RequestQueue(server.session()).pending(lambda: rings.append(None))
+    RequestQueue(server.session()).add(a_request())
+    assert rings
+
+
+def an_event(key: str) -> PlacementEvent:
+    return PlacementEvent(1, key, "plan", 1, LEADER, "", "", -1, "", "", "", "", 0.0, f"sentence {key}")
+
+
+def test_the_newest_publication_comes_first_and_in_its_own_order() -> None:
+    log = EventLog(FakeZooKeeper().session())
+    log.append((an_event("1"), an_event("1/a")))
+    log.append((an_event("2"), an_event("2/a"), an_event("2/b")))
+    assert [one.event_key for one in log.newest(10)] == ["2", "2/a", "2/b", "1", "1/a"]
+    assert [one.event_key for one in log.newest(4)] == ["2", "2/a", "2/b", "1"]
+    assert log.newest(10)[0] == an_event("2")
+
+
+def test_the_log_keeps_the_newest_and_no_more() -> None:
+    server = FakeZooKeeper()
+    log = EventLog(server.session())
+    for number in range(KEPT + 5):
+        log.append((an_event(f"{number}"),))
+    assert len(server.session().children("/events")) == KEPT
+    assert [one.event_key for one in log.newest(1)] == [f"{KEPT + 4}"]
+
+
+def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
+    server = FakeZooKeeper()
+    log, other, reader = EventLog(server.session()), server.session(), server.session()
+    for key in ("1", "2"):
+        log.append((an_event(key),))
+    oldest = server.session().children("/events")[0]
+    reader.script = lambda one: other.delete(f"/events/{oldest}") if one.number == 2 else None
+    assert [one.event_key for one in EventLog(reader).newest(10)] == ["2"]
+
+
+def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() -> None:
+    before = [a_task("g-0", ["t-0", "t-1", "t-2", "t-3"], "one"), a_task("g-1", ["t-4"], "gone")]
+    after = a_plan(a_task("g-0", ["t-1", "t-3", "t-9"], "one"), a_task("g-1", ["t-0", "t-4"], "two"), epoch=7)
+    group_plan = GroupPlan({}, {}, 2, move_reasons={TopicPartition("t", 0): "task g-0 was too full"})
+    events = plan_events(after, moves_between(before, after.tasks), (group_plan,), LEADER)
+    told = {(one.kind, one.topic, one.kafka_partition): one.sentence for one in events}
+    assert told == {
+        ("plan", "", -1): "because",
+        ("move", "t", 0): "task g-0 was too full",
+        ("move", "t", 2): "no longer mirrored",
+        ("move", "t", 4): "its task runs on two now",
+        ("move", "t", 9): "new partition",
+    }
+    assert len({one.event_key for one in events}) == len(events)
+    assert {one.plan_epoch for one in events} == {7}
+
+
+def test_a_plan_with_very_many_moves_still_fits_into_one_entry() -> None:
+    server = FakeZooKeeper()
+    many = a_plan(a_task("g-0", [f"topic-with-a-long-name-{n}-0" for n in range(3_000)]))
+    events = plan_events(many, moves_between((), many.tasks), (), LEADER)
+    assert len(events) == 1 + MOVES_SHOWN
+    EventLog(server.session()).append(events)
+    assert len(EventLog(server.session()).newest(10_000)) == len(events)
+    assert events[1] == replace(events[1], sentence="new partition")

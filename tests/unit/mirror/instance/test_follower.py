@@ -1,0 +1,356 @@
+"""An instance joins, obeys plans, waits for others, and gives up in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.membership import Holding, LiveInstance, Membership
+from mirror.coordination.plan_store import PlanStore, StoredPlan
+from mirror.errors import LoadUnavailable
+from mirror.model.datastream import DatastreamStatus
+from mirror.model.identifiers import Epoch, InstanceName
+from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.topics import TopicPartition
+from stack.waiting import wait_until
+from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_task
+from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig
+from tests.fakes.lockstep import Lockstep
+from tests.fakes.node_store import FakeZooKeeper, Fault
+
+MINE = a_task("orders-0", ["t-0", "t-1"], "one")
+THEIRS = a_task("orders-1", ["t-2"], "two")
+
+
+class Service:
+    """A root with a datastream, and plans as a leader would publish them."""
+
+    def __init__(self) -> None:
+        self.server = FakeZooKeeper()
+        session = self.server.session()
+        self.members = Membership(session)
+        self.definitions = DefinitionStore(session)
+        self.definitions.create(a_datastream())
+        self._store = PlanStore(session, "leader")
+
+    def publish(self, *tasks: TaskPlacement) -> Plan:
+        known: StoredPlan = self._store.read()
+        plan = a_plan(*tasks, epoch=known.plan.epoch + 1)
+        self._store.publish(plan, known)
+        return plan
+
+    def holdings(self) -> dict[str, Holding | None]:
+        return {one.name: self.members.holding(one) for one in self.members.live()}
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def is_well(rig: FollowerRig) -> bool:
+    return rig.health.conditions()["follower"].is_well
+
+
+def test_it_joins_and_runs_what_the_plan_gives_it(service: Service) -> None:
+    service.publish(MINE, THEIRS)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    assert rig.lanes == ["t-0", "t-1"]
+    assert service.holdings() == {"one": Holding(Epoch(1))}
+    assert rig.follower.epoch == 1
+    assert is_well(rig)
+
+
+def test_it_runs_nothing_as_long_as_there_is_no_plan(service: Service) -> None:
+    rig = FollowerRig(service.server)
+    rig.turn(2)
+    assert rig.lanes == []
+    service.publish(MINE)
+    rig.turn()
+    assert rig.lanes == ["t-0", "t-1"]
+
+
+def test_it_says_that_it_is_here_before_it_reads_its_first_plan(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    told = next(one.number for one in rig.session.log if one.name == "create" and "/holdings/" in one.path)
+    read = next(one.number for one in rig.session.log if one.path == "/plan")
+    assert told < read
+
+
+def test_it_publishes_what_it_obeys_before_it_starts_anything(service: Service) -> None:
+    rig, seen = FollowerRig(service.server), list[Holding | None]()
+    rig.workers.before_start = lambda *_: seen.append(service.holdings()["one"])
+    service.publish(MINE)
+    rig.turn()
+    service.publish(MINE, a_task("orders-2", ["t-9"], "one"))
+    rig.turn()
+    assert seen == [Holding(Epoch(1)), Holding(Epoch(2))]
+
+
+def test_only_what_moves_stops_and_it_is_listed_until_it_has_drained(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
+    rig.turn()
+    assert service.holdings()["one"] == Holding(Epoch(2), frozenset({a_key("t-1")}))
+    assert rig.lanes == ["t-0", "t-1"]
+    rig.workers.drain()
+    rig.turn()
+    assert service.holdings()["one"] == Holding(Epoch(2))
+    assert rig.lanes == ["t-0"]
+
+
+def test_a_lane_goes_from_one_instance_to_the_other_without_two_owners(service: Service) -> None:
+    one, two = FollowerRig(service.server, "one"), FollowerRig(service.server, "two")
+    service.publish(MINE, THEIRS)
+    one.turn()
+    two.turn()
+    one.turn()
+    service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1", "t-2"], "two"))
+    two.turn(2)
+    assert two.lanes == ["t-2"]
+    one.turn()
+    two.turn(2)
+    assert two.lanes == ["t-2"]
+    one.workers.drain()
+    one.turn()
+    two.turn()
+    assert (one.lanes, two.lanes) == (["t-0"], ["t-1", "t-2"])
+
+
+def test_a_paused_datastream_stops_and_a_resumed_one_goes_on(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    stored = service.definitions.get(a_datastream().name)
+    service.definitions.replace(stored, replace(stored.datastream, status=DatastreamStatus.PAUSED))
+    rig.turn()
+    rig.workers.drain()
+    rig.turn()
+    assert rig.lanes == []
+    stored = service.definitions.get(a_datastream().name)
+    service.definitions.replace(stored, replace(stored.datastream, status=DatastreamStatus.READY))
+    rig.turn()
+    assert rig.lanes == ["t-0", "t-1"]
+
+
+def test_while_zookeeper_is_silent_lanes_go_on_until_the_lease_ends(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    rig.suspend()
+    asked = len(rig.session.log)
+    until = rig.workers.lease_until
+    assert rig.clock.monotonic() < until < rig.clock.monotonic() + SESSION_TIMEOUT_SECONDS
+    rig.clock.advance(5)
+    rig.turn()
+    assert rig.lanes == ["t-0", "t-1"]
+    assert rig.workers.lease_until == until
+    assert not is_well(rig)
+    rig.clock.advance(3)
+    rig.turn()
+    assert rig.lanes == []
+    assert rig.workers.abandoned == 1
+    assert len(rig.session.log) == asked
+
+
+def test_back_in_time_with_the_same_session_nothing_is_restarted(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    rig.suspend()
+    rig.turn()
+    rig.clock.advance(5)
+    rig.resume()
+    rig.turn()
+    assert rig.workers.abandoned == 0
+    assert rig.lanes == ["t-0", "t-1"]
+    assert is_well(rig)
+
+
+def test_back_too_late_but_with_the_same_session_it_joins_anew(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    first = rig.follower.me
+    rig.suspend()
+    rig.turn()
+    rig.clock.advance(8)
+    rig.turn()
+    rig.resume()
+    rig.turn(2)
+    assert first is not None
+    assert rig.follower.me is not None
+    assert rig.follower.me.sequence > first.sequence
+    assert [one.sequence for one in service.members.live()] == [rig.follower.me.sequence]
+    assert rig.lanes == ["t-0", "t-1"]
+    assert is_well(rig)
+
+
+def test_a_lost_session_ends_everything_at_once_and_a_new_one_begins_anew(service: Service) -> None:
+    service.publish(MINE)
+    rig, joined = FollowerRig(service.server), list[LiveInstance | None]()
+    rig.follower.on_joined = joined.append
+    rig.turn()
+    rig.lose()
+    rig.turn()
+    assert rig.lanes == []
+    assert not is_well(rig)
+    assert rig.follower.me is None
+    rig.renew()
+    rig.turn(2)
+    assert rig.lanes == ["t-0", "t-1"]
+    assert [one and one.name for one in joined] == ["one", None, "one"]
+
+
+def test_a_session_that_is_found_lost_by_a_request_counts_as_lost(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    rig.session.expire()
+    rig.turn()
+    assert rig.lanes == []
+    assert rig.follower.me is None
+
+
+def test_it_waits_for_another_of_its_name_and_says_so(service: Service) -> None:
+    service.publish(MINE)
+    other, rig = FollowerRig(service.server), FollowerRig(service.server)
+    other.turn()
+    rig.turn(3)
+    assert rig.lanes == []
+    assert "named one" in rig.health.conditions()["follower"].sentence
+    assert not is_well(rig)
+    other.session.expire()
+    rig.turn(2)
+    assert rig.lanes == ["t-0", "t-1"]
+    assert is_well(rig)
+
+
+@pytest.mark.parametrize("lead", range(8))
+def test_two_of_one_name_that_join_at_once_never_both_stay(service: Service, lead: int) -> None:
+    service.publish(MINE)
+    rigs = {"a": FollowerRig(service.server), "b": FollowerRig(service.server)}
+    lockstep = Lockstep(["a"] * lead + ["b", "a"] * 40)
+    for key, rig in rigs.items():
+        rig.session.script = lockstep.gate(key)
+    assert set(lockstep.run({key: rig.turn for key, rig in rigs.items()}).values()) == {None}
+    for rig in rigs.values():
+        rig.session.script = rig._note_contact
+    assert sum(bool(rig.lanes) for rig in rigs.values()) <= 1
+    for _ in range(3):
+        for rig in rigs.values():
+            rig.turn()
+    assert sorted(len(rig.lanes) for rig in rigs.values()) == [0, 2]
+
+
+@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("number", range(30))
+def test_whichever_request_fails_it_arrives(service: Service, number: int, after_effect: bool) -> None:
+    service.publish(MINE, THEIRS)
+    rig = FollowerRig(service.server)
+    rig.script = lambda one: Fault(after_effect) if one.number == number else None
+    rig.turn(2)
+    service.publish(a_task("orders-0", ["t-1"], "one"), THEIRS)
+    rig.turn(2)
+    rig.workers.drain()
+    rig.turn(3)
+    assert rig.lanes == ["t-1"]
+    assert service.holdings() == {"one": Holding(Epoch(2))}
+    assert is_well(rig)
+
+
+def test_a_damaged_definition_stops_nothing_and_is_named_until_it_is_repaired(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    nodes = service.server.session()
+    nodes.create("/datastreams/broken", b"{")
+    rig.turn(3)
+    assert rig.lanes == ["t-0", "t-1"]
+    assert not is_well(rig)
+    assert "/datastreams/broken" in rig.health.conditions()["follower"].sentence
+    nodes.delete("/datastreams/broken")
+    rig.turn()
+    assert is_well(rig)
+
+
+def test_what_it_measures_is_shared_and_withdrawn_when_it_leaves(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    rig.workers.measure(a_key("t-0"), 123.0)
+    rig.clock.advance(6)
+    rig.contact = rig.clock.monotonic()
+    rig.turn()
+    loads = MeasuredLoads(service.server.session())
+    found = loads.loads(SOURCE, [TopicPartition("t", 0), TopicPartition("t", 1)]).loads
+    assert {str(key): load.bytes_per_second for key, load in found.items()} == {"t-0": 123.0}
+    rig.follower._leave()
+    with pytest.raises(LoadUnavailable):
+        loads.loads(SOURCE, [TopicPartition("t", 0)])
+    assert rig.workers.stopped
+    assert service.members.live() == ()
+
+
+def test_leaving_without_zookeeper_still_stops_the_workers(service: Service) -> None:
+    rig = FollowerRig(service.server)
+    rig.turn()
+    rig.session.disconnect()
+    rig.follower._leave()
+    assert rig.workers.stopped
+
+
+def test_lanes_are_put_off_while_no_worker_runs(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.workers.is_up = False
+    rig.turn()
+    assert rig.lanes == []
+    rig.turn()
+    assert rig.lanes == ["t-0", "t-1"]
+
+
+def test_the_thread_starts_works_and_ends(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.follower.start()
+    wait_until(lambda: len(rig.follower.lanes) == 2, 10)
+    rig.follower.stop(1.0)
+    rig.follower.stop(1.0)
+    assert service.members.live() == ()
+    assert not rig.health.has_died.is_set()
+
+
+def test_a_bug_in_the_loop_turns_health_red_and_stops_the_copying(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    rig.workers.before_start = fail
+    rig.follower.start()
+    wait_until(rig.health.has_died.is_set, 10)
+    assert rig.workers.abandoned == 1
+    assert "a bug" in rig.health.conditions()["follower"].sentence
+    rig.follower.stop(1.0)
+
+
+def test_a_name_is_free_again_after_a_restart(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    rig.follower._leave()
+    again = FollowerRig(service.server)
+    again.turn()
+    assert again.lanes == ["t-0", "t-1"]
+    assert again.follower.me is not None
+    assert again.follower.me.name == InstanceName("one")

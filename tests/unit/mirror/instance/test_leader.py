@@ -1,0 +1,344 @@
+"""The leader's duties, one tick at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.membership import LiveInstance, Membership
+from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.requests import RebalanceRequest
+from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
+from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
+from mirror.model.load import LoadReport
+from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
+from mirror.ports import GroupPlan, PlanningRequest
+from stack.waiting import wait_until
+from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
+from tests.fakes.clock import ManualClock
+from tests.fakes.instances import LeaderRig
+from tests.fakes.node_store import FakeZooKeeper, Fault
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+_S = DatastreamStatus
+
+
+class House:
+    """A service with one instance, its leader, and two clusters."""
+
+    def __init__(self, **more: object) -> None:
+        self.server = FakeZooKeeper()
+        self.source = FakeTopicAdmin(t=2)
+        self.destination = FakeTopicAdmin()
+        self.clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
+        self.clock = ManualClock()
+        self.session = self.server.session()
+        self.rig = LeaderRig(self.session, self.clusters, self.clock, **more)  # type: ignore[arg-type]
+        self.leader, self.definitions = self.rig.leader, self.rig.stores.definitions
+        self.me = self.join("one")
+        self.leader.joined(self.me)
+
+    def join(self, name: str) -> LiveInstance:
+        return Membership(self.server.session()).join(an_instance(name))
+
+    def create(self, *datastreams: Datastream) -> None:
+        for one in datastreams:
+            self.definitions.create(replace(one, status=_S.INITIALIZING))
+
+    def set_status(self, name: str, status: DatastreamStatus) -> None:
+        stored = self.definitions.get(DatastreamName(name))
+        self.definitions.replace(stored, replace(stored.datastream, status=status))
+
+    def status(self, name: str) -> DatastreamStatus:
+        return self.definitions.get(DatastreamName(name)).datastream.status
+
+    def tick(self, times: int = 1) -> str:
+        for _ in range(times):
+            self.clock.advance(10)
+            said = self.leader.tick()
+        return said
+
+    def planned(self) -> set[str]:
+        plan = PlanStore(self.server.session(), "r").read().plan
+        return {f"{group}:{partition}" for group, partition in plan.owners}
+
+    def epoch(self) -> int:
+        return PlanStore(self.server.session(), "r").read().plan.epoch
+
+    def ill(self) -> list[str]:
+        return [part for part, one in self.rig.health.conditions().items() if not one.is_well]
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def test_a_new_datastream_is_prepared_made_ready_and_planned_in_one_tick(house: House) -> None:
+    house.create(a_datastream("orders", "t", naming=TopicNaming("copy.*")))
+    said = house.tick()
+    assert house.status("orders") is _S.READY
+    assert house.destination.topics["copy.t"].partitions == 2
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+    assert "2 partitions came" in said
+    assert house.leader.is_leading
+
+
+def test_nothing_new_is_no_new_epoch(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    assert "nothing to do" in house.tick(3)
+    assert house.epoch() == 1
+
+
+def test_only_the_first_to_arrive_leads(house: House) -> None:
+    second = LeaderRig(house.server.session(), house.clusters, house.clock)
+    me = house.join("two")
+    second.leader.joined(me)
+    house.create(a_datastream("orders", "t"))
+    assert second.leader.tick() == "one leads"
+    assert house.epoch() == 0
+    Membership(house.session).leave(house.me)
+    second.leader.tick()
+    assert second.leader.is_leading
+    assert house.epoch() == 1
+
+
+def test_an_instance_without_a_place_does_not_lead(house: House) -> None:
+    house.leader.joined(None)
+    house.create(a_datastream("orders", "t"))
+    assert house.tick() == "one leads"
+    assert not house.leader.is_leading
+    assert house.epoch() == 0
+
+
+def test_new_partitions_and_topics_are_found_and_grown_at_the_destination(house: House) -> None:
+    house.create(a_datastream("orders", ".*"))
+    house.tick()
+    house.source.grow("t", 3)
+    house.source.create(TopicDescription("u", 1))
+    house.tick()
+    assert house.planned() == {"orders:t-0", "orders:t-1", "orders:t-2", "orders:u-0"}
+    assert house.destination.list_topics() == {"t": 3, "u": 1}
+
+
+def test_a_source_that_does_not_answer_changes_nothing_until_it_does(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    house.source.failure = Unreachable("no answer")
+    house.source.topics["t"] = TopicDescription("t", 5)
+    house.tick(2)
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+    house.source.failure = None
+    house.tick()
+    assert len(house.planned()) == 5
+
+
+def test_a_destination_that_does_not_answer_is_shown_and_tried_again(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.destination.failure = Unreachable("destination is down")
+    house.tick()
+    assert house.ill() == ["datastream orders"]
+    house.destination.failure = None
+    house.tick()
+    assert house.ill() == []
+    assert house.destination.list_topics() == {"t": 2}
+
+
+@pytest.mark.parametrize("status", [_S.PAUSED, _S.STOPPING, _S.DELETING])
+def test_trouble_with_a_datastream_that_is_no_longer_mirrored_is_forgotten(
+    house: House, status: DatastreamStatus
+) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.destination.failure = Unreachable("destination is down")
+    house.tick()
+    house.set_status("orders", status)
+    house.tick(3)
+    assert house.ill() == []
+
+
+def test_trouble_that_a_leader_saw_is_not_its_own_once_it_does_not_lead(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.destination.failure = Unreachable("destination is down")
+    house.tick()
+    house.leader.joined(None)
+    house.tick()
+    assert house.ill() == []
+
+
+def test_a_stopping_datastream_is_stopped_once_nothing_of_it_is_planned(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    house.set_status("orders", _S.STOPPING)
+    house.tick()
+    assert house.planned() == set()
+    house.tick()
+    assert house.status("orders") is _S.STOPPED
+
+
+def test_a_deleted_datastream_disappears(house: House) -> None:
+    house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
+    house.tick()
+    house.set_status("orders", _S.DELETING)
+    house.tick(2)
+    assert house.planned() == {"users:t-0", "users:t-1"}
+    with pytest.raises(NotFound):
+        house.status("orders")
+    assert house.destination.list_topics() == {"t": 2, "u.t": 2}
+
+
+@pytest.mark.parametrize(("status", "end"), [(_S.STOPPING, _S.STOPPED), (_S.DELETING, None)])
+def test_a_member_of_a_group_ends_although_the_others_go_on(
+    house: House, status: DatastreamStatus, end: DatastreamStatus | None
+) -> None:
+    house.source.create(TopicDescription("u", 1))
+    shared = {"system.taskPrefix": "both"}
+    house.create(a_datastream("a", "t", metadata=shared), a_datastream("b", "u", metadata=shared))
+    house.tick()
+    assert house.planned() == {"both:t-0", "both:t-1", "both:u-0"}
+    house.set_status("a", status)
+    house.tick(3)
+    assert house.planned() == {"both:u-0"}
+    names = {one.datastream.name: one.datastream.status for one in house.definitions.all()}
+    assert names == ({"a": end, "b": _S.READY} if end else {"b": _S.READY})
+
+
+def test_a_name_that_is_used_again_has_its_new_destination_prepared(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    house.set_status("orders", _S.DELETING)
+    house.tick(2)
+    house.create(a_datastream("orders", "t", naming=TopicNaming("copy.*")))
+    house.tick()
+    assert house.destination.list_topics() == {"t": 2, "copy.t": 2}
+
+
+def test_a_request_is_answered_by_a_plan_and_taken(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    MeasuredLoads(house.session).publish(
+        InstanceName("one"), {SOURCE: {TopicPartition("t", n): (80.0, 1.0) for n in range(2)}}, 1
+    )
+    house.rig.stores.requests.add(RebalanceRequest(GroupName("orders"), True, "a test", "to see", 5))
+    said = house.tick()
+    assert "a test asked: to see" in said
+    assert len(PlanStore(house.session, "r").read().plan.tasks) == 2
+    assert house.rig.stores.requests.pending() == ()
+
+
+def test_a_request_that_changes_nothing_is_taken_too(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    house.rig.stores.requests.add(RebalanceRequest(GroupName("orders"), False, "a test", "to see", 5))
+    house.tick()
+    assert house.epoch() == 1
+    assert house.rig.stores.requests.pending() == ()
+
+
+def test_every_plan_is_told_with_its_moves(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    assert [one.kind for one in house.rig.told] == ["plan", "move", "move"]
+    assert list(house.rig.events.newest(10)) == house.rig.told
+    assert {one.instance for one in house.rig.told} == {"one"}
+
+
+class Failing:
+    """A provider that always fails in the same way."""
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        raise AnalyticsError("half an answer")
+
+
+def test_whatever_ails_the_provider_placement_goes_on_by_count() -> None:
+    house = House(provider=Failing())
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    assert len(house.planned()) == 2
+
+
+class Rejecting:
+    """A planner that plans nothing."""
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        raise PlanRejected("impossible")
+
+
+def test_a_group_that_cannot_be_planned_is_no_reason_to_stop() -> None:
+    house = House(planner=Rejecting())
+    house.create(a_datastream("orders", "t"))
+    assert "nothing to do" in house.tick()
+
+
+@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("number", range(0, 45))
+def test_whichever_request_fails_the_next_tick_finishes_the_work(
+    house: House, number: int, after_effect: bool
+) -> None:
+    house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
+    begin = len(house.session.log)
+    house.session.script = lambda one: Fault(after_effect) if one.number == begin + number else None
+    for _ in range(4):
+        house.clock.advance(10)
+        house.leader._try_tick()
+    assert house.planned() == {f"{group}:t-{number}" for group in ("orders", "users") for number in (0, 1)}
+    assert house.status("orders") is _S.READY
+    assert house.epoch() <= 2
+    told = [one.plan_epoch for one in house.rig.events.newest(100) if one.kind == "plan"]
+    assert set(told) == set(range(1, house.epoch() + 1))
+
+
+def test_a_damaged_definition_does_not_end_the_leader(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    house.session.create("/datastreams/broken", b'{"name":"broken"}')
+    said = house.leader._try_tick()
+    assert "/datastreams/broken" in said
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+
+
+def test_a_leader_that_was_overtaken_publishes_nothing(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    other = PlanStore(house.server.session(), "other")
+    house.source.grow("t", 3)
+
+    def overtake(requests: Mapping[str, object] | object) -> None:
+        known = other.read()
+        if known.plan.epoch == 1:
+            other.publish(replace(known.plan, epoch=2, reason="the other's"), known)  # type: ignore[arg-type]
+
+    def script(operation: object) -> None:
+        if getattr(operation, "name", "") == "write" and getattr(operation, "path", "") == "/plan":
+            overtake(operation)
+
+    house.session.script = script
+    house.clock.advance(10)
+    assert "will look again" in house.leader._try_tick()
+    assert PlanStore(house.server.session(), "r").read().plan.reason == "the other's"
+    house.tick()
+    assert house.epoch() == 3
+
+
+def test_the_services_own_topics_are_made_when_their_cluster_answers(house: House) -> None:
+    house.rig.surroundings.need_topic(DESTINATION, TopicDescription("own", 4))
+    house.destination.failure = Unreachable("not yet")
+    house.tick()
+    house.destination.failure = None
+    house.tick()
+    assert house.destination.list_topics() == {"own": 4}
+
+
+def test_the_thread_ticks_when_it_is_woken_and_ends(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.leader.start()
+    wait_until(lambda: house.epoch() == 1, 10)
+    house.set_status("orders", _S.PAUSED)
+    wait_until(lambda: house.epoch() == 2, 10)
+    house.leader.stop(5.0)
+    house.leader.stop(5.0)
+    assert house.rig.health.is_well

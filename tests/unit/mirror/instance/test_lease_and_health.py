@@ -1,0 +1,48 @@
+"""How long an instance may believe in its session, and what it says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.instance.health import Condition, Health
+from mirror.instance.lease import Lease
+
+
+@pytest.mark.parametrize("timeout", [1.0, 6.0, 60.0])
+def test_the_lease_ends_before_the_session_can_by_the_last_answered_request(timeout: float) -> None:
+    contact = [100.0]
+    lease = Lease(lambda: timeout, lambda: contact[0])
+    assert 100.0 < lease.ends_at() <= 100.0 + timeout * 0.75
+    assert not lease.is_over(100.0)
+    assert lease.is_over(lease.ends_at())
+    contact[0] = 200.0
+    assert not lease.is_over(150.0)
+    assert lease.ends_at() > 200.0
+
+
+def test_health_is_what_every_part_said_last() -> None:
+    health = Health()
+    assert health.is_well
+    health.report("a", True, "fine")
+    health.report("b", False, "ill")
+    assert not health.is_well
+    health.report("b", True, "well again")
+    assert health.is_well
+    assert health.conditions() == {"a": Condition(True, "fine"), "b": Condition(True, "well again")}
+
+
+def test_a_part_that_is_forgotten_counts_no_more() -> None:
+    health = Health()
+    health.report("a", False, "ill")
+    health.forget("a")
+    health.forget("a")
+    assert health.is_well
+
+
+def test_death_is_not_forgiven() -> None:
+    health = Health()
+    health.died("a", ValueError("a bug"))
+    assert health.has_died.is_set()
+    assert health.conditions()["a"] == Condition(False, "died: ValueError: a bug")
+    health.report("a", True, "fine")
+    assert health.has_died.is_set()

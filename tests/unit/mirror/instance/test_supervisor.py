@@ -1,0 +1,272 @@
+"""Worker processes: real ones that speak the protocol, killed, hanging, ending, started again."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import tests.fakes.tiny_worker as tiny_worker
+from mirror.coordination.worker_protocol import LaneNews
+from mirror.instance.supervisor import LanePhase, Supervisor, WorkerGone, WorkerSaid
+from mirror.model.identifiers import Epoch
+from mirror.ports import LanePaused, LaneResumed, LaneSpec
+from stack.waiting import wait_until
+from tests.builders import a_key, a_spec
+from tests.fakes.clock import ManualClock
+
+ROOT = Path(__file__).parents[4]
+PATIENCE_SECONDS = 15.0
+
+
+class Crew:
+    """A supervisor whose workers behave as they are told to; the last behaviour is for all that follow."""
+
+    def __init__(self, workers: int, *behaviours: str) -> None:
+        self.clock = ManualClock()
+        self.spawned: list[subprocess.Popen[bytes]] = []
+        self._behaviours = list(behaviours or ["obedient"])
+        self.inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.supervisor = Supervisor(self._spawn, workers, self.inbox, self.clock, restart_delay_seconds=1.0)
+
+    def _spawn(self, number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
+        behaviour = self._behaviours.pop(0) if len(self._behaviours) > 1 else self._behaviours[0]
+        if behaviour == "unborn":
+            raise OSError("no memory")
+        arguments = [sys.executable, tiny_worker.__file__, str(channel.fileno()), behaviour]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(arguments, pass_fds=[channel.fileno()], env=environment)
+        self.spawned.append(process)
+        return process
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Handle what the workers say until the condition holds."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            item = self.inbox.get(timeout=max(0.01, deadline - time.monotonic()))
+            assert isinstance(item, WorkerSaid | WorkerGone)
+            self.supervisor.handle(item)
+
+    def phases(self) -> dict[str, LanePhase]:
+        return {str(key.partition): state.phase for key, state in self.supervisor.lanes.items()}
+
+    def start(self, *specs: LaneSpec) -> None:
+        self.supervisor.start_lanes(specs, Epoch(1))
+
+    def end(self) -> None:
+        self.supervisor.abandon()
+        assert all(process.poll() is not None for process in self.spawned)
+
+
+@pytest.fixture
+def new_crew() -> Iterator[Callable[..., Crew]]:
+    made: list[Crew] = []
+
+    def make(workers: int, *behaviours: str) -> Crew:
+        made.append(Crew(workers, *behaviours))
+        made[-1].supervisor.start()
+        return made[-1]
+
+    yield make
+    for crew in made:
+        crew.end()
+
+
+NewCrew = Callable[..., Crew]
+
+
+def test_lanes_start_copy_and_stop(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    crew.start(a_spec("t-0"), a_spec("t-1"))
+    assert crew.phases() == {"t-0": LanePhase.STARTING, "t-1": LanePhase.STARTING}
+    crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
+    crew.until(lambda: all(state.rate is not None for state in crew.supervisor.lanes.values()))
+    crew.supervisor.stop_lanes([a_key("t-0")])
+    assert crew.phases()["t-0"] is LanePhase.STOPPING
+    crew.until(lambda: set(crew.phases()) == {"t-1"})
+
+
+def test_a_task_lives_in_one_worker_and_tasks_are_spread(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.start(*(a_spec(f"t-{n}", task=f"orders-{n % 2}") for n in range(6)))
+    crew.start(*(a_spec(f"u-{n}", task=f"orders-{n % 2}") for n in range(6)))
+    homes: dict[str, set[int]] = {}
+    for state in crew.supervisor.lanes.values():
+        homes.setdefault(state.spec.task, set()).add(state.worker)
+    assert sorted(homes.values()) == [{0}, {1}]
+
+
+def test_a_worker_that_is_killed_takes_only_its_own_lanes_with_it(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.start(a_spec("t-0", task="orders-0"), a_spec("t-1", task="orders-1"))
+    crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
+    lost = next(str(key.partition) for key, state in crew.supervisor.lanes.items() if state.worker == 0)
+    crew.spawned[0].kill()
+    crew.until(lambda: lost not in crew.phases())
+    assert list(crew.phases().values()) == [LanePhase.COPYING]
+    assert crew.supervisor.workers_running == 1
+
+
+def test_the_lanes_of_a_dead_worker_may_start_in_another_at_once(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.start(a_spec("t-0", task="orders-0"))
+    crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
+    crew.spawned[0].kill()
+    crew.until(lambda: not crew.phases())
+    crew.start(a_spec("t-0", task="orders-0"))
+    crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
+    assert {state.worker for state in crew.supervisor.lanes.values()} == {1}
+
+
+def test_a_worker_is_started_again_after_a_delay_that_doubles(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "crashing")
+    for round_number, delay in enumerate((1, 2, 4, 8, 16, 30, 30), start=1):
+        crew.start(a_spec("t-0"))
+        crew.until(lambda: crew.supervisor.workers_running == 0)
+        assert crew.phases() == {}
+        crew.clock.advance(delay - 0.01)
+        crew.supervisor.revive()
+        assert len(crew.spawned) == round_number
+        crew.clock.advance(0.02)
+        crew.supervisor.revive()
+        assert len(crew.spawned) == round_number + 1
+
+
+def test_a_worker_that_has_reported_is_forgiven(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "crashing", "crashing", "obedient")
+    for _ in range(2):
+        crew.start(a_spec("t-0"))
+        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.clock.advance(10)
+        crew.supervisor.revive()
+    crew.start(a_spec("t-0"))
+    crew.until(lambda: any(state.rate for state in crew.supervisor.lanes.values()))
+    crew.spawned[-1].kill()
+    crew.until(lambda: crew.supervisor.workers_running == 0)
+    crew.clock.advance(1.01)
+    crew.supervisor.revive()
+    assert crew.supervisor.workers_running == 1
+
+
+def test_lanes_wait_while_no_worker_runs(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    crew.spawned[0].kill()
+    crew.until(lambda: crew.supervisor.workers_running == 0)
+    crew.start(a_spec("t-0"))
+    assert crew.phases() == {}
+
+
+def test_a_worker_that_cannot_be_started_is_tried_again(new_crew: NewCrew) -> None:
+    crew = new_crew(2, "unborn", "obedient")
+    assert crew.supervisor.workers_running == 1
+    crew.clock.advance(1.01)
+    crew.supervisor.revive()
+    assert crew.supervisor.workers_running == 2
+
+
+def test_abandoning_kills_at_once_and_what_the_dead_had_said_counts_no_more(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.start(a_spec("t-0", task="a-0"), a_spec("t-1", task="a-1"))
+    crew.supervisor.abandon()
+    assert crew.phases() == {}
+    assert all(process.poll() is not None for process in crew.spawned)
+    gone = 0
+    while gone < 2:
+        item = crew.inbox.get(timeout=PATIENCE_SECONDS)
+        assert isinstance(item, WorkerSaid | WorkerGone)
+        gone += isinstance(item, WorkerGone)
+        crew.supervisor.handle(item)
+    assert crew.phases() == {}
+    crew.supervisor.revive()
+    assert crew.supervisor.workers_running == 2
+
+
+def test_a_worker_that_dies_just_before_it_is_abandoned_is_mourned_once(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    crew.spawned[0].kill()
+    news = crew.inbox.get(timeout=PATIENCE_SECONDS)
+    assert isinstance(news, WorkerGone)
+    crew.supervisor.abandon()
+    crew.supervisor.handle(news)
+    crew.supervisor.revive()
+    assert crew.supervisor.workers_running == 1
+
+
+def test_stopping_lets_workers_end_by_themselves(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.supervisor.stop(5.0)
+    crew.supervisor.stop(5.0)
+    assert [process.poll() for process in crew.spawned] == [0, 0]
+    crew.clock.advance(100)
+    crew.supervisor.revive()
+    assert len(crew.spawned) == 2
+
+
+@pytest.mark.parametrize("behaviour", ["deaf", "stubborn"])
+def test_stopping_kills_what_does_not_end(new_crew: NewCrew, behaviour: str) -> None:
+    crew = new_crew(1, behaviour)
+    crew.supervisor.stop(-1.5)
+    assert crew.spawned[0].poll() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("behaviour", ["departing", "babbling"])
+def test_a_worker_that_cannot_be_talked_to_is_ended_and_replaced(new_crew: NewCrew, behaviour: str) -> None:
+    crew = new_crew(1, behaviour, "obedient")
+    crew.until(lambda: crew.supervisor.workers_running == 0)
+    assert crew.spawned[0].poll() == -signal.SIGKILL
+    crew.clock.advance(1.01)
+    crew.supervisor.revive()
+    crew.start(a_spec("t-0"))
+    crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
+
+
+def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew: NewCrew) -> None:
+    crew = new_crew(2, "deaf", "obedient")
+    for _ in range(5_000):
+        crew.supervisor.extend_lease(1.0)
+    crew.supervisor.revive()
+    assert crew.supervisor.workers_running == 2
+    crew.clock.advance(60)
+    crew.supervisor.revive()
+    crew.until(lambda: crew.supervisor.workers_running == 1)
+    assert crew.spawned[0].poll() == -signal.SIGKILL
+    assert crew.spawned[1].poll() is None
+
+
+def test_a_long_message_reaches_a_worker_that_is_slow_to_take_it(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    crew.start(*(a_spec(f"{'t' * 200}-{number}") for number in range(5_000)))
+
+    def all_copy() -> bool:
+        crew.supervisor.revive()
+        while not crew.inbox.empty():
+            item = crew.inbox.get()
+            assert isinstance(item, WorkerSaid | WorkerGone)
+            crew.supervisor.handle(item)
+        return set(crew.phases().values()) == {LanePhase.COPYING}
+
+    wait_until(all_copy, PATIENCE_SECONDS, interval_seconds=0.01)
+
+
+def test_a_lane_that_paused_itself_says_why_until_it_goes_on(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    crew.start(a_spec("t-0"))
+    crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
+    key = a_key("t-0")
+    crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LanePaused(key, "too large"),))))
+    assert crew.supervisor.lanes[key].phase is LanePhase.PAUSED
+    assert crew.supervisor.lanes[key].reason == "too large"
+    crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LaneResumed(key),))))
+    assert crew.supervisor.lanes[key].phase is LanePhase.COPYING
+    assert crew.supervisor.lanes[key].reason == ""
+    crew.supervisor.stop_lanes([key])
+    crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LanePaused(key, "late"),))))
+    assert crew.supervisor.lanes[key].phase is LanePhase.STOPPING

@@ -1,0 +1,113 @@
+"""What the leader learns of the clusters, and makes at destinations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror.errors import Refused, Unreachable
+from mirror.instance.surroundings import Surroundings
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicDescription, TopicNaming
+from tests.builders import DESTINATION, SOURCE, a_datastream
+from tests.fakes.clock import ManualClock
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+
+class Land:
+    def __init__(self) -> None:
+        self.source, self.destination, self.clock = FakeTopicAdmin(t=2), FakeTopicAdmin(), ManualClock()
+        clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
+        self.surroundings = Surroundings(lambda cluster: clusters[cluster], self.clock, 3.0)
+
+
+@pytest.fixture
+def land() -> Land:
+    return Land()
+
+
+def test_a_cluster_is_asked_once_an_interval(land: Land) -> None:
+    for _ in range(5):
+        assert land.surroundings.topics([SOURCE]) == {SOURCE: {"t": 2}}
+    assert land.source.asked == 1
+    land.clock.advance(3.0)
+    land.source.grow("t", 3)
+    asked = land.source.asked
+    assert land.surroundings.topics([SOURCE]) == {SOURCE: {"t": 3}}
+    assert land.source.asked == asked + 1
+
+
+def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land: Land) -> None:
+    land.surroundings.topics([SOURCE, DESTINATION])
+    land.source.failure = Unreachable("gone fishing")
+    land.clock.advance(3.0)
+    assert land.surroundings.topics([SOURCE, DESTINATION]) == {DESTINATION: {}}
+    assert land.surroundings.problems == {SOURCE: "gone fishing"}
+    land.source.failure = None
+    land.clock.advance(3.0)
+    assert SOURCE in land.surroundings.topics([SOURCE])
+    assert land.surroundings.problems == {}
+
+
+def test_a_cluster_that_does_not_answer_is_not_asked_at_every_tick(land: Land) -> None:
+    land.source.failure = Unreachable("gone fishing")
+    for _ in range(5):
+        land.surroundings.topics([SOURCE])
+    assert land.source.asked == 1
+
+
+def test_a_destination_is_prepared_once_and_again_when_the_source_has_changed(land: Land) -> None:
+    datastream = a_datastream()
+    land.surroundings.topics([SOURCE])
+    (work,) = land.surroundings.prepare_destination(datastream)
+    assert (work.topic.name, work.create) == ("t", True)
+    asked = land.destination.asked
+    assert land.surroundings.prepare_destination(datastream) == ()
+    assert land.destination.asked == asked
+    land.source.grow("t", 4)
+    land.clock.advance(3.0)
+    land.surroundings.topics([SOURCE])
+    (work,) = land.surroundings.prepare_destination(datastream)
+    assert (work.topic.partitions, work.create) == (4, False)
+    assert land.destination.list_topics() == {"t": 4}
+
+
+def test_what_could_not_be_prepared_is_tried_again(land: Land) -> None:
+    land.surroundings.topics([SOURCE])
+    land.destination.failure = Refused("no")
+    with pytest.raises(Refused):
+        land.surroundings.prepare_destination(a_datastream())
+    land.destination.failure = None
+    assert land.surroundings.prepare_destination(a_datastream())
+
+
+def test_another_destination_under_the_same_name_is_another_preparation(land: Land) -> None:
+    land.surroundings.topics([SOURCE])
+    land.surroundings.prepare_destination(a_datastream())
+    land.surroundings.prepare_destination(a_datastream(naming=TopicNaming("copy.*")))
+    land.surroundings.prepare_destination(
+        replace(a_datastream(naming=TopicNaming("x.*")), destination=SOURCE)
+    )
+    assert sorted(land.destination.list_topics()) == ["copy.t", "t"]
+    assert sorted(land.source.list_topics()) == ["t", "x.t"]
+
+
+def test_an_unknown_source_prepares_nothing(land: Land) -> None:
+    assert land.surroundings.prepare_destination(a_datastream()) == ()
+    assert land.destination.asked == 0
+
+
+def test_own_topics_are_made_once_each_as_soon_as_they_can(land: Land) -> None:
+    for name in ("one", "two"):
+        land.surroundings.need_topic(DESTINATION, TopicDescription(name, 4))
+    land.surroundings.need_topic(SOURCE, TopicDescription("three", 4))
+    land.destination.failure = Unreachable("not yet")
+    land.surroundings.ensure_own_topics()
+    assert "three" in land.source.list_topics()
+    land.destination.failure = None
+    land.surroundings.ensure_own_topics()
+    asked = land.destination.asked
+    land.surroundings.ensure_own_topics()
+    assert land.destination.asked == asked
+    assert land.destination.list_topics() == {"one": 4, "two": 4}

@@ -1,0 +1,85 @@
+"""Stored progress: what another writer left, what is damaged, what is too new."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mirror.errors import CorruptData, NewerFormat
+from mirror.lane.pausing import Pause, ProbeRule, pause_again
+from mirror.lane.progress import main_key, read_progress
+from mirror.model.identifiers import GroupName
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey
+
+KEY = LaneKey(GroupName("g"), TopicPartition("orders", 3))
+
+
+def stored(**fields: object) -> dict[bytes, bytes]:
+    return {main_key(KEY): json.dumps(fields).encode()}
+
+
+def test_keys_name_group_topic_and_partition() -> None:
+    assert main_key(KEY) == b"g/orders/3"
+
+
+def test_nothing_stored_is_no_progress() -> None:
+    assert read_progress(KEY, {}) is None
+
+
+def test_a_bare_checkpoint_is_enough_to_go_on() -> None:
+    progress = read_progress(KEY, stored(next_offset=17, written_ms=1))
+    assert progress is not None
+    assert (progress.next_offset, progress.ledger.start, progress.clean) == (17, 17, False)
+    assert len(progress.offset_map) == 0
+
+
+def test_a_later_format_is_refused_with_advice() -> None:
+    with pytest.raises(NewerFormat, match="start the newer version"):
+        read_progress(KEY, stored(format=9, next_offset=1))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"next_offset": "x"},
+        {"next_offset": 5, "ledger": {"start": 0, "counts": {"mirrored": 4}}, "map": {}},
+        {"next_offset": 5, "ledger": {"start": 0, "counts": {"unheard": 5}}},
+        {
+            "next_offset": 5,
+            "ledger": {"start": 5, "counts": {}},
+            "map": {"first": 0, "sealed": 256, "runs": []},
+        },
+    ],
+)
+def test_damage_is_found(fields: dict[str, object]) -> None:
+    with pytest.raises(CorruptData, match=r"cannot be read|does not add up"):
+        read_progress(KEY, stored(**fields))
+
+
+def test_probes_come_slower_and_slower_up_to_a_limit() -> None:
+    rule = ProbeRule(first_seconds=1, longest_seconds=10)
+    pause: Pause | None = None
+    waits = []
+    for now in (0, 1_000, 3_000, 7_000, 15_000, 25_000):
+        pause = pause_again(pause, "full", now, rule)
+        waits.append(pause.probe_at_ms - now)
+    assert waits == [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]
+    assert pause is not None
+    assert (pause.since_ms, pause.attempt) == (0, 6)
+    assert not pause.is_due(34_999)
+    assert pause.is_due(35_000)
+
+
+def test_a_lasting_pause_is_not_probed() -> None:
+    pause = pause_again(None, "fenced", 0, ProbeRule(), lasting=True)
+    assert not pause.is_due(10**12)
+
+
+def test_a_restart_probes_at_once_and_keeps_the_count() -> None:
+    pause = pause_again(pause_again(None, "full", 0, ProbeRule()), "full", 1_000, ProbeRule())
+    again = Pause.from_json(pause.to_json(), now_ms=50_000)
+    assert again.is_due(50_000)
+    assert (again.reason, again.since_ms, again.attempt) == ("full", 0, 2)

@@ -1,0 +1,61 @@
+"""Partitions, and the rules that select and rename topics."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.errors import InvalidRequest
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+
+
+@pytest.mark.parametrize("text", ["t-0", "a-b-c-17", "a.b_c-2147483647", "--3", "0-0"])
+def test_a_partition_reads_as_it_is_written(text: str) -> None:
+    assert str(TopicPartition.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "t", "t-", "-1", "t-x", "t-1.5", "t--", "t- 1"])
+def test_what_is_no_partition_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="topic-0"):
+        TopicPartition.parse(text)
+
+
+def test_partitions_sort_by_number_not_by_text() -> None:
+    shuffled = [TopicPartition("t", 10), TopicPartition("t", 9), TopicPartition("s", 11)]
+    assert [str(one) for one in sorted(shuffled)] == ["s-11", "t-9", "t-10"]
+
+
+def test_expressions_are_over_whole_names_and_exclude_wins() -> None:
+    selection = TopicSelection("orders.*|users", "orders-tmp.*")
+    topics = ["orders", "orders-eu", "orders-tmp-1", "users", "users2", "my-users"]
+    assert selection.choose(topics) == ("orders", "orders-eu", "users")
+
+
+def test_anchors_change_nothing() -> None:
+    assert TopicSelection("^(a|b)$").choose(["a", "b", "ab"]) == ("a", "b")
+
+
+def test_what_belongs_to_kafka_is_taken_only_on_purpose() -> None:
+    topics = ["__consumer_offsets", "_mine", "t"]
+    assert TopicSelection(".*").choose(topics) == ("_mine", "t")
+    assert TopicSelection(".*", internal=True).choose(topics) == ("__consumer_offsets", "_mine", "t")
+
+
+@pytest.mark.parametrize(("include", "exclude"), [("", ""), ("*", ""), ("(", ""), ("a", "[")])
+def test_an_expression_that_is_none_is_refused(include: str, exclude: str) -> None:
+    with pytest.raises(InvalidRequest):
+        TopicSelection(include, exclude)
+
+
+@pytest.mark.parametrize(
+    ("template", "name"), [("*", "t"), ("copy.*", "copy.t"), ("*.global", "t.global"), ("a-*_b", "a-t_b")]
+)
+def test_a_template_names_the_destination(template: str, name: str) -> None:
+    naming = TopicNaming(template)
+    assert naming.destination("t") == name
+    assert naming.is_identity == (template == "*")
+
+
+@pytest.mark.parametrize("template", ["", "copy", "**", "a b*", "ü*", "/*", "x" * 249 + "*"])
+def test_a_template_that_cannot_name_a_topic_is_refused(template: str) -> None:
+    with pytest.raises(InvalidRequest):
+        TopicNaming(template)

@@ -1,0 +1,156 @@
+"""One turn of the monitor: observe, judge, act."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import pytest
+
+from mirror.errors import HeadraceError, Unreachable
+from mirror.model.datastream import LatencyObjective
+from mirror.model.identifiers import DatastreamName
+from mirror.model.metrics import LATENCY_BUCKETS
+from monitor.cycle import MonitorCycle, MonitorLoop
+from monitor.incidents import IncidentPolicy
+from monitor.latency import Observation, Standing
+from monitor.ports import Preview
+from stack.waiting import wait_until
+from tests.fakes.clock import ManualClock
+
+ORDERS = DatastreamName("orders")
+GOOD = Observation(0, (0,) * LATENCY_BUCKETS, 0)
+BAD = Observation(0, (0,) * LATENCY_BUCKETS, 99_999)
+
+
+class World:
+    """Service and measurements, as a test wants them."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[DatastreamName, LatencyObjective] = {ORDERS: LatencyObjective(1000)}
+        self.seen: dict[DatastreamName, Observation] = {ORDERS: GOOD}
+        self.moves = 2
+        self.failure: HeadraceError | None = None
+        self.asked: list[tuple[str, str]] = []
+        self.previews = 0
+
+    def objectives(self) -> Mapping[DatastreamName, LatencyObjective]:
+        return self.wanted
+
+    def observe(self, window_seconds: float) -> Mapping[DatastreamName, Observation]:
+        assert window_seconds == 60.0
+        return self.seen
+
+    def preview_rebalance(self, name: DatastreamName) -> Preview:
+        self.previews += 1
+        if self.failure is not None:
+            raise self.failure
+        return Preview(f"{self.moves} partitions move", self.moves)
+
+    def rebalance(self, name: DatastreamName, reason: str) -> str:
+        self.asked.append((name, reason))
+        return "r-1"
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.world, self.clock = World(), ManualClock()
+        policy = IncidentPolicy(open_after=2, close_after=2, cooldown_seconds=60.0)
+        self.cycle = MonitorCycle(self.world, self.world, policy, self.clock, 60.0)
+
+    def turn(self, observation: Observation | None, seconds: float = 10.0) -> str:
+        self.clock.advance(seconds)
+        self.world.seen = {ORDERS: observation} if observation else {}
+        return self.cycle.turn()[ORDERS].action
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_a_breach_that_lasts_is_answered_by_a_rebalance_that_says_why(rig: Rig) -> None:
+    assert rig.turn(BAD) == ""
+    action = rig.turn(BAD)
+    assert "incident opened" in action
+    assert "rebalance r-1 asked for: 2 partitions move" in action
+    ((name, reason),) = rig.world.asked
+    assert name == ORDERS
+    assert "latency breach: a record has waited for 99999 ms" in reason
+
+
+def test_it_is_not_asked_for_again_before_it_can_have_helped(rig: Rig) -> None:
+    for _ in range(6):
+        rig.turn(BAD)
+    assert len(rig.world.asked) == 1
+    for _ in range(6):
+        rig.turn(BAD)
+    assert len(rig.world.asked) == 2
+
+
+def test_it_is_not_asked_for_when_it_would_move_nothing(rig: Rig) -> None:
+    rig.world.moves = 0
+    rig.turn(BAD)
+    assert "would not help" in rig.turn(BAD)
+    assert rig.world.asked == []
+
+
+def test_a_service_that_cannot_be_asked_is_asked_again_at_the_next_turn(rig: Rig) -> None:
+    rig.world.failure = Unreachable("restarting")
+    rig.turn(BAD)
+    assert "could not be asked for: restarting" in rig.turn(BAD)
+    rig.world.failure = None
+    assert "rebalance r-1 asked for" in rig.turn(BAD)
+    assert len(rig.world.asked) == 1
+
+
+def test_good_times_close_the_incident(rig: Rig) -> None:
+    for observation in (BAD, BAD, GOOD):
+        rig.turn(observation)
+    assert rig.turn(GOOD) == "incident closed"
+
+
+def test_nothing_measured_is_neither_good_nor_bad(rig: Rig) -> None:
+    rig.turn(BAD)
+    assert rig.turn(None) == ""
+    assert "incident opened" in rig.turn(BAD)
+    for _ in range(5):
+        assert rig.turn(None) == ""
+
+
+def test_a_datastream_that_is_gone_is_forgotten(rig: Rig) -> None:
+    rig.turn(BAD)
+    rig.world.wanted = {}
+    assert rig.cycle.turn() == {}
+    rig.world.wanted = {ORDERS: LatencyObjective(1000)}
+    assert rig.turn(BAD) == ""
+
+
+def test_judging_alone_has_no_consequence(rig: Rig) -> None:
+    rig.world.seen = {ORDERS: BAD}
+    for _ in range(5):
+        assert rig.cycle.judge_only()[ORDERS].standing is Standing.BREACHED
+    assert rig.world.asked == []
+    assert rig.turn(BAD) == ""
+
+
+def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:
+    rig = Rig()
+    turns: list[int] = []
+
+    class Failing(World):
+        def objectives(self) -> Mapping[DatastreamName, LatencyObjective]:
+            turns.append(1)
+            if len(turns) % 2:
+                raise Unreachable("now and then")
+            return super().objectives()
+
+    world = Failing()
+    cycle = MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0)
+    loop = MonitorLoop(cycle, 0.01)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: len(turns) >= 4, 10)
+    loop.stop()
+    thread.join(10)
+    assert not thread.is_alive()

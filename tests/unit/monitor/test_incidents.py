@@ -1,0 +1,43 @@
+"""When an incident opens, when help is asked for, when it closes."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.incidents import Incident, IncidentPolicy, Step, advance
+from monitor.latency import Standing, Verdict
+
+POLICY = IncidentPolicy(open_after=2, close_after=3, cooldown_seconds=60.0)
+LETTERS = {"B": Standing.BREACHED, "W": Standing.WITHIN, "U": Standing.UNKNOWN}
+STEPS = {"-": (), "O": (Step.OPEN, Step.HELP), "H": (Step.HELP,), "C": (Step.CLOSE,), "o": (Step.OPEN,)}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "steps"),
+    [
+        ("WWWW", "----"),
+        ("BWBW", "----"),
+        ("BB", "-O"),
+        ("BUB", "--O"),
+        ("UUUU", "----"),
+        ("BBBBBBBB", "-O-----H"),
+        ("BBWWW", "-O--C"),
+        ("BBWWBWWW", "-O-----C"),
+        ("BBWUWUW", "-O----C"),
+        ("BBWWWBB", "-O--C-o"),
+        ("BBWWWBBBB", "-O--C-oH-"),
+    ],
+)
+def test_a_verdict_every_ten_seconds(verdicts: str, steps: str) -> None:
+    incident, taken = Incident(), list[tuple[Step, ...]]()
+    for number, letter in enumerate(verdicts):
+        verdict = Verdict(LETTERS[letter], None, "")
+        incident, found = advance(incident, verdict, POLICY, 10.0 * number)
+        taken.append(found)
+    assert taken == [STEPS[letter] for letter in steps]
+
+
+def test_an_incident_remembers_since_when_it_is_open() -> None:
+    breach = Verdict(Standing.BREACHED, None, "")
+    incident, _ = advance(Incident(), breach, IncidentPolicy(open_after=1), 5.0)
+    assert (incident.is_open, incident.opened_at, incident.helped_at) == (True, 5.0, 5.0)

@@ -1,0 +1,71 @@
+"""The monitor's door to the service, against the real application."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.errors import HeadraceError, Unreachable
+from mirror.model.datastream import LatencyObjective
+from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.topics import TopicPartition
+from monitor.adapters.rest_service import RestService
+from tests.builders import SOURCE
+from tests.fakes.in_process import InProcess
+from tests.fakes.site import Site
+
+ORDERS = DatastreamName("orders")
+
+
+def service_over(transport: httpx.BaseTransport) -> RestService:
+    service = RestService("test", timeout_seconds=5)
+    service.close()
+    service._client = httpx.Client(transport=transport, base_url="http://test")
+    return service
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+@pytest.fixture
+def service(site: Site) -> RestService:
+    return service_over(InProcess(site.app))
+
+
+def test_objectives_are_of_what_is_mirrored_and_has_one(site: Site, service: RestService) -> None:
+    assert service.objectives() == {}
+    for name, objective in (("orders", {"milliseconds": 500, "percentile": 99.5}), ("plain", None)):
+        site.create(name, objective=objective)
+    site.create("paused", objective={"milliseconds": 5})
+    site.client.post("/v1/datastreams/paused/pause")
+    assert service.objectives() == {"orders": LatencyObjective(500, 99.5)}
+
+
+def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: RestService) -> None:
+    site.create()
+    assert service.preview_rebalance(ORDERS).moves == 0
+    rates = {TopicPartition("t", number): (80.0, 1.0) for number in range(2)}
+    MeasuredLoads(site.session).publish(InstanceName("other"), {SOURCE: rates}, 10**15)
+    assert service.preview_rebalance(ORDERS).sentence
+    identity = service.rebalance(ORDERS, "a breach")
+    (request,) = site.leader.stores.requests.pending()
+    assert (request.identity, request.requested_by, request.reason) == (identity, "monitor", "a breach")
+
+
+def test_what_the_service_refuses_is_an_error_with_its_words(service: RestService) -> None:
+    with pytest.raises(HeadraceError, match="there is no datastream orders"):
+        service.preview_rebalance(ORDERS)
+
+
+def test_a_service_without_zookeeper_may_be_asked_again(site: Site, service: RestService) -> None:
+    site.session.disconnect()
+    with pytest.raises(Unreachable):
+        service.objectives()
+
+
+def test_nobody_there_may_be_asked_again() -> None:
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
+        RestService("127.0.0.1:1", timeout_seconds=5).objectives()

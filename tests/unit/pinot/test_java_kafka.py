@@ -1,0 +1,54 @@
+"""What Spark and Pinot are told about a cluster that is not open to all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from mirror.errors import ConfigError
+from mirror.settings import KafkaCluster, KafkaSecurity
+from pinot.java_kafka import client_properties
+
+
+def a_cluster(**security: object) -> KafkaCluster:
+    return KafkaCluster(bootstrap_servers="b:9092", security=KafkaSecurity.model_validate(security))
+
+
+def test_an_open_cluster_needs_nothing() -> None:
+    assert client_properties(a_cluster()) == {}
+
+
+def test_a_password_may_hold_any_character() -> None:
+    cluster = a_cluster(
+        protocol="SASL_SSL", mechanism="SCRAM-SHA-512", username="me", password=SecretStr('a"b\\c')
+    )
+    properties = client_properties(cluster)
+    assert properties["security.protocol"] == "SASL_SSL"
+    assert properties["sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="me" password="a\\"b\\\\c";'
+    )
+
+
+def test_certificates_go_by_value(tmp_path: Path) -> None:
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text(f"pem of {name}")
+    cluster = a_cluster(
+        protocol="SSL",
+        ca_file=str(tmp_path / "ca"),
+        certificate_file=str(tmp_path / "cert"),
+        key_file=str(tmp_path / "key"),
+    )
+    properties = client_properties(cluster)
+    assert properties["ssl.truststore.certificates"] == "pem of ca"
+    assert properties["ssl.keystore.certificate.chain"] == "pem of cert"
+    assert properties["ssl.keystore.key"] == "pem of key"
+
+
+def test_what_cannot_be_handed_over_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="OAUTHBEARER"):
+        client_properties(a_cluster(protocol="SASL_SSL", mechanism="OAUTHBEARER"))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        client_properties(a_cluster(protocol="SSL", ca_file=str(tmp_path / "missing")))

@@ -1,0 +1,47 @@
+"""The last good answer survives a restart; a spoilt file is as good as none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.topics import TopicPartition
+from pmp.last_known import WRITE_EVERY_MS, LastKnown, Remembered
+
+REPORT = LoadReport(
+    loads={
+        TopicPartition("a.b-c", 3): PartitionLoad(1.5, None, LoadLevel.PARTITION, RateSource.SLOPE),
+        TopicPartition("d", 0): PartitionLoad(2.5, 9.0, LoadLevel.PARTITION, RateSource.MEAN),
+    },
+    provider="pinot",
+    measured_at_ms=77,
+)
+NAME = "host:9092/odd name"
+
+
+def test_an_answer_is_there_after_a_restart(tmp_path: Path) -> None:
+    LastKnown(tmp_path / "deep").remember(NAME, REPORT, 100)
+    found = LastKnown(tmp_path / "deep").recall(NAME)
+    assert found is not None
+    assert (found.report, found.answered_ms) == (REPORT, 100)
+    assert LastKnown(tmp_path / "deep").recall("another") is None
+    assert LastKnown(None).recall(NAME) is None
+
+
+def test_the_disk_is_not_written_at_every_answer(tmp_path: Path) -> None:
+    store = LastKnown(tmp_path)
+    for moment in (100_000, 100_001, 100_000 + WRITE_EVERY_MS - 1):
+        store.remember(NAME, REPORT, moment)
+    assert store.recall(NAME) == Remembered(REPORT, 100_000 + WRITE_EVERY_MS - 1)
+    assert LastKnown(tmp_path).recall(NAME) == Remembered(REPORT, 100_000)
+
+
+def test_a_spoilt_file_and_an_unwritable_folder_harm_nothing(tmp_path: Path) -> None:
+    LastKnown(tmp_path).remember(NAME, REPORT, 100_000)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-9])
+    assert LastKnown(tmp_path).recall(NAME) is None
+    (tmp_path / "blocked").write_text("a file where the folder should be")
+    store = LastKnown(tmp_path / "blocked")
+    store.remember(NAME, REPORT, 100_000)
+    assert store.recall(NAME) is not None

@@ -1,0 +1,59 @@
+"""What Spark reports, as Prometheus shows it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from prometheus_client import generate_latest
+
+from pmp.metrics import OBSERVATION, JobMetrics
+
+PROGRESS: dict[str, Any] = {
+    "numInputRows": 12,
+    "durationMs": {"triggerExecution": 1500},
+    "sources": [
+        {
+            "endOffset": {"samples": {"0": 10, "1": 5}},
+            "latestOffset": json.dumps({"samples": {"0": 17, "1": 5}, "new": {"0": 2}}),
+        }
+    ],
+    "observedMetrics": {OBSERVATION: {"good": 9, "newest_ms": 1_795_000_000_000, "short": 2, "time": None}},
+}
+
+
+def value_of(metrics: JobMetrics, line: str) -> float:
+    for text in generate_latest(metrics.registry).decode().splitlines():
+        if text.startswith(line + " "):
+            return float(text.rpartition(" ")[2])
+    raise AssertionError(f"no {line}")
+
+
+def test_reports_add_up() -> None:
+    metrics = JobMetrics()
+    metrics.record("east", PROGRESS, 5000)
+    metrics.record("east", PROGRESS, 6000)
+    assert value_of(metrics, 'headrace_pmp_records_read_total{cluster="east"}') == 24
+    assert value_of(metrics, 'headrace_pmp_samples_written_total{cluster="east"}') == 18
+    assert value_of(metrics, 'headrace_pmp_malformed_total{cluster="east",reason="short"}') == 4
+    assert value_of(metrics, 'headrace_pmp_lag_records{cluster="east"}') == 9
+    assert value_of(metrics, 'headrace_pmp_batch_duration_seconds{cluster="east"}') == 1.5
+    assert value_of(metrics, 'headrace_pmp_last_batch_timestamp_seconds{cluster="east"}') == 6
+    assert value_of(metrics, 'headrace_pmp_newest_sample_timestamp_seconds{cluster="east"}') == 1_795_000_000
+
+
+def test_an_empty_report_leaves_the_last_batch_alone() -> None:
+    metrics = JobMetrics()
+    metrics.record("east", PROGRESS, 5000)
+    metrics.record("east", {"numInputRows": 0, "sources": [{"endOffset": None, "latestOffset": None}]}, 9000)
+    assert value_of(metrics, 'headrace_pmp_last_batch_timestamp_seconds{cluster="east"}') == 5
+    assert value_of(metrics, 'headrace_pmp_lag_records{cluster="east"}') == 0
+
+
+def test_a_cluster_that_is_gone_leaves_no_gauge() -> None:
+    metrics = JobMetrics()
+    metrics.set_up("east", True)
+    metrics.record("east", PROGRESS, 5000)
+    metrics.forget("east")
+    assert 'headrace_pmp_up{cluster="east"}' not in generate_latest(metrics.registry).decode()
+    metrics.forget("never-seen")

@@ -1,0 +1,72 @@
+"""Two looks at a cluster become samples with true rates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mirror.model.topics import TopicPartition
+from pmp.sampling import Look, sample
+
+ONE = TopicPartition("t", 0)
+BEFORE = Look(
+    time_ms=1_000_000,
+    offsets_seconds=100.0,
+    sizes_seconds=100.5,
+    leaders={ONE: 1},
+    end_offsets={ONE: 50},
+    size_bytes={ONE: 5000},
+)
+NOW = replace(
+    BEFORE,
+    time_ms=1_010_000,
+    offsets_seconds=110.0,
+    sizes_seconds=110.7,
+    end_offsets={ONE: 150},
+    size_bytes={ONE: 15_200},
+)
+
+
+def test_rates_are_differences_over_the_time_between_the_readings() -> None:
+    found = sample(BEFORE, NOW, {})
+    (one,) = found.samples
+    assert one.messages_in_per_second == pytest.approx(10.0)
+    assert one.bytes_in_per_second == pytest.approx(1000.0)
+    assert (one.topic, one.partition, one.broker, one.time_ms) == ("t", 0, 1, NOW.time_ms)
+    assert one.size_bytes == 15_200
+    assert found.bytes_per_message == {ONE: 102.0}
+
+
+@pytest.mark.parametrize(
+    "now",
+    [replace(NOW, size_bytes={ONE: 4000}), replace(NOW, leaders={ONE: 2})],
+    ids=["the log shrank", "the leader moved"],
+)
+def test_bytes_follow_from_messages_where_sizes_say_nothing(now: Look) -> None:
+    (one,) = sample(BEFORE, now, {ONE: 200.0}).samples
+    assert one.bytes_in_per_second == pytest.approx(2000.0)
+    (one,) = sample(BEFORE, now, {}).samples
+    assert one.bytes_in_per_second == 0.0
+
+
+def test_an_idle_partition_has_a_sample_of_zeros_and_keeps_what_is_known() -> None:
+    now = replace(NOW, end_offsets={ONE: 50}, size_bytes={ONE: 5000})
+    found = sample(BEFORE, now, {ONE: 200.0})
+    (one,) = found.samples
+    assert (one.bytes_in_per_second, one.messages_in_per_second) == (0.0, 0.0)
+    assert found.bytes_per_message == {ONE: 200.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (replace(BEFORE, end_offsets={}, size_bytes={}), NOW),
+        (BEFORE, replace(NOW, leaders={})),
+        (BEFORE, replace(NOW, size_bytes={})),
+        (BEFORE, replace(NOW, end_offsets={ONE: 10})),
+    ],
+    ids=["new", "without a leader", "without a size", "created anew"],
+)
+def test_a_partition_that_cannot_be_compared_has_no_sample(before: Look, now: Look) -> None:
+    assert sample(before, now, {}).samples == ()

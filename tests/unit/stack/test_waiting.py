@@ -1,0 +1,45 @@
+"""Waiting: returns the answer, complains with the last one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from stack.errors import Cancelled, NotInTime
+from stack.waiting import wait_until
+
+
+def test_the_first_truthy_answer_is_returned() -> None:
+    answers: Iterator[object] = iter([0, "", None, [1]])
+    assert wait_until(lambda: next(answers), 20, interval_seconds=0.001) == [1]
+
+
+def test_it_is_asked_once_even_without_time() -> None:
+    assert wait_until(lambda: "now", 0) == "now"
+
+
+def test_the_complaint_shows_the_last_answer() -> None:
+    with pytest.raises(NotInTime, match=r"three of them: not within 0.01 s; last seen: \[\]"):
+        wait_until(list, 0.01, "three of them", interval_seconds=0.001)
+
+
+def test_without_a_name_the_condition_is_named() -> None:
+    def never() -> bool:
+        return False
+
+    with pytest.raises(NotInTime, match="never: not within 0 s; last seen: False"):
+        wait_until(never, 0)
+
+
+def test_errors_of_the_condition_come_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        wait_until(lambda: 1 // 0, 20)
+
+
+def test_the_event_ends_the_wait() -> None:
+    event = threading.Event()
+    event.set()
+    with pytest.raises(Cancelled, match="the server: given up"):
+        wait_until(lambda: False, 600, "the server", cancelled=event)
