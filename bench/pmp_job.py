@@ -1,4 +1,4 @@
-"""The Spark job from Kafka to Kafka: samples a second and CPU a sample, by volume, with and without growth."""
+"""The Spark job from Kafka to Kafka: samples a second and CPU a sample, by volume and with growth."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def main() -> None:
             write(made, "small", rounds(_PARTITIONS // 10, 60))
             write(made, "plain", rounds(_PARTITIONS, 48))
             print(
-                "end to end, broker on the same cores   a batch    samples/s  us/sample  CPU us Spark  CPU us broker"
+                "end to end, broker on the same cores   a batch    samples/s"
+                "  us/sample  CPU us Spark  CPU us broker"
             )
             cpu = _Cpu(made.broker.nodes[0].pid)
             for topic, batch, name in (

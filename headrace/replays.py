@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assigner.replay import HOUR_MS, Hour, Hourly, hours_from_csv, hours_from_json
-from headrace.commands.pinot import milliseconds
+from headrace.periods import milliseconds
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import LoadUnavailable

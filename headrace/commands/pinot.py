@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.periods import milliseconds
 from headrace.terminal import console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ app = typer.Typer(no_args_is_help=True)
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
-
-_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @app.command()
@@ -138,16 +136,6 @@ def _create_topics(settings: HeadraceSettings, wanted: dict[Table, Placement]) -
     for name in names:
         if name not in present:
             admin.create(TopicDescription(name, settings.pmp.topic_partitions))
-
-
-def milliseconds(text: str) -> int:
-    """A length of time such as 90s, 10m, 6h, 2d in ms. Raises InvalidRequest."""
-    from mirror.errors import InvalidRequest
-
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip())
-    if found is None or float(found[1]) <= 0:
-        raise InvalidRequest(f"{text!r} is no length of time", advice="write it as 90s, 10m, 6h or 2d")
-    return int(float(found[1]) * _UNITS[found[2]])
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
-from headrace.commands.pinot import AsJson, Config, milliseconds
+from headrace.commands.pinot import AsJson, Config
+from headrace.periods import milliseconds
 from headrace.terminal import print_json, print_table
 
 if TYPE_CHECKING:

@@ -7,6 +7,8 @@ both sides are read by another client: content, order, repetitions, and the offs
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import random
 import signal
@@ -132,10 +134,8 @@ class Loop:
         self._copies.clear()
 
     def _end(self, copy: subprocess.Popen[bytes]) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
             os.killpg(copy.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it has ended by itself
         copy.wait()
 
     def _write(self) -> None:
@@ -212,7 +212,7 @@ class Findings:
         self.lost += sum(record.key not in newest for record in here)
         self.repeated += len(there) - len(first)
         order = [first[record.key] for record in here if record.key in first]
-        self.disorder += sum(one > two for one, two in zip(order, order[1:], strict=False))
+        self.disorder += sum(one > two for one, two in itertools.pairwise(order))
         contents = {record.offset: record.content for record in there}
         for record in here:
             target = progress.offset_map.forward(record.offset)
@@ -223,7 +223,8 @@ class Findings:
 
     def __str__(self) -> str:
         return (
-            f"{sum(self.kills.values())} kills {self.kills}: {self.written} records written, {self.arrived} at the"
-            f" destination, {self.lost} lost, {self.repeated} repeated, {self.disorder} out of order,"
+            f"{sum(self.kills.values())} kills {self.kills}: {self.written} records written,"
+            f" {self.arrived} at the destination, {self.lost} lost, {self.repeated} repeated,"
+            f" {self.disorder} out of order,"
             f" {self.wrong_map_entries} wrong map entries in {self.map_runs} runs"
         )
