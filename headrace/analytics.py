@@ -12,7 +12,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import TopicMissing
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicSelection
-from mirror.ports import LoadProvider
+from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_contents import read_contents
@@ -20,12 +20,27 @@ from monitor.audit import AuditResult, audit_topic
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from pinot.client import PinotClient
-from pmp.provider import PinotLoadProvider
+from pmp.adapters.compacted_topics import CompactedTopics
+from pmp.provider import PinotLoadProvider, World
 
 
-def pinot_provider(settings: HeadraceSettings) -> LoadProvider:
-    """Loads from Pinot: Cruise Control's samples, or our sampler's."""
-    return PinotLoadProvider(PinotClient(settings.pinot), settings.pmp, SystemClock())
+def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
+    """Loads from Pinot: Cruise Control's samples, or our sampler's.
+
+    Samples carry the alias of their cluster, also where a datastream names it by its address.
+    """
+    clock = SystemClock()
+    directory = ClusterDirectory(settings.clusters)
+
+    def configured(cluster: ClusterRef) -> KafkaCluster | None:
+        return settings.clusters.get(directory.of_address(cluster))
+
+    return PinotLoadProvider(
+        client or PinotClient(settings.pinot),
+        settings.pmp,
+        clock,
+        World(directory.of_address, CompactedTopics(configured, clock)),
+    )
 
 
 def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:

@@ -170,24 +170,19 @@ def loads(
     as_json: AsJson = False,
 ) -> None:
     """Print what the provider tells the assigner: every sampled partition's load."""
+    from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
     from mirror.model.identifiers import ClusterRef
     from pinot.client import PinotClient
-    from pmp.adapters.compacted_topics import CompactedTopics
-    from pmp.provider import PinotLoadProvider, World
 
     settings = load_settings(config)
     length_ms = milliseconds(window) if window else int(settings.pmp.provider.window_seconds * 1000)
-    clock = SystemClock()
     client = PinotClient(settings.pinot)
     try:
-        known = {ClusterRef(alias): kafka for alias, kafka in settings.clusters.items()}
-        world = World(compacted=CompactedTopics(known.get, clock))
-        provider = PinotLoadProvider(client, settings.pmp, clock, world)
-        report = provider.measured(
+        report = pinot_provider(settings, client).measured(
             ClusterRef(cluster),
-            clock.now_ms() if at is None else at,
+            SystemClock().now_ms() if at is None else at,
             length_ms,
             _statistic(statistic) if statistic else None,
         )
