@@ -9,12 +9,16 @@ import sys
 import bench
 from bench.machine import print_machine
 
-_NOT_MEASUREMENTS = {"__main__", "machine", "metrics_load"}
+_NOT_MEASUREMENTS = {"__main__", "machine", "metrics_load", "pinot_rows"}
 
 
 def names() -> list[str]:
     """Every measurement, sorted."""
-    return sorted(m.name for m in pkgutil.iter_modules(bench.__path__) if m.name not in _NOT_MEASUREMENTS)
+    return sorted(
+        m.name
+        for m in pkgutil.iter_modules(bench.__path__)
+        if not m.ispkg and m.name not in _NOT_MEASUREMENTS
+    )
 
 
 def main(wanted: list[str]) -> int:

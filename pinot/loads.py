@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from pinot.client import PinotClient
+from pinot.client import PinotClient, Row
 from pinot.paging import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
@@ -112,7 +112,7 @@ def partition_rates_pages(
         yield [_rates(row) for row in answer.rows if wanted is None or row[0] in wanted]
 
 
-def _rates(row: list[Any]) -> PartitionRates:
+def _rates(row: Row) -> PartitionRates:
     return PartitionRates(
         topic=row[0],
         kafka_partition=int(row[1]),
@@ -158,6 +158,13 @@ def topic_rates(
     ]
 
 
+_DAY_MS: Final = 24 * 3_600_000
+_CHANGE: Final = (
+    "sum(case when hour_ms >= %(middle)s then mean_bytes_per_second else 0 - mean_bytes_per_second end)"
+)
+_NEW_DAY: Final = "sum(case when hour_ms >= %(middle)s then mean_bytes_per_second else 0 end)"
+
+
 @dataclass(frozen=True, slots=True)
 class MoverRow:
     """A partition whose load changed. Means over a whole day, bytes per second; an hour without
@@ -172,29 +179,34 @@ class MoverRow:
 
 def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int = 50) -> list[MoverRow]:
     """The largest changes from the day before to the day that ends with the range, either way."""
-    day_ms = 24 * 3_600_000
     until = when.until_ms
-    given = bounds(cluster, TimeRange(until - 2 * day_ms, until)) | {"middle": until - day_ms}
-    signed = (
-        "sum(case when hour_ms >= %(middle)s then mean_bytes_per_second else 0 - mean_bytes_per_second end)"
-    )
-    late = "sum(case when hour_ms >= %(middle)s then mean_bytes_per_second else 0 end)"
-    rows: dict[tuple[str, int], MoverRow] = {}
-    for direction in ("desc", "asc"):
-        answer = client.ask(
-            f"select topic, kafka_partition, {signed}, {late} "  # noqa: S608
-            f"from partitionMetricsHourly {Grain.HOURS.where} "
-            f"group by topic, kafka_partition order by {signed} {direction} limit {int(limit)}",
-            given,
-        )
-        for topic, number, change, now in answer.rows:
-            rows[topic, int(number)] = MoverRow(
-                topic, int(number), now / 24, (now - change) / 24, change / 24
+    given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
+    found: list[MoverRow] = []
+    for page in pages(client, Grain.HOURS, given):
+        for direction in ("desc", "asc"):
+            answer = client.ask(
+                f"select topic, kafka_partition, {_CHANGE}, {_NEW_DAY} "  # noqa: S608
+                f"from partitionMetricsHourly {Grain.HOURS.where} {ON_PAGE} "
+                f"group by topic, kafka_partition order by {_CHANGE} {direction} limit {int(limit)}",
+                given | page.parameters | {"middle": until - _DAY_MS},
             )
+            found += [_mover(row) for row in answer.rows]
+        found = _largest(found, limit)
+    return found
+
+
+def _mover(row: Row) -> MoverRow:
+    topic, number, change, now = row
+    return MoverRow(topic, int(number), now / 24, (now - change) / 24, change / 24)
+
+
+def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
+    """Each partition once, without those that did not change."""
+    changed = {(row.topic, row.kafka_partition): row for row in rows if row.change_bytes_per_second}
     ordered = sorted(
-        rows.values(), key=lambda row: (-abs(row.change_bytes_per_second), row.topic, row.kafka_partition)
+        changed.values(), key=lambda row: (-abs(row.change_bytes_per_second), row.topic, row.kafka_partition)
     )
-    return [row for row in ordered if row.change_bytes_per_second][:limit]
+    return ordered[:limit]
 
 
 @dataclass(frozen=True, slots=True)

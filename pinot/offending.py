@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from pinot.client import PinotClient, Value
+from pinot.client import PinotClient, Row, Value
+from pinot.paging import MOST_TOPICS
 from pinot.queries import MOST_GROUPS
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
@@ -15,6 +16,8 @@ from pinot.time_range import TimeRange
 SKEWED: Final = 2.0
 """From this multiple of the topic's other partitions on, more partitions would not help: the key would."""
 
+_TOPICS_AT_ONCE: Final = 100
+"""Few enough for one query, with Pinot's limit of groups in mind."""
 _LOADS: Final = {
     Statistic.MEAN: "avg(inflow_bytes_per_second)",
     Statistic.P95: "percentile(inflow_bytes_per_second, 95)",
@@ -59,40 +62,39 @@ def offending_partitions(
     statistic: Statistic = Statistic.P95,
     limit: int = 100,
 ) -> list[OffendingRow]:
-    """Partitions whose load is at least `least_share` of a task's usable capacity, largest first."""
-    bounds: dict[str, Value] = {"cluster": cluster, "since": when.since_ms, "until": when.until_ms}
-    load = _LOADS[statistic]
-    found = client.ask(
-        f"select topic, kafka_partition, {load} from partitionMetrics {_WHERE} "  # noqa: S608
-        f"group by topic, kafka_partition having {load} >= %(least)s order by {load} desc limit {int(limit)}",
-        {**bounds, "least": float(least_share * usable_bytes_per_second)},
+    """Partitions whose load is at least `least_share` of a task's usable capacity, largest first.
+
+    No statistic is above the largest sample, so only topics with a sample that large are looked into.
+    """
+    given: dict[str, Value] = {"cluster": cluster, "since": when.since_ms, "until": when.until_ms}
+    least = float(least_share * usable_bytes_per_second)
+    topics = client.ask(
+        f"select distinct topic from partitionMetrics {_WHERE} "  # noqa: S608
+        f"and inflow_bytes_per_second >= %(least)s limit {MOST_TOPICS}",
+        {**given, "least": least},
     ).rows
-    if not found:
-        return []
-    bounds["topics"] = sorted({row[0] for row in found})
-    siblings = client.ask(
-        f"select topic, kafka_partition, {load} from partitionMetrics "  # noqa: S608
-        f"{_WHERE} and topic in (%(topics)s) group by topic, kafka_partition limit {MOST_GROUPS}",
-        bounds,
-    ).rows
-    history = client.ask(
-        "select topic, kafka_partition, min(time_ms), max(time_ms), "  # noqa: S608
-        "max(case when inflow_bytes_per_second <= %(usable)s then time_ms else 0 end) "
-        f"from partitionMetrics {_WHERE} and topic in (%(topics)s) and kafka_partition in (%(numbers)s) "
-        f"group by topic, kafka_partition limit {MOST_GROUPS}",
-        {
-            **bounds,
-            "usable": float(usable_bytes_per_second),
-            "numbers": sorted({int(row[1]) for row in found}),
-        },
-    ).rows
+    given["usable"] = float(usable_bytes_per_second)
+    names = sorted(row[0] for row in topics)
+    found: list[OffendingRow] = []
+    for start in range(0, len(names), _TOPICS_AT_ONCE):
+        rows = client.ask(
+            f"select topic, kafka_partition, {_LOADS[statistic]}, min(time_ms), max(time_ms), "  # noqa: S608
+            "max(case when inflow_bytes_per_second <= %(usable)s then time_ms else 0 end) "
+            f"from partitionMetrics {_WHERE} and topic in (%(topics)s) "
+            f"group by topic, kafka_partition limit {MOST_GROUPS}",
+            {**given, "topics": names[start : start + _TOPICS_AT_ONCE]},
+        ).rows
+        found += _offending(rows, least, usable_bytes_per_second)
+    found.sort(key=lambda row: (-row.bytes_per_second, row.topic, row.kafka_partition))
+    return found[:limit]
+
+
+def _offending(rows: list[Row], least: float, usable: float) -> list[OffendingRow]:
+    """The ones above `least` among all partitions of some topics."""
     loads: dict[str, list[float]] = defaultdict(list)
-    for topic, _, rate in siblings:
+    for topic, _, rate, *_ in rows:
         loads[topic].append(float(rate))
-    since = {(row[0], int(row[1])): _since(*map(int, row[2:])) for row in history}
-    return [
-        _row(row, loads[row[0]], since.get((row[0], int(row[1]))), usable_bytes_per_second) for row in found
-    ]
+    return [_row(row, loads[row[0]], usable) for row in rows if row[2] >= least]
 
 
 def _since(oldest_ms: int, newest_ms: int, last_below_ms: int) -> int | None:
@@ -101,9 +103,9 @@ def _since(oldest_ms: int, newest_ms: int, last_below_ms: int) -> int | None:
     return last_below_ms or oldest_ms
 
 
-def _row(row: list[Any], of_topic: list[float], since_ms: int | None, usable: float) -> OffendingRow:
+def _row(row: Row, of_topic: list[float], usable: float) -> OffendingRow:
     """`of_topic`: loads of all partitions of its topic, the offending one among them."""
-    topic, number, rate = row
+    topic, number, rate, *times = row
     mean = sum(of_topic) / len(of_topic)
     others = (sum(of_topic) - rate) / max(1, len(of_topic) - 1)
     is_skewed = len(of_topic) > 1 and rate >= SKEWED * others
@@ -114,6 +116,6 @@ def _row(row: list[Any], of_topic: list[float], since_ms: int | None, usable: fl
         share=rate / usable,
         skew=rate / mean if mean > 0 else 1.0,
         topic_partitions=len(of_topic),
-        since_ms=since_ms,
+        since_ms=_since(*map(int, times)),
         advice=Advice.FIX_KEY if is_skewed else Advice.ADD_PARTITIONS,
     )
