@@ -68,10 +68,10 @@ def _type(field: FieldInfo) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    value = field.get_default(call_default_factory=False)
+    value = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(value, SecretStr):
         return "empty"
-    return f"`{value}`" if value not in ("", None) else "empty"
+    return f"`{value}`" if value not in ("", None, {}) else "empty"
 
 
 def _text(field: FieldInfo) -> str:

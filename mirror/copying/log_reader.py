@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from mirror.copying.cluster import Cluster
-from mirror.copying.connection import Request
+from mirror.copying.connection import Connection, Request
 from mirror.copying.loop import Promise
 from mirror.errors import CorruptData, Unreachable
 from mirror.lane.memory import Slab
@@ -36,14 +36,27 @@ async def fetch_once(
     if leader is None:
         raise Unreachable(f"{place} of {cluster.name} has no leader now")
     connection = await cluster.connection(leader[0], _ROLE)
+    position = FetchPosition(-1, offset, -1, most_bytes)
+    promise = _ask(cluster, connection, place, position, committed)
+    part, slab = await promise
+    if part.error:
+        slab.release()
+        if part.error in TRANSIENT:
+            raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
+        raise error_of(part.error, f"reading {place} of {cluster.name} at offset {offset}")
+    return part, slab
+
+
+def _ask(
+    cluster: Cluster, connection: Connection, place: TopicPartition, position: FetchPosition, committed: bool
+) -> Promise[tuple[FetchedPartition, Slab]]:
     version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
     if version >= fetch.BY_ID_FROM and not topic_id:
         version = fetch.BY_ID_FROM - 1
     topic = topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
-    asked = {topic: [(place.partition, FetchPosition(-1, offset, -1, most_bytes))]}
-    body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, most_bytes, committed, asked))
-    flexible = fetch.is_flexible(version)
+    asked = {topic: [(place.partition, position)]}
+    body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, position.max_bytes, committed, asked))
     promise = Promise[tuple[FetchedPartition, Slab]]()
 
     def on_answer(frame: memoryview, slab: Slab) -> None:
@@ -54,26 +67,12 @@ async def fetch_once(
         slab.retain()
         promise.resolve((response.partitions[0], slab))
 
+    flexible = fetch.is_flexible(version)
+    patience = cluster.timeout_seconds
     connection.send(
-        Request(
-            fetch.API,
-            version,
-            flexible,
-            flexible,
-            [body],
-            len(body),
-            cluster.timeout_seconds,
-            on_answer,
-            promise.fail,
-        )
+        Request(fetch.API, version, flexible, flexible, [body], len(body), patience, on_answer, promise.fail)
     )
-    part, slab = await promise
-    if part.error:
-        slab.release()
-        if part.error in TRANSIENT:
-            raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
-        raise error_of(part.error, f"reading {place} of {cluster.name} at offset {offset}")
-    return part, slab
+    return promise
 
 
 class Stretch:

@@ -80,13 +80,7 @@ class Reframer:
         return stopped
 
     def _copy(
-        self,
-        payload: bytes,
-        header: BatchHeader,
-        first: int,
-        limit: int,
-        resume: Resume,
-        places: list[int],
+        self, payload: bytes, header: BatchHeader, first: int, limit: int, resume: Resume, places: list[int]
     ) -> Resume | None:
         # The loop over every record of small batches: function calls in it would double its cost.
         append, append_place, total = self._parts.append, places.append, len(payload)

