@@ -64,9 +64,11 @@ class Servers:
             output_cluster=CLUSTER,
             clusters={CLUSTER: SampledCluster(samples_topic=samples_topic)},
             job=JobSettings(
-                checkpoint_folder=str(self.folder / f"spark-{samples_topic}"),
-                trigger_interval_seconds=0,
-                **job,
+                **{
+                    "checkpoint_folder": str(self.folder / f"spark-{samples_topic}"),
+                    "trigger_interval_seconds": 0,
+                    **job,
+                }
             ),
         )
 

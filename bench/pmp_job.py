@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import psutil
@@ -15,45 +17,66 @@ from bench.metrics_load import CLUSTER, Servers, make_topics, rounds, servers, s
 from pmp.decoding import decode
 from pmp.job import read_samples, start_stream, streams, write_stream
 from pmp.reading import ROWS
-from pmp.settings import PmpSettings
 from pmp.transforms import ClusterLabels, bucketed, outgoing
 
-_PARTITIONS = 100_000
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A cluster's partitions, how often they were sampled, and samples a batch."""
+
+    topic: str
+    partitions: int
+    rounds: int
+    batch: int
+
+
+VOLUMES = (
+    Volume("tenth", 10_000, 60, 60_000),
+    Volume("whole", 100_000, 48, 600_000),
+    Volume("tenfold", 1_000_000, 6, 1_000_000),
+)
 
 
 def main() -> None:
-    """Warm batches of 600,000 samples, of a tenth of that, and without growth."""
+    """Warm batches of growing volume, and the middle one again without growth."""
     with servers() as made:
-        session = spark()
-        try:
-            make_topics(made, ("large", 32), ("small", 32), ("plain", 32))
-            print(f"samples of {_PARTITIONS:,} partitions: {write(made, 'large', rounds(_PARTITIONS, 48)):,}")
-            write(made, "small", rounds(_PARTITIONS // 10, 60))
-            write(made, "plain", rounds(_PARTITIONS, 48))
-            print(
-                "end to end, broker on the same cores   a batch    samples/s"
-                "  us/sample  CPU us Spark  CPU us broker"
-            )
-            cpu = _Cpu(made.broker.nodes[0].pid)
-            for topic, batch, name in (
-                ("large", 600_000, "with growth"),
-                ("small", 60_000, "with growth, a tenth of the volume"),
-                ("plain", 600_000, "without growth and state"),
-            ):
-                settings = made.settings(topic, samples_per_trigger=batch)
-                start = _start_plain if topic == "plain" else _start
-                _print(start(session, settings, made), batch, name, cpu)
-        finally:
-            session.stop()
+        fill(made, VOLUMES)
+        measure(made, VOLUMES)
 
 
-def _start(session: SparkSession, settings: PmpSettings, made: Servers) -> StreamingQuery:
-    return start_stream(session, settings, streams(settings, {CLUSTER: made.cluster})[CLUSTER])
+def fill(made: Servers, volumes: Sequence[Volume]) -> None:
+    """Write all samples before any is read."""
+    make_topics(made, *((volume.topic, 32) for volume in volumes))
+    for volume in volumes:
+        write(made, volume.topic, rounds(volume.partitions, volume.rounds))
 
 
-def _start_plain(session: SparkSession, settings: PmpSettings, made: Servers) -> StreamingQuery:
-    """The same job if it remembered nothing: what growth costs is the difference."""
+def measure(made: Servers, volumes: Sequence[Volume]) -> None:
+    """Read and write them all, a volume after the other, in one warm session."""
+    session = spark()
+    cpu = _Cpu(made.broker.nodes[0].pid)
+    middle = volumes[len(volumes) // 2]
+    print("end to end, broker on the same cores          samples     batch    samples/s   CPU us a sample")
+    print("                                                                                Spark    broker")
+    try:
+        for volume in (middle, *volumes):  # the first time warms up
+            query = _start(session, made, volume)
+            _print(query, volume, f"{volume.partitions:,} partitions", cpu)
+        query = _start(session, made, middle, plain=True)
+        _print(query, middle, "without growth and its state", cpu)
+    finally:
+        session.stop()
+
+
+def _start(session: SparkSession, made: Servers, volume: Volume, *, plain: bool = False) -> StreamingQuery:
+    """The job from the oldest sample on; `plain`: as if it remembered nothing, to see what growth costs."""
+    folder = str(made.folder / f"spark-{next(_numbers)}")
+    settings = made.settings(volume.topic, samples_per_trigger=volume.batch, checkpoint_folder=folder)
     stream = streams(settings, {CLUSTER: made.cluster})[CLUSTER]
+    if not plain:
+        return start_stream(session, settings, stream)
     records = bucketed(read_samples(session, settings, stream), stream.sampled.execution_topic)
     rows: DataFrame = records.repartition(settings.job.parallelism, "bucket").mapInArrow(_decoded, ROWS)
     labels = ClusterLabels(stream.name, "", "bench")
@@ -108,15 +131,18 @@ def _used(process: psutil.Process) -> float:
     return times.user + times.system
 
 
-def _print(query: StreamingQuery, batch: int, name: str, cpu: _Cpu) -> None:
+def _print(query: StreamingQuery, volume: Volume, name: str, cpu: _Cpu) -> None:
     before = cpu.seconds()
     query.processAllAvailable()
     used = [after - earlier for after, earlier in zip(cpu.seconds(), before, strict=True)]
-    reports = [report for report in query.recentProgress if report.numInputRows > batch * 0.9]
-    total = sum(report.numInputRows for report in query.recentProgress)
+    reports = [report for report in query.recentProgress if report.numInputRows > volume.batch * 0.9]
     query.stop()
+    total = volume.partitions * volume.rounds
     rate = statistics.median(
         report.numInputRows / report.durationMs["triggerExecution"] * 1000 for report in reports[2:]
     )
     spark_us, broker_us = (seconds * 1e6 / total for seconds in used)
-    print(f"  {name:34} {batch:9,} {rate:12,.0f} {1e6 / rate:10.2f} {spark_us:12.1f} {broker_us:13.1f}")
+    print(
+        f"  {name:36} {total:13,} {volume.batch:9,} {rate:12,.0f} {spark_us:9.1f} {broker_us:9.1f}",
+        flush=True,
+    )

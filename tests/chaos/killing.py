@@ -53,6 +53,8 @@ class Loop:
     partitions: int = 4
     records_per_second: int = 1_500
     kills: dict[str, int] = field(default_factory=dict)
+    restarts: int = 0
+    """Copies that ended by themselves, because a broker was away when they began, and were started again."""
     written: int = 0
 
     def __post_init__(self) -> None:
@@ -70,13 +72,23 @@ class Loop:
         try:
             self._start_copy()
             for _ in range(kills):
-                time.sleep(self._numbers.uniform(0.4, 3.0))
+                self._go_on_for(self._numbers.uniform(0.4, 3.0))
                 self._kill_something()
         finally:
             self._stop.set()
             self._writer.join()
             self.end_copies()
             self._log.close()
+
+    def _go_on_for(self, seconds: float) -> None:
+        """Let it copy, as under a supervisor that starts again what has ended."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(0.1)
+            if self._copies[-1].poll() is not None:
+                self._copies.pop()
+                self.restarts += 1
+                self._start_copy()
 
     def _kill_something(self) -> None:
         victim = self._numbers.choices(["copy", "frozen copy", "target", "source"], [5, 1, 1, 1])[0]

@@ -1,0 +1,99 @@
+"""Two real brokers, one a cluster, and the topics on them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from stack.kafka import KafkaCluster, NodePorts
+from stack.server import Jvm
+from stack.side_by_side import for_each
+from stack.waiting import wait_until
+
+_PATIENCE_SECONDS = 60
+_NO_LEADERS = -156  # KafkaError._NOENT: what librdkafka says of a topic that it does not find
+_NOT_THERE = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    _NO_LEADERS,
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Source and destination, and a folder for whatever an engine writes."""
+
+    source: KafkaCluster
+    target: KafkaCluster
+    folder: Path
+
+
+@contextmanager
+def clusters(
+    *, heap_mib: int = 512, quick_start: bool = False, properties: Mapping[str, object] | None = None
+) -> Iterator[Pair]:
+    """Both up; they end, and their data goes, with the context."""
+    with tempfile.TemporaryDirectory() as folder:
+        jvm = Jvm(heap_mib=heap_mib, quick_start=quick_start)
+        both = [
+            KafkaCluster(name, Path(folder) / name, [NodePorts.free()], jvm=jvm, properties=properties)
+            for name in ("source", "target")
+        ]
+        for_each(both, KafkaCluster.start)
+        try:
+            yield Pair(both[0], both[1], Path(folder))
+        finally:
+            for_each(both, KafkaCluster.kill)
+
+
+def chosen(*names: str) -> list[str]:
+    """The cases of a measurement, or those that BENCH_CASES names, separated by commas."""
+    wanted = os.environ.get("BENCH_CASES")
+    return [name for name in names if wanted is None or name in wanted.split(",")]
+
+
+class Topics:
+    """Topics of one cluster."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+
+    def create(self, name: str, partitions: int, **settings: str) -> None:
+        """Create a topic; underscores in setting names stand for dots."""
+        config = {key.replace("_", "."): value for key, value in settings.items()}
+        new = NewTopic(name, partitions, 1, config=config)
+        self._admin.create_topics([new], operation_timeout=_PATIENCE_SECONDS)[name].result()
+
+    def delete(self, *prefixes: str) -> None:
+        """Delete all topics whose names begin so, and wait until they are gone."""
+        names = self._named(prefixes)
+        if names:
+            for result in self._admin.delete_topics(names).values():
+                result.result()
+            wait_until(lambda: not self._named(prefixes), _PATIENCE_SECONDS, "topics deleted")
+
+    def end(self, name: str, partitions: int) -> int:
+        """The sum of the end offsets; 0 while there is no such topic."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(name, number): latest for number in range(partitions)}
+        try:
+            return sum(
+                result.result().offset
+                for result in self._admin.list_offsets(asked, request_timeout=10).values()
+            )
+        except KafkaException as error:
+            if error.args[0].code() in _NOT_THERE:
+                return 0
+            raise
+
+    def _named(self, prefixes: tuple[str, ...]) -> list[str]:
+        names = self._admin.list_topics(timeout=_PATIENCE_SECONDS).topics
+        return [name for name in names if name.startswith(prefixes)]
