@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 NOTEBOOK: Final = Path(__file__).parents[3] / "notebooks/01-from-load-to-plan.ipynb"
 MINUTE_MS: Final = 60_000
+READ: Final[Callable[..., Any]] = nbformat.read
 RATES: Final = (4000.0, 900.0, 500.0, 500.0, 100.0, 0.0)
 """Bytes per second by partition: one that no task can hold, a few, and a silent one."""
 
@@ -74,7 +75,7 @@ def executed(environment: dict[str, str]) -> list[Any]:
         warnings.simplefilter("ignore")  # of the client's own libraries; the kernel is another process
         from nbclient import NotebookClient
 
-        notebook = nbformat.read(NOTEBOOK, as_version=4)
+        notebook = READ(NOTEBOOK, as_version=4)
         plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
         NotebookClient(notebook, timeout=120, kernel_name="python3").execute(env=plain | environment)
     return list(notebook.cells)
@@ -114,5 +115,5 @@ def test_the_notebook_shows_the_loads_the_plan_and_a_picture_of_both(recorded: s
 
 
 def test_the_notebook_is_kept_without_outputs() -> None:
-    cells = nbformat.read(NOTEBOOK, as_version=4).cells
+    cells = READ(NOTEBOOK, as_version=4).cells
     assert [cell.outputs for cell in cells if cell.cell_type == "code" and cell.outputs] == []
