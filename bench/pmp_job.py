@@ -34,7 +34,7 @@ class Volume:
 
 VOLUMES = (
     Volume("tenth", 10_000, 60, 60_000),
-    Volume("whole", 100_000, 48, 600_000),
+    Volume("whole", 100_000, 36, 600_000),
     Volume("tenfold", 1_000_000, 6, 1_000_000),
 )
 

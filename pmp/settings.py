@@ -61,7 +61,9 @@ class JobSettings(Settings):
     clock_tolerance_seconds: Seconds = 600.0
     """Samples that lie further ahead of our clock are malformed."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    """Port of the job's Prometheus metrics on 127.0.0.1; 0 means none."""
+    """Port of the job's Prometheus metrics; 0 means none."""
+    metrics_host: str = "127.0.0.1"
+    """Address of that port; others than loopback make it reachable from the network."""
     reload_interval_seconds: Seconds = 30.0
     """How often the configuration is read again for clusters that were added or removed."""
 

@@ -72,8 +72,9 @@ def run(config: Config = None) -> None:
         rollup = _rollup(settings)
         metrics.watch_rollup(lambda: rollup.healthy, lambda: rollup.rows_written)
         services.append(rollup)
-    if settings.pmp.job.metrics_port:
-        start_http_server(settings.pmp.job.metrics_port, "127.0.0.1", metrics.registry)
+    job = settings.pmp.job
+    if job.metrics_port:
+        start_http_server(job.metrics_port, job.metrics_host, metrics.registry)
     try:
         _until_told(services)
     finally:
@@ -236,7 +237,10 @@ def _spark_jars(settings: HeadraceSettings) -> list[str]:
     from stack.jars import jar_files
     from stack.java import spark_environment
 
-    os.environ.update(spark_environment())
+    variables = spark_environment()
+    if not settings.pmp.job.master.startswith("local"):
+        del variables["SPARK_LOCAL_IP"]  # executors on other machines could not answer a loopback
+    os.environ.update(variables)
     return [str(path) for path in jar_files("spark")]
 
 

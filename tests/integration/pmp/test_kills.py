@@ -1,4 +1,4 @@
-"""SIGKILL to the job and to Pinot, and a restart of the broker, while samples pour in."""
+"""SIGKILL to the job and to Pinot, and restarts of the brokers, while samples pour in."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ ROUND_MS = 10_000
 DEAD_LETTERS = "headrace-partition-metrics-dead-letters"
 
 
-def _config(folder: Path, kafka: KafkaCluster, pinot: PinotServer) -> Path:
+def _config(folder: Path, kafkas: dict[str, KafkaCluster], pinot: PinotServer) -> Path:
     lines = [
-        f'[clusters.destination]\nbootstrap_servers = "{kafka.address}"',
         f'[pinot]\ncontroller = "{pinot.controller_address}"\nbroker = "{pinot.broker_address}"',
         f'[pmp.job]\ncheckpoint_folder = "{folder / "spark"}"',
         "trigger_interval_seconds = 0.2\nquick_start = true",
         "[pmp.rollup]\ninterval_seconds = 1",
     ]
-    for name in CLUSTERS:
-        lines.append(f'[clusters.{name}]\nbootstrap_servers = "{kafka.address}"')
-        lines.append(
-            f'[pmp.clusters.{name}]\nsamples_topic = "{SAMPLES_TOPIC}-{name}"\n'
-            f'execution_topic = "{EXECUTION_TOPIC}-{name}"'
-        )
+    lines += [f'[clusters.{name}]\nbootstrap_servers = "{kafka.address}"' for name, kafka in kafkas.items()]
+    lines += [
+        f'[pmp.clusters.{name}]\nsamples_topic = "{SAMPLES_TOPIC}-{name}"\n'
+        f'execution_topic = "{EXECUTION_TOPIC}-{name}"'
+        for name in CLUSTERS
+    ]
     path = folder / "headrace.toml"
     path.write_text("\n".join(lines))
     return path
@@ -54,8 +53,8 @@ def _config(folder: Path, kafka: KafkaCluster, pinot: PinotServer) -> Path:
 class Pouring:
     """Writes rounds of samples of every cluster until told to stop; some on the execution topic."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, kafkas: dict[str, KafkaCluster]) -> None:
+        self._addresses = {name: kafka.address for name, kafka in kafkas.items()}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pouring")
         self.rounds = 0
@@ -73,9 +72,9 @@ class Pouring:
         while not self._stop.wait(0.2):
             for name in CLUSTERS:
                 topic = (SAMPLES_TOPIC, EXECUTION_TOPIC)[self.rounds % 5 == 4]
-                write_samples(self._address, f"{topic}-{name}", _round(name, self.rounds))
+                write_samples(self._addresses[name], f"{topic}-{name}", _round(name, self.rounds))
             if self.rounds % 4 == 0:
-                write_values(self._address, f"{SAMPLES_TOPIC}-east", [b"\x07 no sample"])
+                write_values(self._addresses["east"], f"{SAMPLES_TOPIC}-east", [b"\x07 no sample"])
                 self.malformed += 1
             self.rounds += 1
 
@@ -95,12 +94,13 @@ def _round(name: str, number: int) -> list[Sample]:
 
 
 class World:
-    """A Kafka, a Pinot and a job that belong to the test."""
+    """Two Kafkas, a Pinot and a job that belong to the test; two source clusters share a broker."""
 
-    def __init__(self, kafka: KafkaCluster, pinot: PinotServer, folder: Path) -> None:
-        self.kafka, self.pinot = kafka, pinot
+    def __init__(self, first: KafkaCluster, second: KafkaCluster, pinot: PinotServer, folder: Path) -> None:
+        self.kafkas = {"east": first, "west": first, "north": second, "destination": second}
+        self.pinot = pinot
         self.client = PinotClient(pinot_settings(pinot))
-        config = str(_config(folder, kafka, pinot))
+        config = str(_config(folder, self.kafkas, pinot))
         command = [sys.executable, "-m", "headrace", "pmp", "run", "--config", config]
         self.job = HeldProcess("pmp", command, log_file=folder / "pmp.log")
 
@@ -122,19 +122,19 @@ class World:
 
 @pytest.fixture
 def world(new_kafka: NewKafka, new_pinot: Callable[..., PinotServer], tmp_path: Path) -> Iterator[World]:
-    kafka, pinot = new_kafka(), new_pinot()
+    made = World(new_kafka("first"), new_kafka("second"), new_pinot(), tmp_path)
     for name in CLUSTERS:
-        make_topic(kafka.address, f"{SAMPLES_TOPIC}-{name}", 4)
-        make_topic(kafka.address, f"{EXECUTION_TOPIC}-{name}", 1)
-    make_topic(kafka.address, DEAD_LETTERS, 1)
-    apply_tables(pinot, kafka.address, 2)
-    made = World(kafka, pinot, tmp_path)
+        make_topic(made.kafkas[name].address, f"{SAMPLES_TOPIC}-{name}", 4)
+        make_topic(made.kafkas[name].address, f"{EXECUTION_TOPIC}-{name}", 1)
+    destination = made.kafkas["destination"].address
+    make_topic(destination, DEAD_LETTERS, 1)
+    apply_tables(made.pinot, destination, 2)
     yield made
     made.stop()
 
 
 def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
-    pouring = Pouring(world.kafka.address)
+    pouring = Pouring(world.kafkas)
     pouring.start()
     try:
         world.job.start()
@@ -144,17 +144,18 @@ def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
         world.pinot.kill()
         world.pinot.start()
         world.wait_for_more("samples flow again")
-        world.kafka.stop()
-        world.kafka.start()
+        for kafka in (world.kafkas["east"], world.kafkas["destination"]):
+            kafka.stop()
+            kafka.start()
         world.job.kill()  # SIGKILL
         world.job.start()
-        world.wait_for_more("samples flow after the broker's restart")
+        world.wait_for_more("samples flow after the restart of both brokers")
     finally:
         pouring.stop()
     expected = pouring.rounds * PARTITIONS * len(CLUSTERS)
     wait_until(lambda: world.count() >= expected, 120, f"all {expected} samples in Pinot")
     _assert_each_once(world.client, pouring.rounds)
-    letters = read_all(world.kafka.address, DEAD_LETTERS)
+    letters = read_all(world.kafkas["destination"].address, DEAD_LETTERS)
     assert {dict(letter.headers)["headrace.reason"] for letter in letters} == {b"version"}
     assert len({letter.key for letter in letters}) == pouring.malformed
     wait_until(lambda: world.count("partitionMetricsHourly", "sum(samples)") == expected, 60, "the rollup")
