@@ -12,14 +12,13 @@ from functools import cache
 from pathlib import Path
 
 from api.services import Services
+from headrace.access import access_of
 from headrace.clusters import ClusterDirectory
 from headrace.instance_status import RunningStatus
 from headrace.planners import choose_planning
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
-from mirror.adapters.record_clients import RecordSettings, record_clients
-from mirror.adapters.record_engine import RecordEngine
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import SessionState, ZooKeeper
 from mirror.control.handlers import Control
@@ -30,6 +29,8 @@ from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.requests import RequestQueue
 from mirror.coordination.root import ensure_root
+from mirror.copying.engine import BatchEngine
+from mirror.copying.workbench import EngineIdentity
 from mirror.copying.worker import Worker
 from mirror.instance.follower import Follower, Identity, Session, SharedState
 from mirror.instance.health import Health
@@ -122,20 +123,24 @@ def build_worker(
     """A worker process; close the topic when the worker has run."""
     clock = SystemClock()
     directory = ClusterDirectory(settings.clusters)
-    clients = record_clients(
-        directory.resolve,
-        RecordSettings(
-            client_id=f"headrace-{name}",
-            progress_topic=settings.mirror.progress_topic,
-            replication_factor=settings.mirror.leader.replication_factor,
-            task_bytes_per_second_limit=settings.mirror.worker.task_bytes_per_second_limit,
-        ),
+    worker = settings.mirror.worker
+    identity = EngineIdentity(
+        instance=name,
+        client_id=f"headrace-{name}",
+        progress_topic=settings.mirror.progress_topic,
+        replication_factor=settings.mirror.leader.replication_factor,
+        task_bytes_per_second=worker.task_bytes_per_second_limit,
+        checkpoint_interval_seconds=worker.checkpoint_interval_seconds,
+    )
+    engine = BatchEngine(
+        lambda reference: access_of(directory.resolve(reference)),
+        settings.mirror.copying.options(),
+        identity,
         clock,
     )
-    engine = RecordEngine(clients, clock, name, settings.mirror.worker.checkpoint_interval_seconds)
     metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
     topic = mirror_metric_topic(metrics_cluster, settings.mirror.metrics_topic)
-    return Worker(control, engine, topic, clock, settings.mirror.worker.metrics_interval_seconds), topic
+    return Worker(control, engine, topic, clock, worker.metrics_interval_seconds), topic
 
 
 def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:

@@ -14,7 +14,6 @@ from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.metrics import MirrorMetric
 from mirror.model.policy import DEFAULT_POLICY, CopyPolicy
-from mirror.model.progress import Checkpoint
 from mirror.model.topics import TopicDescription, TopicPartition
 
 
@@ -118,20 +117,6 @@ class CopyEngine(Protocol):
         ...
 
 
-class ProgressStore(Protocol):
-    """Checkpoints that outlive every process."""
-
-    def load(
-        self, group: GroupName, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, Checkpoint]:
-        """The newest checkpoint of each partition; one without is left out. Raises Unreachable."""
-        ...
-
-    def save(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Store them; returns when all are durable. Raises Unreachable."""
-        ...
-
-
 class MetricSink(Protocol):
     """Where measurements go. Losing some must not stop the mirror."""
 
@@ -173,8 +158,23 @@ class NodeStore(Protocol):
         """Make a node and its parents; returns its path. Raises AlreadyExists."""
         ...
 
+    def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
+        """Make many nodes, each after its parent, without waiting for one before the next is sent.
+
+        Raises AlreadyExists; some of them may have been made whatever is raised.
+        """
+        ...
+
     def read(self, path: str, watch: Watch | None = None) -> Node:
         """Data and version. Raises NotFound (the watch then waits for the creation)."""
+        ...
+
+    def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
+        """Many nodes, without waiting for one before the next is asked for. Raises NotFound."""
+        ...
+
+    def sync(self) -> None:
+        """What is read afterwards is at least as new as what anybody had written before."""
         ...
 
     def write(self, path: str, data: bytes, version: int) -> int:

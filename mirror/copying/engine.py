@@ -69,7 +69,8 @@ class BatchEngine:
             if spec.key in self._steering.lanes:
                 continue
             self._open(spec)
-            lane = LiveLane(spec, self._bench.settings.partition_fetch_bytes, self._bench.buckets(spec))
+            buckets = self._bench.buckets(spec)
+            lane = LiveLane(spec, self._bench.fetch_bytes(buckets), buckets)
             self._steering.lanes[spec.key] = lane
             self._steering.to_start[lane] = None
 

@@ -79,6 +79,7 @@ class LiveLane(Lane):
         "fetch_bytes",
         "intent",
         "is_announced",
+        "is_busy",
         "is_identifying",
         "is_live",
         "is_loaded",
@@ -108,6 +109,8 @@ class LiveLane(Lane):
         self.is_writable = False
         self.is_loaded = False
         self.is_announced = False
+        self.is_busy = True
+        """As it was when it was measured last; the first measurement of an idle lane is told too."""
         self.is_identifying = False
         self.needs_fence = False
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""

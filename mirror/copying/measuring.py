@@ -21,10 +21,15 @@ class Interval(NamedTuple):
 
 
 def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
-    """What the lane did since the last call; None when it did nothing and has nothing to do."""
+    """What the lane did since the last call. None before the source has answered, and when it did nothing,
+    has nothing to do and has said so: whoever keeps the last word of a lane must not keep an old one."""
+    if lane.high_watermark < 0:
+        return None
     lag = lag_records(lane)
     counters = lane.take_counters()
-    if not counters.batches and not lag:
+    is_busy = bool(counters.batches or lag)
+    was_busy, lane.is_busy = lane.is_busy, is_busy
+    if not is_busy and not was_busy:
         return None
     spec = lane.spec
     return MirrorMetric(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -105,6 +105,10 @@ class Workbench:
                     bucket = self._buckets[kind, name] = TokenBucket(rate, self.loop.now())
                 found.append(bucket)
         return tuple(found)
+
+    def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
+        """How much a lane asks for at a time: a quota is shared by small takes."""
+        return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
     def budget_of(self, *, live: bool) -> ByteBudget:
         """The memory of a tier."""

@@ -2,5 +2,5 @@
 
 Imports wire, ports, model and errors. `lane.py` holds the invariants; `intake.py` decides how each
 batch goes on its way; `ledger.py` and `offset_map.py` say what became of every offset and where it is;
-`progress.py` is what survives a restart. (`inflight.py` serves the engine that copies by record.)
+`progress.py` is what survives a restart.
 """

@@ -15,6 +15,11 @@ class TokenBucket:
         self._tokens = bytes_per_second
         self._at = now
 
+    @property
+    def share_bytes(self) -> int:
+        """A good size of one take: small enough that its debt holds nobody up for long."""
+        return max(int(self._rate / 8), 16 * 1024)
+
     def seconds_until_open(self, now: float) -> float:
         """0 when something may be taken now, else the wait in seconds."""
         self._refill(now)

@@ -87,7 +87,7 @@ def test_records_arrive_as_they_were(kafka_pair: KafkaPair, new_instance: NewIns
 
 def test_a_restart_goes_on_where_it_stopped(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
     topic = f"restart-{uuid4().hex[:8]}"
-    make_topic(kafka_pair.source.address, topic, 2)
+    make_topic(kafka_pair.source.address, topic, 2, retention_ms="-1")
     first, second = some_records(2, 400, "a"), some_records(2, 400, "b")
     produce(kafka_pair.source.address, topic, first)
     instance = new_instance("one")
@@ -104,7 +104,7 @@ def test_a_restart_goes_on_where_it_stopped(kafka_pair: KafkaPair, new_instance:
 
 def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
     topic = f"failover-{uuid4().hex[:8]}"
-    make_topic(kafka_pair.source.address, topic, 6)
+    make_topic(kafka_pair.source.address, topic, 6, retention_ms="-1")
     instances = {name: new_instance(name) for name in ("one", "two")}
     eventually(lambda: len(instances["one"].rest.get("/v1/instances")) == 2, 20, "both are here")
     create_datastream(instances["one"], "failover", topic, limits={"min_tasks": 4})
@@ -135,7 +135,7 @@ def test_a_deleted_datastream_disappears_and_its_topics_stay(
     kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:
     topic = f"deleted-{uuid4().hex[:8]}"
-    make_topic(kafka_pair.source.address, topic, 1)
+    make_topic(kafka_pair.source.address, topic, 1, retention_ms="-1")
     produce(kafka_pair.source.address, topic, some_records(1, 10))
     instance = new_instance("one")
     create_datastream(instance, "deleted", topic)

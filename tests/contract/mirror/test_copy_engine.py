@@ -1,4 +1,4 @@
-"""What every engine promises, whichever way it copies: `ports.CopyEngine`."""
+"""What an engine promises, whichever way and under whichever guarantee it copies: `ports.CopyEngine`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-from mirror.adapters.record_clients import RecordSettings, record_clients
-from mirror.adapters.record_engine import RecordEngine
-from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.copying.access import ClusterAccess, endpoints
 from mirror.copying.engine import BatchEngine
 from mirror.copying.options import CopyingOptions
 from mirror.copying.workbench import EngineIdentity
 from mirror.model.datastream import StartPosition
-from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.identifiers import GroupName
+from mirror.model.policy import CopyPath, CopyPolicy, Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.ports import CopyEngine, LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStarted, LaneStopped
 from stack.fixtures import KafkaPair
@@ -31,33 +29,32 @@ PROGRESS = "contract-progress"
 NewEngine = Callable[[], CopyEngine]
 
 
-def by_record(pair: KafkaPair) -> CopyEngine:
-    clusters = {
-        ClusterRef("source"): KafkaCluster(bootstrap_servers=pair.source.address),
-        ClusterRef("destination"): KafkaCluster(bootstrap_servers=pair.destination.address),
-    }
-    settings = RecordSettings(
-        client_id="contract", progress_topic=PROGRESS, replication_factor=1, task_bytes_per_second_limit=0
-    )
-    clock = SystemClock()
-    return RecordEngine(record_clients(clusters.__getitem__, settings, clock), clock, "contract", 0.3)
+POLICIES = {
+    "unopened": CopyPolicy(),
+    "by-record": CopyPolicy(path=CopyPath.RECORD),
+    "at-least-once": CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE),
+    "in-transactions": CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE),
+}
 
 
-def by_batch(pair: KafkaPair) -> CopyEngine:
+@pytest.fixture(params=list(POLICIES.values()), ids=list(POLICIES))
+def policy(request: pytest.FixtureRequest) -> CopyPolicy:
+    found: CopyPolicy = request.param
+    return found
+
+
+@pytest.fixture
+def new_engine(kafka_pair: KafkaPair) -> Iterator[NewEngine]:
+    made: list[CopyEngine] = []
     access = {
-        "source": ClusterAccess(endpoints(pair.source.address)),
-        "destination": ClusterAccess(endpoints(pair.destination.address)),
+        "source": ClusterAccess(endpoints(kafka_pair.source.address)),
+        "destination": ClusterAccess(endpoints(kafka_pair.destination.address)),
     }
     identity = EngineIdentity("contract", progress_topic=PROGRESS, checkpoint_interval_seconds=0.3)
-    return BatchEngine(access.__getitem__, CopyingOptions(probe_first_seconds=0.5), identity, SystemClock())
-
-
-@pytest.fixture(params=[by_record, by_batch], ids=["by-record", "by-batch"])
-def new_engine(request: pytest.FixtureRequest, kafka_pair: KafkaPair) -> Iterator[NewEngine]:
-    made: list[CopyEngine] = []
+    options = CopyingOptions(probe_first_seconds=0.5, transaction_interval_seconds=0.3)
 
     def make() -> CopyEngine:
-        made.append(request.param(kafka_pair))
+        made.append(BatchEngine(access.__getitem__, options, identity, SystemClock()))
         return made[-1]
 
     yield make
@@ -104,12 +101,12 @@ def make_pair(pair: KafkaPair, topic: str, partitions: int = 1) -> None:
 
 
 def test_a_lane_copies_from_the_beginning_and_says_where_it_starts(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
 ) -> None:
     make_pair(kafka_pair, topic)
     write(kafka_pair.source.address, topic, records(0, 50))
     engine = new_engine()
-    engine.start_lanes(specs(topic))
+    engine.start_lanes(specs(topic, policy=policy))
     events = run(engine, arrived(kafka_pair, topic, 50))
     assert of(events, LaneStarted) == [LaneStarted(key(topic), 0)]
     assert [record.value for record in look(kafka_pair.destination.address, topic)] == [
@@ -118,12 +115,12 @@ def test_a_lane_copies_from_the_beginning_and_says_where_it_starts(
 
 
 def test_a_lane_without_a_checkpoint_can_start_at_the_end(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
 ) -> None:
     make_pair(kafka_pair, topic)
     write(kafka_pair.source.address, topic, records(0, 50))
     engine = new_engine()
-    engine.start_lanes(specs(topic, start=StartPosition.LATEST))
+    engine.start_lanes(specs(topic, start=StartPosition.LATEST, policy=policy))
     run(engine, lambda events: LaneStarted(key(topic), 50) in events)
     write(kafka_pair.source.address, topic, records(50, 10))
     run(engine, arrived(kafka_pair, topic, 10))
@@ -131,19 +128,19 @@ def test_a_lane_without_a_checkpoint_can_start_at_the_end(
 
 
 def test_what_stops_is_drained_and_checkpointed_and_goes_on_elsewhere(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
 ) -> None:
     make_pair(kafka_pair, topic, 2)
     write(kafka_pair.source.address, topic, records(0, 100, 2))
     engine = new_engine()
-    engine.start_lanes(specs(topic, 2))
+    engine.start_lanes(specs(topic, 2, policy=policy))
     run(engine, arrived(kafka_pair, topic, 50))
     engine.stop_lanes([key(topic, 0)])
     events = run(engine, lambda events: of(events, LaneStopped))
     assert of(events, LaneStopped) == [LaneStopped(key(topic, 0), 50)]
     write(kafka_pair.source.address, topic, records(100, 20, 2))
     other = new_engine()
-    other.start_lanes(specs(topic, 1))
+    other.start_lanes(specs(topic, 1, policy=policy))
     run(other, arrived(kafka_pair, topic, 60))
     assert [int(record.value or b"") for record in look(kafka_pair.destination.address, topic)] == list(
         range(0, 120, 2)
@@ -157,20 +154,20 @@ def test_stopping_what_does_not_run_is_answered_at_once(new_engine: NewEngine, t
 
 
 def test_starting_again_what_runs_changes_nothing(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
 ) -> None:
     make_pair(kafka_pair, topic)
     engine = new_engine()
-    engine.start_lanes(specs(topic))
+    engine.start_lanes(specs(topic, policy=policy))
     run(engine, lambda events: of(events, LaneStarted))
-    engine.start_lanes(specs(topic))
+    engine.start_lanes(specs(topic, policy=policy))
     write(kafka_pair.source.address, topic, records(0, 20))
     run(engine, arrived(kafka_pair, topic, 20))
     assert len(look(kafka_pair.destination.address, topic)) == 20
 
 
 def test_a_lane_with_a_problem_pauses_alone_and_resumes_by_itself(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
 ) -> None:
     make_pair(kafka_pair, topic)
     bad = f"{topic}-bad"
@@ -178,7 +175,7 @@ def test_a_lane_with_a_problem_pauses_alone_and_resumes_by_itself(
     for name in (topic, bad):
         write(kafka_pair.source.address, name, records(0, 10))
     engine = new_engine()
-    engine.start_lanes([*specs(bad, group=f"g-{bad}"), *specs(topic)])
+    engine.start_lanes([*specs(bad, group=f"g-{bad}", policy=policy), *specs(topic, policy=policy)])
     events = run(engine, lambda events: of(events, LanePaused))
     run(engine, arrived(kafka_pair, topic, 10))
     assert {event.key for event in of(events, LanePaused)} == {key(bad)}
@@ -189,13 +186,13 @@ def test_a_lane_with_a_problem_pauses_alone_and_resumes_by_itself(
 
 
 def test_metrics_count_what_was_copied_since_they_were_taken(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
 ) -> None:
     make_pair(kafka_pair, topic)
     write(kafka_pair.source.address, topic, records(0, 40))
     engine = new_engine()
     engine.metrics()
-    engine.start_lanes(specs(topic))
+    engine.start_lanes(specs(topic, policy=policy))
     seen: list[int] = []
 
     def counted(_events: object) -> bool:
@@ -208,12 +205,12 @@ def test_metrics_count_what_was_copied_since_they_were_taken(
 
 
 def test_closing_drains_everything_and_may_be_repeated(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str
+    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
 ) -> None:
     make_pair(kafka_pair, topic, 2)
     write(kafka_pair.source.address, topic, records(0, 20, 2))
     engine = new_engine()
-    engine.start_lanes(specs(topic, 2))
+    engine.start_lanes(specs(topic, 2, policy=policy))
     run(engine, arrived(kafka_pair, topic, 10))
     events = engine.close(10)
     assert sorted(event.key for event in of(events, LaneStopped)) == [key(topic, 0), key(topic, 1)]

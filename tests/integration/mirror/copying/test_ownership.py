@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from zlib import crc32
 
 import pytest
 
@@ -167,24 +168,15 @@ def test_stopping_a_lane_leaves_the_others_alone(engine: EngineUnderTest) -> Non
     assert len(look(engine.destination, "own-part", 1)) == 1
 
 
-def test_checkpoints_of_the_record_engine_are_taken_over(engine: EngineUnderTest) -> None:
-    from mirror.adapters.kafka_admin import KafkaAdmin
-    from mirror.adapters.progress_topic import ProgressTopic
-    from mirror.model.identifiers import GroupName
-    from mirror.model.progress import Checkpoint
-    from mirror.model.topics import TopicPartition
-    from mirror.settings import KafkaCluster
-
+def test_a_checkpoint_that_is_no_more_than_an_offset_is_taken_over(engine: EngineUnderTest) -> None:
+    """As somebody would write it by hand who knows where another mirror has stopped."""
+    make_topic(engine.destination, "own-over-progress", 8, cleanup_policy="compact")
     pair(engine, "own-over")
     write(engine.source, "own-over", numbered(0, 30))
-    cluster = KafkaCluster(bootstrap_servers=engine.destination)
-    store = ProgressTopic(cluster, "headrace-progress", KafkaAdmin(cluster))
-    store.ensure()
-    group, place = GroupName("g-own-over"), TopicPartition("own-over", 0)
-    store.save([Checkpoint(group, place, 20, NOW)])
-    engine.start("own-over")
-    engine.run_to("own-over", [30])
+    key, value = b"g-own-over/own-over/0", b'{"next_offset": 20, "written_ms": 1700000000000}'
+    write(engine.destination, "own-over-progress", [Record(crc32(key) % 8, key, value, (), NOW)])
+    taking_over = EngineUnderTest(engine.source, engine.destination, progress_topic="own-over-progress")
+    taking_over.start("own-over")
+    taking_over.run_to("own-over", [30])
+    taking_over.stop()
     assert seen(engine, "own-over") == [record.value for record in numbered(20, 10)]
-    engine.stop()
-    assert store.load(group, [place])[place].next_offset == 30
-    store.close()
