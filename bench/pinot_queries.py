@@ -54,9 +54,12 @@ def fill(made: Servers, partitions: int) -> None:
         wait_for_rows(client, PARTITION_METRICS_HOURLY.name, hours)
     assert made.pinot is not None
     resident = psutil.Process(made.pinot.pid).memory_info().rss / 2**30
+    files = (made.folder / "pinot" / "server" / "index").rglob("*")
+    stored = sum(file.stat().st_size for file in files if file.is_file()) / 2**30
     print(
         f"{samples:,} samples and {hours:,} hourly rows in Pinot after {time.monotonic() - began:.0f} s; "
-        f"it holds {resident:.1f} GiB"
+        f"{resident:.1f} GiB of memory, {stored:.1f} GiB of segments",
+        flush=True,
     )
 
 

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadLevel, LoadReport, RateSource
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
 from pinot.rollups import HOUR_MS
 from pinot.settings import PinotSettings
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY, Statistic
+from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.provider import PinotLoadProvider, World
 from pmp.settings import PmpSettings, ProviderSettings
 from stack.fixtures import KafkaPair
@@ -129,6 +132,27 @@ def test_averages_are_corrected_by_what_the_mirror_copied(metrics_world: Metrics
         RateSource.MEAN,
     ]
     assert rates(report) == [200, 500, 500]
+
+
+def test_growths_of_compacted_topics_are_not_used(metrics_world: MetricsWorld, kafka_pair: KafkaPair) -> None:
+    cluster, source = (
+        ClusterRef(fresh_name("compacted")),
+        KafkaCluster(bootstrap_servers=kafka_pair.source.address),
+    )
+    kept, compacted = fresh_name("kept"), fresh_name("table")
+    for topic, policy in ((kept, "delete"), (compacted, "compact,delete")):
+        KafkaAdmin(source).create(TopicDescription(topic, 1, settings={"cleanup.policy": policy}))
+    rows = [
+        a_metric(cluster, topic, 0, NOW - 1000, growth_bytes=9e9, bytes_in_per_second=500.0)
+        for topic in (kept, compacted)
+    ]
+    metrics_world.put(PARTITION_METRICS, rows)
+    clock = StoppedClock()
+    world = World(compacted=CompactedTopics(lambda _: source, clock))
+    asked = [TopicPartition(kept, 0), TopicPartition(compacted, 0)]
+    report = PinotLoadProvider(metrics_world.client, settings(), clock, world).loads(cluster, asked)
+    assert [report.loads[p].rate_source for p in asked] == [RateSource.SLOPE, RateSource.MEAN]
+    assert report.loads[asked[1]].bytes_per_second == 500.0
 
 
 def test_a_long_window_is_answered_from_the_rollups(metrics_world: MetricsWorld) -> None:
