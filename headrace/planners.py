@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import structlog
 
 from headrace.settings import HeadraceSettings
+from mirror.coordination.homes import HomeRules
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.placement import SimplePlanner
 from mirror.errors import LoadUnavailable
+from mirror.instance.errands import Errands, PatientLoads
 from mirror.instance.outlook import Planning
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadReport, TaskCapacity
@@ -50,7 +52,7 @@ def choose_provider(settings: HeadraceSettings, measured: MeasuredLoads) -> Load
             return pinot_provider(settings)
 
 
-def choose_planning(settings: HeadraceSettings, measured: MeasuredLoads) -> Planning:
+def choose_planning(settings: HeadraceSettings, measured: MeasuredLoads, errands: Errands) -> Planning:
     """Everything the leader plans with."""
     leader = settings.mirror.leader
     capacity = TaskCapacity(
@@ -58,4 +60,10 @@ def choose_planning(settings: HeadraceSettings, measured: MeasuredLoads) -> Plan
         messages_per_second=leader.task_capacity_messages_per_second,
         utilisation_percent=leader.task_utilisation_percent,
     )
-    return Planning(choose_planner(settings), choose_provider(settings, measured), capacity)
+    return Planning(
+        planner=choose_planner(settings),
+        provider=PatientLoads(choose_provider(settings, measured), errands),
+        capacity=capacity,
+        interval_seconds=leader.replan_interval_seconds,
+        rules=HomeRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
+    )

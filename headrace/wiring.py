@@ -32,10 +32,12 @@ from mirror.coordination.root import ensure_root
 from mirror.copying.engine import BatchEngine
 from mirror.copying.workbench import EngineIdentity
 from mirror.copying.worker import Worker
-from mirror.instance.follower import Follower, Identity, Session, SharedState
+from mirror.instance.errands import Errands, ThreadedErrands
+from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
+from mirror.instance.obedience import SharedState
 from mirror.instance.outlook import LeaderStores, Outlook
 from mirror.instance.service import Instance
 from mirror.instance.supervisor import Spawn, Supervisor
@@ -49,6 +51,8 @@ _SESSIONS = {
     SessionState.SUSPENDED: Session.SUSPENDED,
     SessionState.LOST: Session.LOST,
 }
+_PREVIEW_SECONDS = 10.0
+"""What a dry run waits for a slow cluster: a person asked for it."""
 _METRIC_TOPICS = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}
 
 
@@ -62,8 +66,10 @@ class BuiltInstance:
 
 
 def instance_name(settings: HeadraceSettings) -> InstanceName:
-    """As configured, or `<host>:<pid>`."""
-    return InstanceName(settings.mirror.instance_name or f"{socket.gethostname()}:{os.getpid()}")
+    """As configured, or `<host>:<port of REST>`, which is the same after a restart."""
+    return InstanceName(
+        settings.mirror.instance_name or f"{socket.gethostname()}:{settings.api.port or os.getpid()}"
+    )
 
 
 def build_instance(settings: HeadraceSettings, config: Path | None, rest_address: str) -> BuiltInstance:
@@ -86,21 +92,28 @@ def build_instance(settings: HeadraceSettings, config: Path | None, rest_address
         restart_delay_seconds=worker.restart_delay_seconds,
     )
     follower = Follower(
-        identity=Identity(name, socket.gethostname(), os.getpid(), rest_address),
+        identity=Identity(
+            name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
+        ),
         shared=SharedState(membership, definitions, plans, measured),
         supervisor=supervisor,
         lease=Lease(session.session_timeout_seconds, session.last_contact),
         clock=clock,
         health=health,
+        handover_deadline_seconds=worker.handover_deadline_seconds,
     )
     metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
     event_topic = placement_event_topic(metrics_cluster, settings.mirror.events_topic)
-    outlook = _outlook(settings, LeaderStores(membership, definitions, plans, requests), measured, directory)
+    stores = LeaderStores(membership, definitions, plans, requests)
+    patience = settings.mirror.leader.patience_seconds
+    errands = ThreadedErrands(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
+    outlook = _outlook(settings, stores, measured, directory, errands)
     leader = Leader(
         outlook, events, event_topic.publish, clock, health, settings.mirror.leader.tick_interval_seconds
     )
     follower.on_joined = leader.joined
-    preview = _outlook(settings, LeaderStores(membership, definitions, plans, requests), measured, directory)
+    previewing = ThreadedErrands(_PREVIEW_SECONDS, lambda: None)
+    preview = _outlook(settings, stores, measured, directory, previewing)
     services = Services(
         control=Control(definitions, requests, directory.aliases, clock),
         status=RunningStatus(name, follower, leader, health),
@@ -160,7 +173,11 @@ def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
 
 
 def _outlook(
-    settings: HeadraceSettings, stores: LeaderStores, measured: MeasuredLoads, directory: ClusterDirectory
+    settings: HeadraceSettings,
+    stores: LeaderStores,
+    measured: MeasuredLoads,
+    directory: ClusterDirectory,
+    errands: Errands,
 ) -> Outlook:
     clock = SystemClock()
 
@@ -168,9 +185,10 @@ def _outlook(
     def admin_of(cluster: ClusterRef) -> KafkaAdmin:
         return KafkaAdmin(directory.resolve(cluster), settings.mirror.leader.replication_factor)
 
-    surroundings = Surroundings(admin_of, clock, settings.mirror.leader.discovery_interval_seconds)
+    interval = settings.mirror.leader.discovery_interval_seconds
+    surroundings = Surroundings(admin_of, clock, interval, errands)
     for topic in (settings.mirror.metrics_topic, settings.mirror.events_topic):
         surroundings.need_topic(
             ClusterRef(settings.mirror.metrics_cluster), TopicDescription(topic, 4, settings=_METRIC_TOPICS)
         )
-    return Outlook(stores, choose_planning(settings, measured), surroundings, clock)
+    return Outlook(stores, choose_planning(settings, measured, errands), surroundings, clock)

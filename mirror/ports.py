@@ -158,8 +158,23 @@ class NodeStore(Protocol):
         """Make a node and its parents; returns its path. Raises AlreadyExists."""
         ...
 
+    def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
+        """Make many nodes, each after its parent, without waiting for one before the next is sent.
+
+        Raises AlreadyExists; some of them may have been made whatever is raised.
+        """
+        ...
+
     def read(self, path: str, watch: Watch | None = None) -> Node:
         """Data and version. Raises NotFound (the watch then waits for the creation)."""
+        ...
+
+    def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
+        """Many nodes, without waiting for one before the next is asked for. Raises NotFound."""
+        ...
+
+    def sync(self) -> None:
+        """What is read afterwards is at least as new as what anybody had written before."""
         ...
 
     def write(self, path: str, data: bytes, version: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from mirror.adapters.settings import KafkaCluster, KafkaSecurity, ZooKeeperSettings
 from mirror.copying.settings import CopyingSettings
 from mirror.instance.settings import LeaderSettings, WorkerSettings
@@ -24,7 +26,10 @@ class MirrorSettings(Settings):
     """Everything about mirroring."""
 
     instance_name: str = ""
-    """Name of this instance; empty means `<host>:<pid>`. A name kept over restarts brings tasks back."""
+    """Name of this instance; empty means `<host>:<port of REST>`. One that comes back under its name gets
+    its tasks back."""
+    instance_weight: float = Field(default=1.0, gt=0)
+    """This instance's share of the work, relative to the others'."""
     destination_cluster: str = "destination"
     """Where datastreams go that name no destination (Brooklin clients never do)."""
     progress_topic: str = "headrace-progress"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
@@ -16,6 +17,13 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper_errors import translated
 from mirror.errors import AlreadyExists, NotFound, Unreachable, VersionConflict
 from mirror.ports import Node, Watch
+
+if TYPE_CHECKING:
+    from kazoo.client import AsyncResult
+
+_T = TypeVar("_T")
+_WINDOW: Final = 500
+"""Requests on their way at once; a server takes some thousands before it stops to listen."""
 
 
 class SessionState(StrEnum):
@@ -91,6 +99,34 @@ class ZooKeeper:
                 self._full(path), data, ephemeral=ephemeral, sequence=sequential, makepath=True
             ).get(timeout=self._deadline)
         return made.removeprefix(self._settings.root)
+
+    def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
+        """Parents that are not among them first, then all of them, `_WINDOW` on the way at a time."""
+        made = {path for path, _ in nodes}
+        parents = sorted({path.rpartition("/")[0] for path in made} - made)
+        self._all(parents, lambda path: self._client.ensure_path_async(self._full(path)))
+        data = dict(nodes)
+        self._all(list(data), lambda path: self._client.create_async(self._full(path), data[path]))
+
+    def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
+        """`_WINDOW` of them on the way at a time."""
+        found = self._all(paths, lambda path: self._client.get_async(self._full(path)))
+        return [Node(data, stat.version) for data, stat in found]
+
+    def sync(self) -> None:
+        """The server that we are connected to catches up with the ensemble's leader."""
+        with self._asked("/"):
+            self._client.sync_async(self._full("")).get(timeout=self._deadline)
+
+    def _all(self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]]) -> list[_T]:
+        answers: list[_T] = []
+        for start in range(0, len(paths), _WINDOW):
+            some = paths[start : start + _WINDOW]
+            results = [ask(path) for path in some]
+            for path, result in zip(some, results, strict=True):
+                with self._asked(path):
+                    answers.append(result.get(timeout=self._deadline))
+        return answers
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
         """Data and version; a missing node leaves the watch waiting for its creation."""

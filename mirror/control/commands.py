@@ -17,7 +17,7 @@ class CreateDatastream:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatus:
-    """Pause, resume, stop or delete a datastream. `action` is a key of `lifecycle.TRANSITIONS`."""
+    """Pause, resume, stop or delete a datastream. `action`: a key of `model.lifecycle.TRANSITIONS`."""
 
     name: DatastreamName
     action: str

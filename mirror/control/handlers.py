@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from mirror.control.commands import ChangeStatus, CreateDatastream, TriggerRebalance
-from mirror.control.lifecycle import next_status
 from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.errors import InvalidRequest, VersionConflict
 from mirror.model.datastream import OWNER, TASK_PREFIX, Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.lifecycle import next_status
 from mirror.ports import Clock
 
 _ATTEMPTS: Final = 5

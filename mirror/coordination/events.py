@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
 
 from mirror.coordination import znodes
 from mirror.errors import NotFound
-from mirror.model.identifiers import InstanceName
+from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Move, Plan
 from mirror.model.topics import TopicPartition
@@ -50,24 +51,33 @@ class EventLog:
 
 
 def plan_events(
-    plan: Plan, moves: tuple[Move, ...], group_plans: tuple[GroupPlan, ...], leader: InstanceName
+    plan: Plan, moves: tuple[Move, ...], group_plans: Mapping[GroupName, GroupPlan], leader: InstanceName
 ) -> tuple[PlacementEvent, ...]:
-    """The event of a plan, followed by one for each of its moves (the first `MOVES_SHOWN`)."""
-    reasons: dict[TopicPartition, str] = {}
-    for group_plan in group_plans:
-        reasons.update(group_plan.move_reasons or {})
-    head = _event(plan, leader, "plan", plan.reason)
-    return (head, *(_move_event(plan, leader, move, reasons) for move in moves[:MOVES_SHOWN]))
+    """The event of a plan; one for each group that it changes, with the reasons for its tasks; one
+    for each move (the first `MOVES_SHOWN`)."""
+    causes: dict[TopicPartition, str] = {}
+    for group_plan in group_plans.values():
+        causes.update(group_plan.move_reasons or {})
+    changed = {move.group for move in moves}
+    return (
+        _event(plan, leader, "", plan.reason),
+        *(
+            _event(plan, leader, group, "; ".join(group_plan.reasons))
+            for group, group_plan in sorted(group_plans.items())
+            if group in changed and group_plan.reasons
+        ),
+        *(_move_event(plan, leader, move, causes) for move in moves[:MOVES_SHOWN]),
+    )
 
 
-def _event(plan: Plan, leader: InstanceName, kind: str, sentence: str) -> PlacementEvent:
+def _event(plan: Plan, leader: InstanceName, group: str, sentence: str) -> PlacementEvent:
     return PlacementEvent(
         time_ms=plan.created_ms,
-        event_key=f"{plan.epoch}",
-        kind=kind,
+        event_key=f"{plan.epoch}/{group}" if group else f"{plan.epoch}",
+        kind="datastream" if group else "plan",
         plan_epoch=plan.epoch,
         instance=leader,
-        datastream="",
+        datastream=group,
         topic="",
         kafka_partition=-1,
         from_task="",
@@ -80,7 +90,7 @@ def _event(plan: Plan, leader: InstanceName, kind: str, sentence: str) -> Placem
 
 
 def _move_event(
-    plan: Plan, leader: InstanceName, move: Move, reasons: dict[TopicPartition, str]
+    plan: Plan, leader: InstanceName, move: Move, causes: Mapping[TopicPartition, str]
 ) -> PlacementEvent:
     return PlacementEvent(
         time_ms=plan.created_ms,
@@ -96,7 +106,7 @@ def _move_event(
         from_instance=move.from_instance or "",
         to_instance=move.to_instance or "",
         bytes_per_second=0.0,
-        sentence=reasons.get(move.partition, "") or _plain_reason(move),
+        sentence=causes.get(move.partition, "") or _plain_reason(move),
     )
 
 

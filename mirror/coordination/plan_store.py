@@ -1,79 +1,93 @@
 """Plans in ZooKeeper: whole or not at all, and only what changed is written and read.
 
-A group's tasks are a document of their own, stored under the epoch that last changed them. The
-commit marker names, for its epoch, every group's document. Order of a publication: documents first,
-then the marker by compare-and-set, then clean-up. Stopped before the marker, nothing has happened;
-stopped after it, only rubbish is left, which a later publication removes. Two leaders that believe
-in themselves at once write to folders of their own, only one of their markers is accepted, and
-clean-up touches nothing newer than its own epoch.
+What one instance runs of one group is a document of its own. The commit marker names every document
+of its epoch, so that an instance reads the marker and what concerns it. Order of a publication:
+documents first, then the marker by compare-and-set, then clean-up. Stopped before the marker, nothing
+has happened; stopped after it, only rubbish is left, which the next leader's first publication
+removes. Two leaders that believe in themselves at once write documents of their own, only one of
+their markers is accepted, and clean-up touches nothing newer than its own epoch.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mirror.coordination import znodes
 from mirror.errors import AlreadyExists, CorruptData, NotFound, VersionConflict
 from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName, TaskName
-from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.plan import Departure, Plan, TaskPlacement
 from mirror.ports import NodeStore, Watch
+
+Part = tuple[GroupName, InstanceName | None]
+"""What one instance (None: nobody) runs of one group."""
 
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan and where its parts are kept. `documents`: the folder of each group's document."""
+    """A plan and where its parts are kept. `documents`: the node of each part, as far as it was read."""
 
     plan: Plan
     version: int | None
-    documents: Mapping[GroupName, str]
+    documents: Mapping[Part, str]
 
 
 NO_PLAN = StoredPlan(Plan(NO_EPOCH, (), 0, "no plan yet"), None, {})
 
 
-def group_document(tasks: tuple[TaskPlacement, ...]) -> dict[str, Any]:
-    """The tasks of one group as JSON-ready values."""
-    return {
-        "tasks": [
-            {
-                "task": placement.task,
-                "instance": placement.instance,
-                "partitions": znodes.encode_partitions(placement.partitions),
-            }
-            for placement in tasks
-        ]
-    }
-
-
-def group_tasks(group: GroupName, document: Mapping[str, Any]) -> tuple[TaskPlacement, ...]:
-    """The inverse of `group_document`."""
-    return tuple(
-        TaskPlacement(
-            TaskName(entry["task"]),
-            group,
-            InstanceName(entry["instance"]) if entry["instance"] else None,
-            znodes.decode_partitions(entry["partitions"]),
-        )
-        for entry in document["tasks"]
-    )
-
-
 class PlanStore:
-    """Reads and publishes plans. `writer` must differ between processes."""
+    """Reads and publishes plans. `writer` is for people: it tells who wrote a document."""
 
     def __init__(self, nodes: NodeStore, writer: str, chunk_bytes: int = znodes.CHUNK_BYTES) -> None:
         self._nodes = nodes
-        self._writer = writer
+        self._writer = f"{writer}-{secrets.token_hex(4)}"
         self._chunk_bytes = chunk_bytes
+        self._attempts = 0
+        self._published: int | None = None
 
     def read(self, known: StoredPlan = NO_PLAN, watch: Watch | None = None) -> StoredPlan:
-        """The plan in force; groups that `known` holds already are not read again.
+        """The plan in force; parts that `known` holds already are not read again.
 
         Raises CorruptData when a document that the marker names is missing or damaged.
         """
+        return self._read(known, watch, None)
+
+    def read_for(
+        self, instance: InstanceName, known: StoredPlan = NO_PLAN, watch: Watch | None = None
+    ) -> StoredPlan:
+        """As `read`, with the tasks of one instance only."""
+        return self._read(known, watch, instance)
+
+    def publish(self, plan: Plan, previous: StoredPlan) -> StoredPlan:
+        """Make the plan the one in force.
+
+        Raises VersionConflict when another one was published since `previous` was read.
+        """
+        self._attempts += 1
+        before = _parts(previous.plan)
+        documents: dict[Part, str] = {}
+        nodes: list[tuple[str, bytes]] = []
+        for part, tasks in _parts(plan).items():
+            if part in previous.documents and before.get(part) == tasks:
+                documents[part] = previous.documents[part]
+            else:
+                documents[part], made = self._document(part, tasks, plan.epoch, len(documents))
+                nodes.extend(made)
+        is_ours = previous.version is not None and previous.version == self._published
+        self._published = None
+        self._nodes.create_all(nodes)
+        version = self._commit(_marker(plan, documents), previous)
+        if is_ours:
+            self._clean_replaced(previous.documents, documents)
+        else:
+            self._clean_all(plan.epoch, documents)
+        self._published = version
+        return StoredPlan(plan, version, documents)
+
+    def _read(self, known: StoredPlan, watch: Watch | None, only: InstanceName | None) -> StoredPlan:
         failed_version: int | None = None
         while True:
             try:
@@ -85,7 +99,8 @@ class PlanStore:
             if not node.data:
                 return NO_PLAN
             try:
-                return self._assemble(znodes.decode_chunks([node.data], znodes.PLAN), node.version, known)
+                marker = znodes.decode_chunks([node.data], znodes.PLAN)
+                return self._assemble(marker, node.version, known, only)
             except (NotFound, CorruptData) as error:
                 # A newer plan was committed and the old documents are being cleaned up: read again.
                 if node.version == failed_version:
@@ -95,48 +110,44 @@ class PlanStore:
                     ) from error
                 failed_version = node.version
 
-    def publish(self, plan: Plan, previous: StoredPlan) -> StoredPlan:
-        """Make the plan the one in force.
-
-        Raises VersionConflict when another one was published since `previous` was read.
-        """
-        documents: dict[GroupName, str] = {}
-        for group in sorted({placement.group for placement in plan.tasks}):
-            tasks = plan.of_group(group)
-            if group in previous.documents and tasks == previous.plan.of_group(group):
-                documents[group] = previous.documents[group]
-            else:
-                documents[group] = self._write_group(group, plan.epoch, tasks)
-        version = self._commit(_marker(plan, documents), previous)
-        self._clean(plan.epoch, documents)
+    def _assemble(
+        self, marker: Mapping[str, Any], version: int, known: StoredPlan, only: InstanceName | None
+    ) -> StoredPlan:
+        documents = {part: name for part, name in _documents(marker) if only is None or part[1] == only}
+        parts = _parts(known.plan)
+        unknown = [part for part, name in documents.items() if known.documents.get(part) != name]
+        tasks = self._read_parts([(part, documents[part]) for part in unknown])
+        for part in documents.keys() - set(unknown):
+            tasks.extend(parts.get(part, ()))
+        in_order = tuple(sorted(tasks, key=lambda placement: (placement.group, placement.task)))
+        departed = {
+            InstanceName(name): Departure(left_ms, frozenset(map(TaskName, names)))
+            for name, (left_ms, names) in marker["departed"].items()
+        }
+        plan = Plan(Epoch(marker["epoch"]), in_order, marker["created_ms"], marker["reason"], departed)
         return StoredPlan(plan, version, documents)
 
-    def _assemble(self, marker: Mapping[str, Any], version: int, known: StoredPlan) -> StoredPlan:
-        documents = {GroupName(group): folder for group, folder in marker["groups"].items()}
+    def _document(
+        self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
+    ) -> tuple[str, list[tuple[str, bytes]]]:
+        """Name and nodes of a new document: the first chunk, and further ones below it."""
+        content: dict[str, Any] = {one.task: znodes.encode_partitions(one.partitions) for one in tasks}
+        first, *others = znodes.encode_chunks(content, self._chunk_bytes)
+        name = f"{epoch:010}-{self._writer}.{self._attempts}-{number}x{len(others)}"
+        path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
+        return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
+
+    def _read_parts(self, wanted: list[tuple[Part, str]]) -> list[TaskPlacement]:
+        paths = [_document_paths(part, name) for part, name in wanted]
+        nodes = iter(self._nodes.read_all([path for chunks in paths for path in chunks]))
         tasks: list[TaskPlacement] = []
-        for group, folder in documents.items():
-            if known.documents.get(group) == folder:
-                tasks.extend(known.plan.of_group(group))
-            else:
-                tasks.extend(self._read_group(group, folder))
-        plan = Plan(Epoch(marker["epoch"]), tuple(tasks), marker["created_ms"], marker["reason"])
-        return StoredPlan(plan, version, documents)
-
-    def _write_group(self, group: GroupName, epoch: Epoch, tasks: tuple[TaskPlacement, ...]) -> str:
-        folder = f"{epoch:010}-{self._writer}"
-        path = f"{znodes.child(znodes.PLAN, group)}/{folder}"
-        self._nodes.delete_tree(path)  # what we left when a publication failed half-way
-        for number, chunk in enumerate(znodes.encode_chunks(group_document(tasks), self._chunk_bytes)):
-            self._nodes.create(f"{path}/{number:04}", chunk)
-        return folder
-
-    def _read_group(self, group: GroupName, folder: str) -> tuple[TaskPlacement, ...]:
-        path = f"{znodes.child(znodes.PLAN, group)}/{folder}"
-        names = self._nodes.children(path)
-        if not names:
-            raise NotFound(f"{path} is gone")
-        chunks = [self._nodes.read(f"{path}/{name}").data for name in names]
-        return group_tasks(group, znodes.decode_chunks(chunks, path))
+        for ((group, instance), _), chunks in zip(wanted, paths, strict=True):
+            content = znodes.decode_chunks([next(nodes).data for _ in chunks], chunks[0])
+            tasks.extend(
+                TaskPlacement(TaskName(task), group, instance, znodes.decode_partitions(partitions))
+                for task, partitions in content.items()
+            )
+        return tasks
 
     def _commit(self, marker: bytes, previous: StoredPlan) -> int:
         if previous.version is not None:
@@ -148,25 +159,73 @@ class PlanStore:
             raise VersionConflict("another leader published the first plan")
         return self._nodes.write(znodes.PLAN, marker, node.version)
 
-    def _clean(self, epoch: Epoch, documents: Mapping[GroupName, str]) -> None:
+    def _clean_replaced(self, before: Mapping[Part, str], after: Mapping[Part, str]) -> None:
+        for part, name in before.items():
+            if after.get(part) != name:
+                self._delete_document(f"{znodes.child(znodes.PLAN, part[0])}/{name}")
+        for group in {group for group, _ in before} - {group for group, _ in after}:
+            self._delete_empty(znodes.child(znodes.PLAN, group))
+
+    def _clean_all(self, epoch: Epoch, documents: Mapping[Part, str]) -> None:
+        """Also what publications that broke off have left."""
+        kept: dict[str, set[str]] = {}
+        for (group, _), name in documents.items():
+            kept.setdefault(znodes.child(znodes.PLAN, group), set()).add(name)
         for node in self._nodes.children(znodes.PLAN):
             path = f"{znodes.PLAN}/{node}"
-            group = GroupName(znodes.name_of(node))
-            folders = self._nodes.children(path)
+            names = self._nodes.children(path)
             stale = [
-                folder
-                for folder in folders
-                if folder != documents.get(group) and int(folder.partition("-")[0]) <= epoch
+                name
+                for name in names
+                if name not in kept.get(path, ()) and int(name.partition("-")[0]) <= epoch
             ]
-            for folder in stale:
-                self._nodes.delete_tree(f"{path}/{folder}")
-            if group not in documents and len(stale) == len(folders):
-                with contextlib.suppress(VersionConflict):  # a newer leader has just used it
-                    self._nodes.delete(path)
+            for name in stale:
+                self._delete_document(f"{path}/{name}")
+            if path not in kept and len(stale) == len(names):
+                self._delete_empty(path)
+
+    def _delete_document(self, path: str) -> None:
+        if path.endswith("x0"):
+            self._nodes.delete(path)  # one request, most documents are small
+        else:
+            self._nodes.delete_tree(path)
+
+    def _delete_empty(self, path: str) -> None:
+        with contextlib.suppress(VersionConflict):  # a newer leader has just used it
+            self._nodes.delete(path)
 
 
-def _marker(plan: Plan, documents: Mapping[GroupName, str]) -> bytes:
+def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
+    found: dict[Part, list[TaskPlacement]] = {}
+    for placement in plan.tasks:
+        found.setdefault((placement.group, placement.instance), []).append(placement)
+    return {part: tuple(placements) for part, placements in found.items()}
+
+
+def _document_paths(part: Part, name: str) -> list[str]:
+    path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
+    further = int(name.rpartition("x")[2])
+    return [path, *(f"{path}/{number:04}" for number in range(further))]
+
+
+def _documents(marker: Mapping[str, Any]) -> Iterable[tuple[Part, str]]:
+    for group, by_instance in marker["documents"].items():
+        for instance, name in by_instance.items():
+            yield (GroupName(group), InstanceName(instance) if instance else None), name
+
+
+def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
+    by_group: dict[str, dict[str, str]] = {}
+    for (group, instance), name in documents.items():
+        by_group.setdefault(group, {})[instance or ""] = name
+    departed = {name: [one.left_ms, sorted(one.tasks)] for name, one in plan.departed.items()}
     (chunk,) = znodes.encode_chunks(
-        {"epoch": plan.epoch, "created_ms": plan.created_ms, "reason": plan.reason, "groups": documents}
+        {
+            "epoch": plan.epoch,
+            "created_ms": plan.created_ms,
+            "reason": plan.reason,
+            "documents": by_group,
+            "departed": departed,
+        }
     )
     return chunk

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host
+from mirror.coordination.matching import TopicMatching, TopicsByCluster
 from mirror.coordination.membership import LiveInstance
-from mirror.coordination.requests import RebalanceRequest
-from mirror.coordination.spread import TaskLoad, spread_tasks
+from mirror.coordination.requests import MoveRequest, RebalanceRequest, Request
 from mirror.errors import PlanRejected
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
-from mirror.model.load import LoadReport, TaskCapacity
+from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
 from mirror.model.plan import Move, Plan, TaskPlacement, moves_between
 from mirror.model.topics import TopicPartition
 from mirror.ports import GroupPlan, Planner, PlanningRequest
 
-TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
+_NO_RULES: Final = HomeRules()
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,34 @@ class World:
     """One picture of everything that a plan depends on.
 
     `topics`: partition counts by source cluster; a cluster that could not be asked is missing, and
-    what is planned of it stays. `loads`: by group that is planned anew. `task_loads`: bytes per
-    second of the tasks that are not, as far as they are known.
+    what is planned of it stays. `loads`: by group that is planned anew. `recent`: by source cluster
+    what was observed before, oldest first. `due`: groups that are planned anew because it is their
+    turn. `task_loads`: bytes per second of the tasks that are not planned, as far as they are known.
     """
 
     datastreams: tuple[Datastream, ...]
     live: tuple[LiveInstance, ...]
     plan: Plan
     topics: TopicsByCluster
-    requests: tuple[RebalanceRequest, ...] = ()
+    requests: tuple[Request, ...] = ()
     loads: Mapping[GroupName, LoadReport] = field(default_factory=dict)
+    recent: Mapping[ClusterRef, tuple[Mapping[TopicPartition, PartitionLoad], ...]] = field(
+        default_factory=dict
+    )
+    due: frozenset[GroupName] = frozenset()
     task_loads: Mapping[TaskName, float] = field(default_factory=dict)
+    rules: HomeRules = _NO_RULES
+    matching: TopicMatching = field(default_factory=TopicMatching, compare=False)
+
+    @property
+    def rebalances(self) -> tuple[RebalanceRequest, ...]:
+        """Requests to plan groups anew."""
+        return tuple(one for one in self.requests if isinstance(one, RebalanceRequest))
+
+    @property
+    def moves(self) -> tuple[MoveRequest, ...]:
+        """Requests to bring partitions to an instance."""
+        return tuple(one for one in self.requests if isinstance(one, MoveRequest))
 
 
 @dataclass(frozen=True)
@@ -65,20 +84,6 @@ def groups_of(datastreams: Sequence[Datastream]) -> dict[GroupName, tuple[Datast
     return {name: tuple(groups[name]) for name in sorted(groups)}
 
 
-def wanted_partitions(
-    members: Sequence[Datastream], topics: TopicsByCluster
-) -> frozenset[TopicPartition] | None:
-    """What a group should mirror; None when a source cluster of it could not be asked."""
-    wanted: set[TopicPartition] = set()
-    for datastream in members:
-        counts = topics.get(datastream.source)
-        if counts is None:
-            return None
-        for topic in datastream.selection.choose(counts):
-            wanted.update(TopicPartition(topic, number) for number in range(counts[topic]))
-    return frozenset(wanted)
-
-
 def is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
     """Whether the plan has something that only this one of the datastreams wants, or wanted."""
     others = [
@@ -95,12 +100,12 @@ def is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
     """The groups whose tasks must be decided anew; their loads are worth asking for."""
-    asked = {request.group for request in world.requests}
+    asked = {request.group for request in world.rebalances}
     chosen = []
     for group, members in groups_of(world.datastreams).items():
-        wanted = wanted_partitions(members, world.topics)
-        planned = _planned(world.plan, group)
-        if group in asked or (wanted is not None and (wanted != planned or not world.plan.of_group(group))):
+        wanted = world.matching.wanted(members, world.topics)
+        planned = world.plan.planned.get(group)
+        if group in asked | world.due or (wanted is not None and wanted != planned):
             chosen.append(group)
     return tuple(chosen)
 
@@ -116,12 +121,20 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
             group_plans[group] = planner.plan(planning_request(world, group, groups[group], capacity))
         except PlanRejected as error:
             problems[group] = str(error)
-    tasks = _spread(world, groups, group_plans)
+    contents = _contents(world, groups, group_plans)
+    for request in world.moves:
+        moved = move_to_host(contents, request, world.live)
+        if moved is None:
+            problems[request.group] = f"no instance is named {request.host}, so nothing moves there"
+        else:
+            contents = moved
+    tasks = find_homes(contents, world.plan, world.live, world.rules, now_ms)
     if tasks == world.plan.tasks:
         return Decision(None, _sentence_unchanged(world, groups), (), group_plans, problems)
     moves = moves_between(world.plan.tasks, tasks)
     sentence = _sentence_changed(world, tasks, moves, replanned)
-    plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence)
+    departed = departures(world.plan, world.live, world.rules, now_ms)
+    plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed)
     return Decision(plan, sentence, moves, group_plans, problems)
 
 
@@ -129,9 +142,9 @@ def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
     """What a planner must know about a group."""
-    planned = _planned(world.plan, group)
-    wanted = wanted_partitions(members, world.topics)
-    asked = [request for request in world.requests if request.group == group]
+    planned = world.plan.planned.get(group, frozenset())
+    wanted = world.matching.wanted(members, world.topics)
+    asked = [request for request in world.rebalances if request.group == group]
     report = world.loads.get(group)
     return PlanningRequest(
         group=group,
@@ -146,46 +159,36 @@ def planning_request(
         },
         full=any(request.full for request in asked),
         rebalance=bool(asked),
+        recent=world.recent.get(members[0].source, ()),
     )
 
 
-def _planned(plan: Plan, group: GroupName) -> frozenset[TopicPartition]:
-    return frozenset().union(*(placement.partitions for placement in plan.of_group(group)))
-
-
-def _spread(
+def _contents(
     world: World,
     groups: Mapping[GroupName, Sequence[Datastream]],
     group_plans: Mapping[GroupName, GroupPlan],
-) -> tuple[TaskPlacement, ...]:
-    contents: dict[TaskName, tuple[GroupName, frozenset[TopicPartition], float]] = {}
+) -> dict[TaskName, TaskContent]:
+    """Every task of the next plan, and where those run that are in force."""
+    contents: dict[TaskName, TaskContent] = {}
+    before = world.plan.by_task
     for group in groups:
         chosen = group_plans.get(group)
-        if chosen is not None:
-            for task, partitions in chosen.tasks.items():
-                contents[task] = (group, partitions, chosen.loads_bytes_per_second.get(task, 0.0))
-        else:
+        if chosen is None:
             for placement in world.plan.of_group(group):
                 load = world.task_loads.get(placement.task, 0.0)
-                contents[placement.task] = (group, placement.partitions, load)
-    before = world.plan.by_task
-    homes = spread_tasks(
-        [
-            TaskLoad(task, load, before[task].instance if task in before else None)
-            for task, (_, _, load) in sorted(contents.items())
-        ],
-        world.live,
-    )
-    # Group by group, as the plan store reads them: else a plan would differ from itself.
-    in_order = sorted(contents.items(), key=lambda item: (item[1][0], item[0]))
-    return tuple(
-        TaskPlacement(task, group, homes[task], partitions) for task, (group, partitions, _) in in_order
-    )
+                contents[placement.task] = TaskContent(group, placement.partitions, load, placement.instance)
+            continue
+        for task, partitions in chosen.tasks.items():
+            home = before[task].instance if task in before else None
+            load = chosen.loads_bytes_per_second.get(task, 0.0)
+            contents[task] = TaskContent(group, partitions, load, home)
+    return contents
 
 
 def _sentence_unchanged(world: World, groups: Mapping[GroupName, object]) -> str:
+    partitions = sum(len(placement.partitions) for placement in world.plan.tasks)
     return (
-        f"nothing to do: epoch {world.plan.epoch} holds {len(world.plan.owners)} partitions of "
+        f"nothing to do: epoch {world.plan.epoch} holds {partitions} partitions of "
         f"{len(groups)} datastream groups on {len(world.live)} instances"
     )
 
@@ -194,16 +197,20 @@ def _sentence_changed(
     world: World, tasks: tuple[TaskPlacement, ...], moves: tuple[Move, ...], replanned: Sequence[GroupName]
 ) -> str:
     causes = []
-    gone = sorted({p.instance for p in world.plan.tasks if p.instance} - {i.name for i in world.live})
-    if gone:
+    owners = {name for name in world.plan.by_instance if name}
+    if gone := sorted(owners - {one.name for one in world.live}):
         causes.append(f"{', '.join(gone)} left")
+    if leaving := sorted(owners & {one.name for one in world.live if one.is_leaving}):
+        causes.append(f"{', '.join(leaving)} wants to go")
+    if back := sorted(world.plan.departed.keys() & {one.name for one in world.live if not one.is_leaving}):
+        causes.append(f"{', '.join(back)} came back")
     causes.extend(f"{request.requested_by} asked: {request.reason}" for request in world.requests)
     added = sum(move.from_task is None for move in moves)
     removed = sum(move.to_task is None for move in moves)
     if added or removed:
         causes.append(f"{added} partitions came and {removed} went")
     if not causes:
-        causes.append("instances changed")
+        causes.append("loads changed" if world.due else "instances changed")
     moved = len(moves) - added - removed
     what = f"{len(tasks)} tasks on {len(world.live)} instances, {moved} partitions move"
     about = f" for {', '.join(replanned)}" if replanned else ""

@@ -1,10 +1,13 @@
 """What an instance does about a plan: which lanes to stop, which to start, which to wait for. Pure.
 
-A lane is started only when every other live instance has given it up: it obeys the plan's epoch and
-does not list the lane as being released. While somebody obeys a newer epoch nothing is started: that
-epoch may have given the lane back. An instance that is gone holds nothing: its own clock stopped it
-before its session could end, and the broker refuses it once the new owner has written. So no
-partition has two owners at once, and only moved partitions ever stop.
+First an instance says which epoch it obeys, what it still releases and of which groups it may run
+anything; only then does it look what the others say, and start what nobody holds. A lane is held by a
+live instance that may run something of its group and either obeys another epoch or lists the lane as
+being released. While somebody of the group obeys a newer epoch nothing is started: that epoch may
+have given the lane back. Of two instances that want the same lane under different epochs at least
+one therefore sees the other. An instance that is gone holds nothing: its own clock stopped it before
+its session could end, and the broker refuses it once the new owner has written. So no partition has
+two owners at once, and only moved partitions ever stop.
 """
 
 from __future__ import annotations
@@ -14,61 +17,73 @@ from dataclasses import dataclass
 
 from mirror.coordination.membership import Holding, LiveInstance
 from mirror.model.datastream import Datastream
-from mirror.model.identifiers import GroupName, InstanceName
+from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
-from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LaneSpec
 
 
 @dataclass(frozen=True)
 class InstanceView:
-    """What one instance knows when it decides.
+    """What one instance knows of itself. `desired`: what the plan of `epoch` gives it. `running`: its
+    lanes by what they were started as, also those that still drain. `stopping`: the ones it has told to
+    stop."""
 
-    `running`: its lanes by what they were started as, also those that still drain. `stopping`: the
-    ones it has told to stop. `others`: what the other live instances say; None: nothing yet, not even
-    the epoch 0 that every instance announces before it reads its first plan.
-    """
-
-    name: InstanceName
-    plan: Plan
-    datastreams: tuple[Datastream, ...]
+    epoch: Epoch
+    desired: Mapping[LaneKey, LaneSpec]
     running: Mapping[LaneKey, LaneSpec]
     stopping: frozenset[LaneKey]
-    others: Mapping[InstanceName, Holding | None]
 
 
 @dataclass(frozen=True)
-class Steps:
-    """What to do now. `waiting`: lanes that another instance has not given up yet, and which one."""
+class Duties:
+    """What to stop now, what to say before anything is started, and what should be started."""
 
     stop: tuple[LaneKey, ...]
-    start: tuple[LaneSpec, ...]
     holding: Holding
+    missing: Mapping[LaneKey, LaneSpec]
+
+
+@dataclass(frozen=True)
+class Starts:
+    """What may be started now, and what is still held, by whom."""
+
+    start: tuple[LaneSpec, ...]
     waiting: Mapping[LaneKey, InstanceName]
 
 
-def reconcile(view: InstanceView) -> Steps:
-    """Safe to repeat, and safe to stop after any step: the next call finds what is left.
+def duties(view: InstanceView) -> Duties:
+    """Safe to repeat, and safe to stop after any step: the next call finds what is left."""
+    surplus = {key for key, spec in view.running.items() if view.desired.get(key) != spec}
+    releasing = frozenset(key for key in surplus if key not in view.desired)
+    groups = frozenset(key.group for keys in (view.desired, view.running) for key in keys)
+    return Duties(
+        stop=tuple(sorted(surplus - view.stopping)),
+        holding=Holding(view.epoch, releasing, groups),
+        missing={key: view.desired[key] for key in sorted(view.desired.keys() - view.running.keys())},
+    )
 
-    The caller publishes `holding` before it starts anything.
+
+def starts(
+    missing: Mapping[LaneKey, LaneSpec],
+    epoch: Epoch,
+    others: Mapping[InstanceName, Holding | None],
+    overdue: frozenset[LaneKey] = frozenset(),
+) -> Starts:
+    """Which missing lanes nobody else holds. `others` was read after our own holding had been announced;
+    None: the instance has not said anything yet, so it has not started anything either.
+
+    `overdue` lanes are taken from instances that are behind: the broker refuses what those still write.
+    They are not taken from one that is ahead of us.
     """
-    desired = lane_specs(view.plan, view.name, view.datastreams)
-    surplus = {key for key, spec in view.running.items() if desired.get(key) != spec}
-    releasing = frozenset(key for key in surplus if key not in desired)
     start: list[LaneSpec] = []
     waiting: dict[LaneKey, InstanceName] = {}
-    for key in sorted(desired.keys() - view.running.keys()):
-        holder = _still_held_by(key, view)
+    for key, spec in missing.items():
+        holder = _holder(key, epoch, others, is_overdue=key in overdue)
         if holder is None:
-            start.append(desired[key])
+            start.append(spec)
         else:
             waiting[key] = holder
-    return Steps(
-        stop=tuple(sorted(surplus - view.stopping)),
-        start=tuple(start),
-        holding=Holding(view.plan.epoch, releasing),
-        waiting=waiting,
-    )
+    return Starts(tuple(start), waiting)
 
 
 def lane_specs(
@@ -76,38 +91,52 @@ def lane_specs(
 ) -> dict[LaneKey, LaneSpec]:
     """Every lane that the plan gives to the instance.
 
-    A partition whose datastream is not known (deleted since the plan) gives no lane.
+    A partition whose datastream is not known (deleted since the plan), or that somebody paused, gives no
+    lane.
     """
     members: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         members.setdefault(datastream.group, []).append(datastream)
+    chosen: dict[tuple[GroupName, str], Datastream | None] = {}
     specs: dict[LaneKey, LaneSpec] = {}
     for placement in plan.of_instance(instance):
         for partition in placement.partitions:
-            member = _member_for(partition, members.get(placement.group, ()))
-            if member is not None:
+            name = placement.group, partition.topic
+            if name not in chosen:
+                chosen[name] = _member_for(partition.topic, members.get(placement.group, ()))
+            member = chosen[name]
+            if member is not None and not member.is_paused(partition):
                 key = LaneKey(placement.group, partition)
-                specs[key] = LaneSpec(
-                    key=key,
-                    task=placement.task,
-                    source=member.source,
-                    destination=member.destination,
-                    destination_topic=member.naming.destination(partition.topic),
-                    start=member.start,
-                )
+                specs[key] = lane_spec(key, placement.task, member)
     return specs
 
 
-def _member_for(partition: TopicPartition, members: Sequence[Datastream]) -> Datastream | None:
+def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
+    """How a datastream wants one of its partitions to be copied."""
+    return LaneSpec(
+        key=key,
+        task=task,
+        source=datastream.source,
+        destination=datastream.destination,
+        destination_topic=datastream.naming.destination(key.partition.topic),
+        start=datastream.start,
+    )
+
+
+def _member_for(topic: str, members: Sequence[Datastream]) -> Datastream | None:
     for datastream in members:
-        if datastream.status.is_mirrored and datastream.selection.matches(partition.topic):
+        if datastream.status.is_mirrored and datastream.selection.matches(topic):
             return datastream
     return None
 
 
-def _still_held_by(key: LaneKey, view: InstanceView) -> InstanceName | None:
-    for name, holding in sorted(view.others.items()):
-        if holding is not None and not holding.has_given_up(key, view.plan.epoch):
+def _holder(
+    key: LaneKey, epoch: Epoch, others: Mapping[InstanceName, Holding | None], is_overdue: bool
+) -> InstanceName | None:
+    for name, holding in sorted(others.items()):
+        if holding is None or holding.has_given_up(key, epoch):
+            continue
+        if not is_overdue or holding.epoch > epoch:
             return name
     return None
 

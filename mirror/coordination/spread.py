@@ -5,29 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mirror.coordination.membership import LiveInstance
 from mirror.model.identifiers import InstanceName, TaskName
 
+_LEAST_GAIN: Final = 0.01
+"""Of the fuller instance's load: an exchange that gains less is not worth two moves."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to be placed. `home`: the instance that runs it now, if any."""
+    """A task to be placed. `home`: the instance that runs it now, if any. `is_pinned`: it stays there as
+    long as that instance is here."""
 
     task: TaskName
     bytes_per_second: float
     home: InstanceName | None
+    is_pinned: bool = False
 
 
 def spread_tasks(
-    tasks: Sequence[TaskLoad], instances: Sequence[LiveInstance]
+    tasks: Sequence[TaskLoad], instances: Sequence[LiveInstance], imbalance: float = math.inf
 ) -> dict[TaskName, InstanceName | None]:
     """An instance for every task (None where nobody is there).
 
     A task stays where it is unless its instance is gone, holds more than its share of tasks
     (ceil of tasks * weight / total weight), or another would have less than the floor of its
     share; then the lightest move. Homeless tasks go, heaviest first, to the instance with the least
-    load for its weight. Ties go by name, so the same input gives the same answer.
+    load for its weight. At last, while the fullest instance carries more than `imbalance` times the
+    mean load for its weight, it gives a task to the emptiest, or exchanges one with it, if that
+    levels both. Ties go by name, so the same input gives the same answer.
     """
     if not instances:
         return {task.task: None for task in tasks}
@@ -35,18 +43,18 @@ def spread_tasks(
     homeless = []
     for task in tasks:
         if task.home in rooms:
-            rooms[task.home].tasks.append(task)
+            rooms[task.home].take(task)
         else:
             homeless.append(task)
     shares = _shares(len(tasks), instances)
     for room in rooms.values():
-        while len(room.tasks) > math.ceil(shares[room.name]):
-            homeless.append(room.give_up_lightest())
-    for task in sorted(homeless, key=lambda task: (-task.bytes_per_second, task.task)):
-        open_rooms = [room for room in rooms.values() if len(room.tasks) < math.ceil(shares[room.name])]
-        min(open_rooms or rooms.values(), key=_Room.fullness).tasks.append(task)
+        while len(room.tasks) > math.ceil(shares[room.name]) and (lightest := room.lightest()):
+            room.give(lightest)
+            homeless.append(lightest)
+    _house(homeless, list(rooms.values()), shares)
     _fill_up(list(rooms.values()), shares)
-    return {task.task: room.name for room in rooms.values() for task in room.tasks}
+    _level(list(rooms.values()), shares, imbalance)
+    return {task.task: room.name for room in rooms.values() for task in room.tasks.values()}
 
 
 class _Room:
@@ -55,16 +63,23 @@ class _Room:
     def __init__(self, name: InstanceName, weight: float) -> None:
         self.name = name
         self.weight = weight
-        self.tasks: list[TaskLoad] = []
+        self.load = 0.0
+        self.tasks: dict[TaskName, TaskLoad] = {}
 
     def fullness(self) -> tuple[float, float, str]:
-        load = sum(task.bytes_per_second for task in self.tasks)
-        return load / self.weight, len(self.tasks) / self.weight, self.name
+        return self.load / self.weight, len(self.tasks) / self.weight, self.name
 
-    def give_up_lightest(self) -> TaskLoad:
-        lightest = min(self.tasks, key=lambda task: (task.bytes_per_second, task.task))
-        self.tasks.remove(lightest)
-        return lightest
+    def lightest(self) -> TaskLoad | None:
+        movable = (task for task in self.tasks.values() if not task.is_pinned)
+        return min(movable, key=lambda task: (task.bytes_per_second, task.task), default=None)
+
+    def take(self, task: TaskLoad) -> None:
+        self.tasks[task.task] = task
+        self.load += task.bytes_per_second
+
+    def give(self, task: TaskLoad) -> None:
+        del self.tasks[task.task]
+        self.load = math.fsum(one.bytes_per_second for one in self.tasks.values())
 
 
 def _shares(tasks: int, instances: Sequence[LiveInstance]) -> Mapping[InstanceName, float]:
@@ -72,13 +87,65 @@ def _shares(tasks: int, instances: Sequence[LiveInstance]) -> Mapping[InstanceNa
     return {instance.name: tasks * instance.weight / total for instance in instances}
 
 
+def _house(homeless: list[TaskLoad], rooms: list[_Room], shares: Mapping[InstanceName, float]) -> None:
+    """The last ones go where somebody would else have too few, so that nothing else has to move."""
+    missing = sum(max(0, math.floor(shares[room.name]) - len(room.tasks)) for room in rooms)
+    in_order = sorted(homeless, key=lambda task: (-task.bytes_per_second, task.task))
+    for left, task in zip(range(len(in_order), 0, -1), in_order, strict=True):
+        most = math.floor if left <= missing else math.ceil
+        open_rooms = [room for room in rooms if len(room.tasks) < most(shares[room.name])]
+        room = min(open_rooms or rooms, key=_Room.fullness)
+        missing -= len(room.tasks) < math.floor(shares[room.name])
+        room.take(task)
+
+
 def _fill_up(rooms: list[_Room], shares: Mapping[InstanceName, float]) -> None:
     """Bring every instance to the floor of its share, taking from the one furthest above its own."""
     while True:
         poor = min(rooms, key=lambda room: (len(room.tasks) - math.floor(shares[room.name]), room.name))
-        rich = max(rooms, key=lambda room: (len(room.tasks) - math.floor(shares[room.name]), room.name))
-        if len(poor.tasks) >= math.floor(shares[poor.name]) or len(rich.tasks) <= math.floor(
-            shares[rich.name]
-        ):
+        able = [room for room in rooms if len(room.tasks) > math.floor(shares[room.name]) and room.lightest()]
+        if len(poor.tasks) >= math.floor(shares[poor.name]) or not able:
             return
-        poor.tasks.append(rich.give_up_lightest())
+        rich = max(able, key=lambda room: (len(room.tasks) - math.floor(shares[room.name]), room.name))
+        task = rich.lightest()
+        assert task is not None
+        rich.give(task)
+        poor.take(task)
+
+
+def _level(rooms: list[_Room], shares: Mapping[InstanceName, float], imbalance: float) -> None:
+    """At most one step a task: each makes the fuller of two less full, so none is ever undone."""
+    mean = sum(room.load for room in rooms) / sum(room.weight for room in rooms)
+    for _ in range(sum(len(room.tasks) for room in rooms)):
+        full, empty = max(rooms, key=_Room.fullness), min(rooms, key=_Room.fullness)
+        if full.load / full.weight <= imbalance * mean:
+            return
+        may_give = len(full.tasks) > math.floor(shares[full.name]) and len(empty.tasks) < math.ceil(
+            shares[empty.name]
+        )
+        step = _best_step(full, empty, may_give)
+        if step is None:
+            return
+        given, taken = step
+        full.give(given)
+        empty.take(given)
+        if taken is not None:
+            empty.give(taken)
+            full.take(taken)
+
+
+def _best_step(full: _Room, empty: _Room, may_give: bool) -> tuple[TaskLoad, TaskLoad | None] | None:
+    """What to give, and what to take in exchange, so that the fuller of the two is least full."""
+    best, best_level = None, full.load / full.weight * (1 - _LEAST_GAIN)
+    back: list[TaskLoad | None] = list(_movable(empty))
+    for given in _movable(full):
+        for taken in [None, *back] if may_give else back:
+            shift = given.bytes_per_second - (taken.bytes_per_second if taken else 0.0)
+            level = max((full.load - shift) / full.weight, (empty.load + shift) / empty.weight)
+            if level < best_level:
+                best, best_level = (given, taken), level
+    return best
+
+
+def _movable(room: _Room) -> list[TaskLoad]:
+    return sorted((task for task in room.tasks.values() if not task.is_pinned), key=lambda task: task.task)

@@ -3,9 +3,11 @@
     /version                       format number; a newer one is refused
     /datastreams/<name>            definition (JSON)
     /live/i-<sequence>             ephemeral: who is here; the lowest sequence leads
-    /holdings/i-<sequence>         ephemeral: the newest epoch an instance obeys, and what it still releases
-    /plan                          commit marker: epoch, reason, and the folder of each group's document
-    /plan/<group>/<epoch>-<writer>/<chunk>   a group's tasks as of that epoch
+    /leaving/i-<sequence>          ephemeral: who wants to go as soon as its tasks have moved
+    /holdings/i-<sequence>         ephemeral: the newest epoch an instance obeys, what it still releases,
+                                   and of which groups it may run anything
+    /plan                          commit marker: epoch, reason, who departed, the names of all documents
+    /plan/<group>/<epoch>-<writer>-…   what one instance runs of a group as of that epoch
     /requests/r-<sequence>         what people and the monitor ask of the leader
     /events/e-<sequence>           what changed and why, the newest few hundred
     /loads/<instance>/<chunk>      rates that the instance measured itself
@@ -24,10 +26,11 @@ from urllib.parse import quote, unquote
 from mirror.errors import CorruptData, InvalidRequest
 from mirror.model.topics import TopicPartition
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 VERSION: Final = "/version"
 DATASTREAMS: Final = "/datastreams"
 LIVE: Final = "/live"
+LEAVING: Final = "/leaving"
 HOLDINGS: Final = "/holdings"
 PLAN: Final = "/plan"
 REQUESTS: Final = "/requests"
@@ -88,13 +91,13 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)
-    return {topic: _ranges(numbers) for topic, numbers in by_topic.items()}
+    return {topic: encode_ranges(numbers) for topic, numbers in by_topic.items()}
 
 
 def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
     """The inverse of `encode_partitions`."""
     return frozenset(
-        TopicPartition(topic, number) for topic, ranges in text.items() for number in _numbers(ranges)
+        TopicPartition(topic, number) for topic, ranges in text.items() for number in decode_ranges(ranges)
     )
 
 
@@ -102,10 +105,12 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
-def _ranges(numbers: list[int]) -> str:
+def encode_ranges(numbers: Iterable[int]) -> str:
+    """Numbers, at least one, as `0-3,7`."""
     parts = []
-    first = last = numbers[0]
-    for number in [*numbers[1:], None]:
+    first, *others = sorted(numbers)
+    last = first
+    for number in [*others, None]:
         if number is not None and number == last + 1:
             last = number
             continue
@@ -115,7 +120,8 @@ def _ranges(numbers: list[int]) -> str:
     return ",".join(parts)
 
 
-def _numbers(ranges: str) -> Iterable[int]:
+def decode_ranges(ranges: str) -> Iterable[int]:
+    """The inverse of `encode_ranges`. Raises ValueError."""
     for part in ranges.split(","):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)

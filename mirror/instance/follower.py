@@ -17,23 +17,19 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import Holding, LiveInstance, Membership
-from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
-from mirror.coordination.reconcile import InstanceView, Steps, others_of, reconcile
+from mirror.coordination.membership import LiveInstance
 from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
+from mirror.instance.obedience import Obedience, SharedState
 from mirror.instance.supervisor import LanePhase, LaneState, Supervisor, WorkerGone, WorkerSaid
-from mirror.model.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
-from mirror.model.topics import TopicPartition
+from mirror.model.identifiers import Epoch, InstanceName
 from mirror.ports import Clock, LaneKey
 
 _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
+_LEAVE: Final = "leave"
 
 
 class Session(StrEnum):
@@ -44,16 +40,6 @@ class Session(StrEnum):
     LOST = "lost"
 
 
-@dataclass(frozen=True)
-class SharedState:
-    """The stores an instance reads and writes."""
-
-    membership: Membership
-    definitions: DefinitionStore
-    plans: PlanStore
-    measured: MeasuredLoads
-
-
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who this instance is. `incarnation` tells this process from all others of its name."""
@@ -62,6 +48,7 @@ class Identity:
     host: str
     process_id: int
     rest_address: str
+    weight: float = 1.0
     incarnation: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
@@ -76,9 +63,10 @@ class Follower:
         lease: Lease,
         clock: Clock,
         health: Health,
+        handover_deadline_seconds: float,
     ) -> None:
         self._identity = identity
-        self._shared = shared
+        self._members, self._measured = shared.membership, shared.measured
         self._supervisor = supervisor
         self._inbox = supervisor.inbox
         self._lease = lease
@@ -87,16 +75,13 @@ class Follower:
         self._stopping = threading.Event()
         self._deadline = 0.0
         self._thread = threading.Thread(target=self._run, name="follower")
+        self._obedience = Obedience(shared, supervisor, lease, clock, handover_deadline_seconds, self.wake)
         self._me: LiveInstance | None = None
-        self._plan: StoredPlan = NO_PLAN
-        self._datastreams: tuple[Datastream, ...] = ()
-        self._announced: Holding | None = None
         self._is_suspended = False
-        self._is_stale = True
+        self._is_leaving = False
+        self._drained = threading.Event()
         self._trouble = ""
         self._trouble_told = ""
-        self._waiting = 0
-        self._rates_due = 0.0
         self._lanes_seen: Mapping[LaneKey, LaneState] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
 
@@ -108,7 +93,7 @@ class Follower:
     @property
     def epoch(self) -> Epoch:
         """Of the plan that is obeyed."""
-        return self._plan.plan.epoch
+        return self._obedience.epoch
 
     @property
     def me(self) -> LiveInstance | None:
@@ -128,6 +113,12 @@ class Follower:
         self._supervisor.start()
         self._thread.start()
 
+    def drain(self, deadline_seconds: float) -> None:
+        """Ask for our tasks to be moved, and wait until they have or until nobody can take them."""
+        self._inbox.put(_LEAVE)
+        if self._thread.is_alive():
+            self._drained.wait(deadline_seconds)
+
     def stop(self, deadline_seconds: float) -> None:
         """Drain every lane, leave, and join the thread. Safe to call twice."""
         self._deadline = deadline_seconds
@@ -142,18 +133,24 @@ class Follower:
         self._guard_lease()
         if not self._is_suspended:
             self._follow()
+        if self._is_leaving and self._me is None:
+            self._drained.set()  # there is nothing of ours to hand over
         self._supervisor.revive()
         self._report()
 
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self.turn(_BUSY_SECONDS if self._waiting or self._me is None else _IDLE_SECONDS)
+                self.turn(_BUSY_SECONDS if self._is_busy else _IDLE_SECONDS)
             self._leave()
         except Exception as error:  # noqa: BLE001 - the top of a service loop
             _log.exception("the follower died")
             self._supervisor.abandon()
             self._health.died("follower", error)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._me is None or self._is_leaving or self._obedience.waiting > 0
 
     def _take_in(self, wait_seconds: float) -> None:
         try:
@@ -174,9 +171,11 @@ class Follower:
                 self._give_up("the ZooKeeper session is over")
             case Session.CONNECTED:
                 self._is_suspended = False
-                self._is_stale = True
+                self._obedience.look_again()
+            case leave if leave is _LEAVE:
+                self._is_leaving = True
             case _:
-                self._is_stale = True
+                self._obedience.look_again()
 
     def _guard_lease(self) -> None:
         if self._me is None:
@@ -192,8 +191,7 @@ class Follower:
         _log.warning("giving up all lanes", reason=why)
         self._supervisor.abandon()
         self._me = None
-        self._announced = None
-        self._plan = NO_PLAN
+        self._obedience.reset()
         self.on_joined(None)
 
     def _follow(self) -> None:
@@ -202,8 +200,9 @@ class Follower:
             if self._me is None:
                 self._join()
             if self._me is not None:
-                self._obey(self._me)
-                self._share_rates()
+                self._obedience.obey(self._me)
+                self._obedience.share_rates(self._me)
+                self._go_on_leaving(self._me)
             self._trouble_told = ""
         except SessionLost as error:
             self._give_up(str(error))
@@ -214,11 +213,11 @@ class Follower:
             if str(error) != self._trouble_told:
                 _log.warning("coordination", reason=str(error))
             self._trouble = self._trouble_told = str(error)
-            self._is_stale = True
+            self._obedience.look_again()
 
     def _join(self) -> None:
         """Take a place among the live ones, unless another process has our name."""
-        members, identity = self._shared.membership, self._identity
+        members, identity = self._members, self._identity
         twins = [one for one in members.live(self.wake) if one.name == identity.name]
         for twin in twins:
             if twin.incarnation == identity.incarnation:
@@ -231,56 +230,17 @@ class Follower:
             members.leave(me)  # both had looked before either was there
             return
         self._me = me
-        self._announced = Holding()
-        self._is_stale = True
+        self._obedience.joined()
         self.on_joined(me)
 
-    def _obey(self, me: LiveInstance) -> None:
-        if self._is_stale:
-            self._is_stale = False
-            self._plan = self._shared.plans.read(self._plan, self.wake)
-            self._datastreams = tuple(one.datastream for one in self._shared.definitions.all(self.wake))
-        steps = reconcile(self._view(me))
-        if steps.holding != self._announced:
-            self._shared.membership.announce(me, steps.holding)
-            self._announced = steps.holding
-        self._carry_out(steps)
-
-    def _view(self, me: LiveInstance) -> InstanceView:
-        lanes = self._supervisor.lanes
-        live = self._shared.membership.live(self.wake)
-        return InstanceView(
-            name=me.name,
-            plan=self._plan.plan,
-            datastreams=self._datastreams,
-            running={key: state.spec for key, state in lanes.items()},
-            stopping=frozenset(key for key, state in lanes.items() if state.phase is LanePhase.STOPPING),
-            others={
-                one.name: self._shared.membership.holding(one, self.wake)
-                for one in others_of(live, me.sequence)
-            },
-        )
-
-    def _carry_out(self, steps: Steps) -> None:
-        self._waiting = len(steps.waiting)
-        self._supervisor.stop_lanes(steps.stop)
-        if steps.start and self._supervisor.workers_running:
-            self._supervisor.extend_lease(self._lease.ends_at())  # nobody copies without one
-            self._supervisor.start_lanes(steps.start, self._plan.plan.epoch)
-            _log.info("lanes start here", plan=self._plan.plan.epoch, lanes=len(steps.start))
-
-    def _share_rates(self) -> None:
-        now = self._clock.monotonic()
-        if now < self._rates_due or self._me is None:
+    def _go_on_leaving(self, me: LiveInstance) -> None:
+        """Once we want to go: until the leader has given our tasks to others, and they are released here."""
+        if not self._is_leaving or self._drained.is_set():
             return
-        self._rates_due = now + 5.0
-        rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
-        for key, state in self._supervisor.lanes.items():
-            if state.rate is not None:
-                pair = (state.rate.bytes_per_second, state.rate.messages_per_second)
-                rates.setdefault(state.spec.source, {})[key.partition] = pair
-        if rates:
-            self._shared.measured.publish(self._me.name, rates, self._clock.now_ms())
+        self._members.begin_to_leave(me)
+        stays = any(not one.is_leaving for one in self._members.live())
+        if not stays or self._obedience.is_idle:
+            self._drained.set()
 
     def _report(self) -> None:
         self._lanes_seen = dict(self._supervisor.lanes)
@@ -294,8 +254,8 @@ class Follower:
             self._health.report(
                 "follower",
                 True,
-                f"epoch {self._plan.plan.epoch}: {len(lanes)} lanes in {self._supervisor.workers_running} "
-                f"workers, {paused} paused, {self._waiting} waiting for their former owner",
+                f"epoch {self.epoch}: {len(lanes)} lanes in {self._supervisor.workers_running} "
+                f"workers, {paused} paused, {self._obedience.waiting} waiting for their former owner",
             )
 
     def _leave(self) -> None:
@@ -303,7 +263,7 @@ class Follower:
         if self._me is None:
             return
         try:
-            self._shared.measured.withdraw(self._me.name)
-            self._shared.membership.leave(self._me)
+            self._measured.withdraw(self._me.name)
+            self._members.leave(self._me)
         except HeadraceError as error:
             _log.warning("left without saying so", reason=str(error))

@@ -7,22 +7,32 @@ returns one sentence that says what was decided and why; it is logged when it ch
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
 
-from mirror.control.lifecycle import next_status
-from mirror.coordination.definitions import StoredDatastream
+from mirror.coordination.agenda import (
+    Action,
+    Answer,
+    Change,
+    Publish,
+    Remove,
+    after,
+    agenda,
+    is_too_early,
+    status_changes,
+)
+from mirror.coordination.definitions import DefinitionCache, StoredDatastream
 from mirror.coordination.events import EventLog, plan_events
-from mirror.coordination.membership import LiveInstance, leader_of
+from mirror.coordination.membership import LiveInstance
 from mirror.coordination.plan_store import NO_PLAN, StoredPlan
-from mirror.coordination.planning import Decision, is_planned
+from mirror.coordination.planning import Decision
 from mirror.errors import CoordinationError, HeadraceError, Refused, Unreachable
 from mirror.instance.health import Health
 from mirror.instance.outlook import Outlook
 from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Plan
 from mirror.ports import Clock
@@ -52,6 +62,8 @@ class Leader:
         self._health = health
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
+        self._joined_at = 0.0
+        self._definitions: DefinitionCache | None = None
         self._plan: StoredPlan = NO_PLAN
         self._is_leading = False
         self._stopping = threading.Event()
@@ -73,6 +85,7 @@ class Leader:
 
     def joined(self, me: LiveInstance | None) -> None:
         """Who we are among the live ones; None: nobody. Called from the follower's thread."""
+        self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
 
@@ -106,6 +119,7 @@ class Leader:
             return self.tick()
         except (Unreachable, CoordinationError) as error:
             self._plan = NO_PLAN
+            self._definitions = None
             return f"will look again: {error}"
         except HeadraceError as error:
             return f"no new plan: {error}"
@@ -113,49 +127,57 @@ class Leader:
     def tick(self) -> str:
         """One look at the world. Raises HeadraceError when it cannot be finished."""
         me = self._me
-        leader = leader_of(self._stores.membership.live(self.wake))
+        leader = self._stores.membership.leader(me.sequence if me is not None else 0, self.wake)
         self._is_leading = me is not None and leader is not None and leader.sequence == me.sequence
         if me is None or not self._is_leading:
             self._forget_all_but(())
+            self._definitions = None
             return f"{leader.name if leader else 'nobody'} leads"
+        if self._definitions is None:
+            self._definitions = DefinitionCache(self._stores.definitions, self.wake)
         self._outlook.surroundings.ensure_own_topics()
         self._plan = self._stores.plans.read(self._plan)
         self._tell()
-        stored = self._stores.definitions.all(self.wake)
-        self._outlook.surroundings.topics(sorted({one.datastream.source for one in stored}))
-        stored = self._settle(stored)
-        world = self._outlook.world(stored, self._plan, self.wake)
-        decision = self._outlook.decide(world)
+        stored = {one.datastream.name: one for one in self._definitions.all()}
+        datastreams = tuple(one.datastream for one in stored.values())
+        self._look_after([one for one in datastreams if one.status in _PREPARED])
+        changes = status_changes(datastreams, self._plan.plan, self._clock.now_ms())
+        world = self._outlook.world(after(datastreams, changes), self._plan, self.wake)
+        if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
+            return "waits for the others to come back before it plans"
+        decision = self._outlook.decide(self._outlook.in_turn(world))
         for group, problem in decision.problems.items():
-            _log.error("keeps its tasks", datastream=group, reason=problem)
-        self._publish(decision, me)
-        for request in world.requests:
-            self._stores.requests.take(request)
-        self._remove_deleted(stored)
+            _log.error("not as wanted", datastream=group, reason=problem)
+        for action in agenda(world, changes, decision):
+            self._carry_out(action, stored, me)
         return decision.sentence
 
-    def _settle(self, stored: Sequence[StoredDatastream]) -> tuple[StoredDatastream, ...]:
-        """Prepare destinations, and carry datastreams over the states that only the leader ends."""
-        datastreams = [one.datastream for one in stored]
-        self._forget_all_but([one for one in datastreams if one.status in _PREPARED])
-        return tuple(self._settle_one(one, datastreams) for one in stored)
+    def _carry_out(
+        self, action: Action, stored: Mapping[DatastreamName, StoredDatastream], me: LiveInstance
+    ) -> None:
+        match action:
+            case Change(datastream, why):
+                self._stores.definitions.replace(stored[datastream.name], datastream)
+                _log.info(
+                    "datastream changed",
+                    datastream=datastream.name,
+                    status=datastream.status.value,
+                    reason=why,
+                )
+            case Publish(decision):
+                self._publish(decision, me)
+            case Answer(request):
+                self._stores.requests.take(request)
+            case Remove(name):
+                self._stores.definitions.remove(name)
+                _log.info("datastream deleted", datastream=name)
 
-    def _settle_one(self, stored: StoredDatastream, all_of_them: Sequence[Datastream]) -> StoredDatastream:
-        datastream = stored.datastream
-        if datastream.status in _PREPARED:
+    def _look_after(self, datastreams: Sequence[Datastream]) -> None:
+        """What these need at their destinations."""
+        self._outlook.surroundings.topics(sorted({one.source for one in datastreams}))
+        self._forget_all_but(datastreams)
+        for datastream in datastreams:
             self._prepare(datastream)
-        if datastream.status is DatastreamStatus.INITIALIZING:
-            return self._change(stored, "activate")
-        is_over = datastream.status is DatastreamStatus.STOPPING
-        if is_over and not is_planned(datastream, all_of_them, self._plan.plan):
-            return self._change(stored, "settle")
-        return stored
-
-    def _change(self, stored: StoredDatastream, action: str) -> StoredDatastream:
-        changed = replace(stored.datastream, status=next_status(stored.datastream, action))
-        self._stores.definitions.replace(stored, changed)
-        _log.info("datastream changed", datastream=changed.name, status=changed.status.value)
-        return StoredDatastream(changed, stored.version + 1)
 
     def _prepare(self, datastream: Datastream) -> None:
         try:
@@ -181,10 +203,9 @@ class Leader:
         self._parts &= kept
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
-        if decision.plan is None:
-            return
-        group_plans = tuple(decision.group_plans.values())
-        self._untold = decision.plan, plan_events(decision.plan, decision.moves, group_plans, me.name)
+        assert decision.plan is not None
+        events = plan_events(decision.plan, decision.moves, decision.group_plans, me.name)
+        self._untold = decision.plan, events
         self._plan = self._stores.plans.publish(decision.plan, self._plan)
         self._tell()
 
@@ -197,14 +218,6 @@ class Leader:
             self._events.append(events)
             self._publish_events(events)
         self._untold = None
-
-    def _remove_deleted(self, stored: Sequence[StoredDatastream]) -> None:
-        datastreams = [one.datastream for one in stored]
-        for one in stored:
-            is_over = one.datastream.status is DatastreamStatus.DELETING
-            if is_over and not is_planned(one.datastream, datastreams, self._plan.plan):
-                self._stores.definitions.remove(one.datastream.name)
-                _log.info("datastream deleted", datastream=one.datastream.name)
 
     def _say(self, sentence: str) -> None:
         if sentence != self._sentence:

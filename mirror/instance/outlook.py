@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import structlog
 
-from mirror.coordination.definitions import DefinitionStore, StoredDatastream
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.homes import HomeRules
+from mirror.coordination.matching import TopicMatching
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
-from mirror.coordination.planning import Decision, World, decide, groups_to_plan
+from mirror.coordination.planning import Decision, World, decide, groups_of, groups_to_plan
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.errors import HeadraceError
+from mirror.instance.observations import NEWEST, LoadMemory
 from mirror.instance.surroundings import Surroundings
-from mirror.model.identifiers import GroupName, TaskName
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import LoadReport, TaskCapacity
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
 
 _log = structlog.get_logger(__name__)
+_RULES: Final = HomeRules()
+_GROUPS_A_TICK: Final = 20
 
 
 @dataclass(frozen=True)
@@ -35,11 +42,13 @@ class LeaderStores:
 
 @dataclass(frozen=True)
 class Planning:
-    """How tasks are decided."""
+    """How tasks are decided. `interval_seconds`: between observations of the loads."""
 
     planner: Planner
     provider: LoadProvider
     capacity: TaskCapacity
+    interval_seconds: float = 600.0
+    rules: HomeRules = _RULES
 
 
 class Outlook:
@@ -52,50 +61,107 @@ class Outlook:
         self.surroundings = surroundings
         self._planning = planning
         self._clock = clock
+        self._memory = LoadMemory()
+        self._next_turn: float | None = None
+        self._waiting: list[GroupName] = []
+        self._observed: dict[ClusterRef, LoadReport] = {}
+        self._observed_at = 0.0
         self._task_loads: dict[TaskName, float] = {}
+        self._matching = TopicMatching()
         self._previewing = threading.Lock()
 
     def world(
-        self, stored: Sequence[StoredDatastream], plan: StoredPlan, watch: Watch | None = None
+        self, datastreams: tuple[Datastream, ...], plan: StoredPlan, watch: Watch | None = None
     ) -> World:
         """Everything a plan depends on but loads; the watch fires when requests or instances change."""
-        sources = sorted({one.datastream.source for one in stored})
+        sources = sorted({one.source for one in datastreams})
         return World(
-            datastreams=tuple(one.datastream for one in stored),
+            datastreams=datastreams,
             live=self.stores.membership.live(watch),
             plan=plan.plan,
             topics=self.surroundings.topics(sources),
             requests=self.stores.requests.pending(watch),
             task_loads=self._task_loads,
+            rules=self._planning.rules,
+            matching=self._matching,
         )
 
     def decide(self, world: World) -> Decision:
         """Ask for the loads of the groups that must be planned, then plan."""
-        world = replace(world, loads=self._loads(world))
+        until = self._observed_at if world.due else self._clock.monotonic()
+        sources = {one.source for one in world.datastreams}
+        world = replace(
+            world,
+            loads=self._loads(world),
+            recent={source: self._memory.before(source, until) for source in sources},
+        )
         decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
         return decision
 
+    def in_turn(self, world: World) -> World:
+        """The same world, with some groups that are planned because their turn has come.
+
+        Once an interval the loads of every source cluster are observed; when enough observations
+        are there, all groups are planned by them, a few a tick. Only for the leader.
+        """
+        now = self._clock.monotonic()
+        if self._next_turn is None:
+            self._next_turn = now + self._planning.interval_seconds
+        elif now >= self._next_turn:
+            self._next_turn = now + self._planning.interval_seconds
+            self._observe(world, now)
+        due, self._waiting = self._waiting[:_GROUPS_A_TICK], self._waiting[_GROUPS_A_TICK:]
+        return replace(world, due=frozenset(due))
+
+    def _observe(self, world: World, now: float) -> None:
+        self._observed, self._observed_at = {}, now
+        for source in sorted({one.source for one in world.datastreams}):
+            try:
+                report = self._planning.provider.loads(source, _partitions(world, source))
+            except HeadraceError as error:  # no observation this time; what is placed stays
+                _log.info("loads not observed", cluster=source, reason=str(error))
+                continue
+            self._memory.note(source, report, now)
+            if len(self._memory.before(source, now + 1)) >= NEWEST:
+                self._observed[source] = report
+        groups = groups_of(world.datastreams)
+        self._waiting = [group for group in groups if groups[group][0].source in self._observed]
+
     def preview(self, request: RebalanceRequest) -> Decision:
         """What the request would change now. Raises Unreachable."""
         with self._previewing:
-            stored = self.stores.definitions.all()
-            world = self.world(stored, self.stores.plans.read(NO_PLAN))
+            datastreams = tuple(one.datastream for one in self.stores.definitions.all())
+            world = self.world(datastreams, self.stores.plans.read(NO_PLAN))
             return self.decide(replace(world, requests=(request,)))
 
     def _loads(self, world: World) -> Mapping[GroupName, LoadReport]:
+        groups = groups_of(world.datastreams)
+        asked = {request.group for request in world.requests}
+        by_source: dict[ClusterRef, LoadReport] = {}
         reports: dict[GroupName, LoadReport] = {}
-        by_group = {one.group: one for one in world.datastreams}
         for group in groups_to_plan(world):
-            source = by_group[group].source
-            partitions = [
-                TopicPartition(topic, number)
-                for topic, count in world.topics.get(source, {}).items()
-                for number in range(count)
-            ]
-            try:
-                reports[group] = self._planning.provider.loads(source, partitions)
-            except HeadraceError as error:  # whatever ails the provider, placement goes on without it
-                _log.warning("planning by count", datastream=group, reason=str(error))
+            source = groups[group][0].source
+            if group in world.due and group not in asked and source in self._observed:
+                reports[group] = self._observed[source]
+                continue
+            if source not in by_source:
+                by_source[source] = self._ask(source, world)
+            reports[group] = by_source[source]
         return reports
+
+    def _ask(self, source: ClusterRef, world: World) -> LoadReport:
+        try:
+            return self._planning.provider.loads(source, _partitions(world, source))
+        except HeadraceError as error:  # whatever ails the provider, placement goes on without it
+            _log.warning("planning by count", cluster=source, reason=str(error))
+            return LoadReport({}, "none", notes=(f"planned by count: {error}",))
+
+
+def _partitions(world: World, source: ClusterRef) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic, number)
+        for topic, count in world.topics.get(source, {}).items()
+        for number in range(count)
+    ]

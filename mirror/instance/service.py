@@ -55,6 +55,11 @@ class Instance:
             raise
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop leading, drain and leave, end the session. Safe to call twice."""
+        """Hand our tasks over, stop leading, drain what is left, end the session. Safe to call twice.
+
+        Meanwhile we lead on if we do: somebody has to give our tasks away.
+        """
+        if self._started:
+            self._follower.drain(deadline_seconds)
         while self._started:
             self._started.pop()(deadline_seconds)

@@ -24,6 +24,9 @@ class WorkerSettings(Settings):
     """How long a stop may drain before what is left is given up (and copied again later)."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)
     """Quota of one task; 0 means none."""
+    handover_deadline_seconds: Seconds = 10.0
+    """How long a moved partition waits for an instance that does not release it; then it is taken, and the
+    broker refuses what the former owner still writes."""
 
 
 class LeaderSettings(Settings):
@@ -37,9 +40,18 @@ class LeaderSettings(Settings):
     """What one task bears; unset means that only bytes count."""
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
+    replan_interval_seconds: Seconds = 600.0
+    """How often loads are observed and every datastream is planned by them; what is placed stays as
+    far as it can. The first such plan follows the third observation."""
     tick_interval_seconds: Seconds = 1.0
     """How often the leader looks at the world when nothing wakes it."""
     discovery_interval_seconds: Seconds = 3.0
     """How often source clusters are asked for new topics and partitions."""
+    return_delay_seconds: float = Field(default=300.0, ge=0)
+    """An instance that is back within this time (a restart) gets its former tasks; 0 means never."""
+    imbalance_threshold: float = Field(default=1.3, ge=1)
+    """Tasks move between instances when one carries more than this many times the mean for its weight."""
+    patience_seconds: Seconds = 2.0
+    """How long a look at the world waits for a slow cluster or load provider; its answer counts later."""
     replication_factor: int = Field(default=-1, ge=-1)
     """Of topics created at the destination; -1 means the destination's default."""

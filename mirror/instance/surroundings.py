@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import structlog
 
 from mirror.coordination.discovery import TopicWork, missing_topics, topic_work
-from mirror.errors import Refused, Unreachable
+from mirror.errors import HeadraceError, Refused, Unreachable
+from mirror.instance.errands import Errands, StillAsking
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicDescription
@@ -20,10 +22,15 @@ class Surroundings:
     """Asks clusters at most once an interval; one that does not answer delays nobody else's answer."""
 
     def __init__(
-        self, admin_of: Callable[[ClusterRef], TopicAdmin], clock: Clock, interval_seconds: float
+        self,
+        admin_of: Callable[[ClusterRef], TopicAdmin],
+        clock: Clock,
+        interval_seconds: float,
+        errands: Errands,
     ) -> None:
         self._admin_of = admin_of
         self._clock = clock
+        self._errands = errands
         self._interval = interval_seconds
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._asked_at: dict[ClusterRef, float] = {}
@@ -39,7 +46,9 @@ class Surroundings:
         """Make the service's topics; one that cannot be made now is tried again at the next call."""
         for name, (cluster, topic) in tuple(self._own_topics.items()):
             try:
-                self._admin_of(cluster).create(topic)
+                self._errands.ask(_topics_at(cluster), name, partial(self._admin_of(cluster).create, topic))
+            except StillAsking:
+                continue
             except (Unreachable, Refused) as error:
                 _log.warning("topic cannot be made yet", topic=name, cluster=cluster, reason=str(error))
             else:
@@ -59,7 +68,8 @@ class Surroundings:
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
     def prepare_destination(self, datastream: Datastream) -> tuple[TopicWork, ...]:
-        """Make and grow destination topics; returns what was done. Raises Refused, Unreachable.
+        """Make and grow destination topics; returns what was done. Raises Refused, Unreachable, and
+        TimedOut while it is under way.
 
         The destination is asked only when the source's side has changed since the last success.
         """
@@ -71,6 +81,12 @@ class Surroundings:
         wanted = datastream.destination, {names.destination(one): source_counts[one] for one in topics}
         if self._prepared.get(datastream.name) == wanted:
             return ()
+        line = _topics_at(datastream.destination)
+        work = self._errands.ask(line, datastream.name, lambda: self._make(datastream, source_counts))
+        self._prepared[datastream.name] = wanted
+        return work
+
+    def _make(self, datastream: Datastream, source_counts: Mapping[str, int]) -> tuple[TopicWork, ...]:
         destination = self._admin_of(datastream.destination)
         present = destination.list_topics()
         missing = missing_topics(datastream, source_counts, present)
@@ -81,17 +97,28 @@ class Surroundings:
                 destination.create(item.topic)
             else:
                 destination.grow(item.topic.name, item.topic.partitions)
-        self._prepared[datastream.name] = wanted
         return work
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:
         self._asked_at[cluster] = now
         try:
-            self._topics[cluster] = self._admin_of(cluster).list_topics()
+            found = self._errands.ask(f"discovery at {cluster}", cluster, self._admin_of(cluster).list_topics)
+        except StillAsking as error:
+            del self._asked_at[cluster]
+            self._note_problem(cluster, error)
         except (Unreachable, Refused) as error:
             self._topics.pop(cluster, None)
-            if self._problems.get(cluster) != str(error):
-                _log.warning("cluster does not answer", cluster=cluster, reason=str(error))
-            self._problems[cluster] = str(error)
+            self._note_problem(cluster, error)
         else:
             self._problems.pop(cluster, None)
+            if found != self._topics.get(cluster):  # the same object means that nothing has changed
+                self._topics[cluster] = found
+
+    def _note_problem(self, cluster: ClusterRef, error: HeadraceError) -> None:
+        if self._problems.get(cluster) != str(error):
+            _log.warning("cluster does not answer", cluster=cluster, reason=str(error))
+        self._problems[cluster] = str(error)
+
+
+def _topics_at(cluster: ClusterRef) -> str:
+    return f"topics at {cluster}"

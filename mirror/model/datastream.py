@@ -10,11 +10,13 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
-from mirror.model.topics import TopicNaming, TopicSelection
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 
 OWNER: Final = "owner"
 TASK_PREFIX: Final = "system.taskPrefix"
 GROUP_ID: Final = "group.id"
+CREATED_MS: Final = "system.creation.ms"
+TTL_MS: Final = "system.ttl.ms"
 
 _LONGEST_NAME: Final = 200
 
@@ -40,6 +42,20 @@ class StartPosition(StrEnum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
+    COMMITTED = "committed"
+    """Where the datastream's consumer group has committed; elsewhere the earliest record."""
+    COMMITTED_OR_LATEST = "committed-or-latest"
+    """Where the datastream's consumer group has committed; elsewhere only what comes from now on."""
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether another mirror's committed offsets are taken over."""
+        return self in {StartPosition.COMMITTED, StartPosition.COMMITTED_OR_LATEST}
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether a partition of which nothing is committed begins at its end."""
+        return self in {StartPosition.LATEST, StartPosition.COMMITTED_OR_LATEST}
 
 
 @dataclass(frozen=True)
@@ -56,9 +72,23 @@ class LatencyObjective:
             raise InvalidRequest("the percentile of a latency objective lies between 0 and 100")
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Partitions of one topic that somebody paused, and why. `numbers` None: all of them, also those that
+    come later. It lasts until somebody resumes them."""
+
+    numbers: frozenset[int] | None
+    reason: str
+    since_ms: int
+
+    def covers(self, number: int) -> bool:
+        """Whether a partition is paused."""
+        return self.numbers is None or number in self.numbers
+
+
 @dataclass(frozen=True)
 class Datastream:
-    """One definition. `metadata` keeps every key its creator gave, known to us or not.
+    """One definition. `metadata` keeps every key its creator gave, known to us or not. `pauses`: by topic.
 
     Raises InvalidRequest when the name cannot be a znode and part of a consumer group id.
     """
@@ -73,6 +103,7 @@ class Datastream:
     limits: TaskLimits = field(default_factory=TaskLimits)
     objective: LatencyObjective | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         name = self.name
@@ -93,6 +124,17 @@ class Datastream:
     def group(self) -> GroupName:
         """Datastreams with the same group share tasks."""
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
+
+    def is_paused(self, partition: TopicPartition) -> bool:
+        """Whether somebody paused this partition; the datastream as a whole may be paused besides."""
+        pause = self.pauses.get(partition.topic)
+        return pause is not None and pause.covers(partition.partition)
+
+    @property
+    def expires_ms(self) -> int | None:
+        """When its time to live is over; None: never. Brooklin's keys, epoch ms and ms."""
+        created, length = self.metadata.get(CREATED_MS, ""), self.metadata.get(TTL_MS, "")
+        return int(created) + int(length) if created.isdecimal() and length.isdecimal() else None
 
     @property
     def consumer_group(self) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from mirror.errors import PlanRejected
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
@@ -34,8 +35,17 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Departure:
+    """Tasks that an instance ran when it left. It gets them back if it returns soon enough."""
+
+    left_ms: int
+    tasks: frozenset[TaskName]
+
+
+@dataclass(frozen=True)
 class Plan:
     """All tasks of all datastreams in one epoch. `reason` says in a sentence what changed and why.
+    `departed`: instances that are gone or about to go, and what they ran.
 
     Raises PlanRejected when a task appears twice or a partition has two tasks of one group.
     """
@@ -44,6 +54,7 @@ class Plan:
     tasks: tuple[TaskPlacement, ...]
     created_ms: int
     reason: str
+    departed: Mapping[InstanceName, Departure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [placement.task for placement in self.tasks]
@@ -67,19 +78,52 @@ class Plan:
             for partition in placement.partitions
         }
 
+    @cached_property
+    def by_group(self) -> Mapping[GroupName, tuple[TaskPlacement, ...]]:
+        """The tasks of each group, in plan order."""
+        return _gathered(self.tasks, lambda placement: placement.group)
+
+    @cached_property
+    def by_instance(self) -> Mapping[InstanceName | None, tuple[TaskPlacement, ...]]:
+        """The tasks of each instance, in plan order; None: those that nobody runs."""
+        return _gathered(self.tasks, lambda placement: placement.instance)
+
+    @cached_property
+    def planned(self) -> Mapping[GroupName, frozenset[TopicPartition]]:
+        """The partitions of each group."""
+        return {
+            group: frozenset().union(*(placement.partitions for placement in placements))
+            for group, placements in self.by_group.items()
+        }
+
     def of_group(self, group: GroupName) -> tuple[TaskPlacement, ...]:
         """The tasks of one group, in plan order."""
-        return tuple(placement for placement in self.tasks if placement.group == group)
+        return self.by_group.get(group, ())
 
     def of_instance(self, instance: InstanceName) -> tuple[TaskPlacement, ...]:
         """The tasks that one instance runs, in plan order."""
-        return tuple(placement for placement in self.tasks if placement.instance == instance)
+        return self.by_instance.get(instance, ())
+
+
+_Key = TypeVar("_Key")
+
+
+def _gathered(
+    tasks: Iterable[TaskPlacement], key: Callable[[TaskPlacement], _Key]
+) -> dict[_Key, tuple[TaskPlacement, ...]]:
+    found: dict[_Key, list[TaskPlacement]] = {}
+    for placement in tasks:
+        found.setdefault(key(placement), []).append(placement)
+    return {name: tuple(placements) for name, placements in found.items()}
 
 
 def moves_between(before: Iterable[TaskPlacement], after: Iterable[TaskPlacement]) -> tuple[Move, ...]:
     """Every partition whose task or instance differs, sorted by group and partition."""
-    old = _homes(before)
-    new = _homes(after)
+    present = {placement.task: placement for placement in before}
+    changed = [placement for placement in after if present.get(placement.task) != placement]
+    kept = {placement.task for placement in after} - {placement.task for placement in changed}
+    old = _homes(placement for task, placement in present.items() if task not in kept)
+    new = _homes(changed)
     moves = []
     for key in sorted(old.keys() | new.keys()):
         was, becomes = old.get(key), new.get(key)

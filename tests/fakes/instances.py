@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.events import EventLog
@@ -11,10 +12,11 @@ from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import RequestQueue
-from mirror.instance.follower import Follower, Identity, Session, SharedState
+from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
+from mirror.instance.obedience import SharedState
 from mirror.instance.outlook import LeaderStores, Outlook, Planning
 from mirror.instance.surroundings import Surroundings
 from mirror.model.identifiers import ClusterRef, InstanceName
@@ -27,6 +29,18 @@ from tests.fakes.topic_admin import FakeTopicAdmin
 from tests.fakes.workers import FakeWorkers
 
 SESSION_TIMEOUT_SECONDS = 10.0
+HANDOVER_DEADLINE_SECONDS = 30.0
+
+
+_T = TypeVar("_T")
+
+
+class AtOnce:
+    """Errands that are done while one waits. Satisfies `errands.Errands`."""
+
+    def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
+        """As in the port."""
+        return job()
 
 
 class FollowerRig:
@@ -55,6 +69,7 @@ class FollowerRig:
             Lease(lambda: SESSION_TIMEOUT_SECONDS, lambda: self.contact),
             self.clock,
             self.health,
+            HANDOVER_DEADLINE_SECONDS,
         )
 
     def _note_contact(self, operation: Operation) -> Fault | None:
@@ -113,7 +128,7 @@ class LeaderRig:
         )
         self.events = EventLog(session)
         planning = Planning(planner or SimplePlanner(), provider or MeasuredLoads(session), TaskCapacity(100))
-        self.surroundings = Surroundings(lambda cluster: clusters[cluster], self.clock, 3.0)
+        self.surroundings = Surroundings(lambda cluster: clusters[cluster], self.clock, 3.0, AtOnce())
         self.outlook = Outlook(self.stores, planning, self.surroundings, self.clock)
         self.leader = Leader(self.outlook, self.events, self._tell, self.clock, self.health, 1.0)
 

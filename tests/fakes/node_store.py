@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
@@ -204,6 +204,20 @@ class FakeSession:
         """As in the port."""
         with self._asked("create", path):
             return self._server._create(path, data, self if ephemeral else None, sequential)
+
+    def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
+        """As in the port, one operation each."""
+        for path, data in nodes:
+            self.create(path, data)
+
+    def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
+        """As in the port, one operation each."""
+        return [self.read(path) for path in paths]
+
+    def sync(self) -> None:
+        """As in the port; everything here is always new."""
+        with self._asked("sync", "/"):
+            return
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
         """As in the port."""

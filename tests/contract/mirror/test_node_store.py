@@ -170,6 +170,28 @@ def test_a_tree_goes_as_a_whole(nodes: NodeStore) -> None:
     assert nodes.children("") == ("ab",)
 
 
+def test_many_at_once(nodes: NodeStore) -> None:
+    made = [("/m/a", b"1"), ("/m/a/0", b"2"), ("/n/b", b"3"), *((f"/m/{n:04}", b"x") for n in range(600))]
+    nodes.create_all(made)
+    nodes.sync()
+    assert [node.data for node in nodes.read_all([path for path, _ in made])] == [data for _, data in made]
+    assert nodes.read("/m").data == b""
+
+
+def test_one_of_many_that_is_there_already_is_refused(nodes: NodeStore) -> None:
+    nodes.create("/m/b", b"first")
+    with pytest.raises(AlreadyExists):
+        nodes.create_all([("/m/a", b"1"), ("/m/b", b"2")])
+    assert nodes.read("/m/b").data == b"first"
+
+
+def test_one_of_many_that_is_missing(nodes: NodeStore) -> None:
+    nodes.create("/m/a", b"1")
+    with pytest.raises(NotFound):
+        nodes.read_all(["/m/a", "/m/b"])
+    assert list(nodes.read_all([])) == []
+
+
 def test_children_are_sorted(nodes: NodeStore) -> None:
     for name in ("c", "a", "b"):
         nodes.create(f"/p/{name}")

@@ -8,7 +8,9 @@ from headrace.planners import choose_planning
 from headrace.settings import load_settings
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.errors import LoadUnavailable
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.topics import TopicPartition
+from tests.fakes.instances import AtOnce
 from tests.fakes.node_store import FakeZooKeeper
 from tests.unit.headrace.conftest import Write
 
@@ -19,13 +21,17 @@ def measured() -> MeasuredLoads:
 
 def test_by_default_the_mirrors_own_rates_count() -> None:
     own = measured()
-    planning = choose_planning(load_settings(), own)
-    assert planning.provider is own
+    partition = TopicPartition("t", 0)
+    own.publish(InstanceName("one"), {ClusterRef("source"): {partition: (70.0, 2.0)}}, 5)
+    planning = choose_planning(load_settings(), own, AtOnce())
+    assert planning.provider.loads(ClusterRef("source"), [partition]).loads[partition].bytes_per_second == 70
     assert planning.capacity.usable_bytes_per_second == 10 * 2**20 * 70 // 100
 
 
 def test_without_a_provider_placement_is_by_count(write: Write) -> None:
-    planning = choose_planning(load_settings(write('[mirror.leader]\nload_provider = "none"\n')), measured())
+    planning = choose_planning(
+        load_settings(write('[mirror.leader]\nload_provider = "none"\n')), measured(), AtOnce()
+    )
     with pytest.raises(LoadUnavailable, match="load_provider"):
         planning.provider.loads(ClusterRef("source"), [])
 
@@ -35,5 +41,5 @@ def test_capacity_is_what_the_settings_say(write: Write) -> None:
         "[mirror.leader]\ntask_capacity_bytes_per_second = 1000\n"
         "task_capacity_messages_per_second = 50\ntask_utilisation_percent = 50\n"
     )
-    capacity = choose_planning(load_settings(file), measured()).capacity
+    capacity = choose_planning(load_settings(file), measured(), AtOnce()).capacity
     assert (capacity.usable_bytes_per_second, capacity.usable_messages_per_second) == (500, 25)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirror.coordination.matching import TopicMatching
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import NO_PLAN, PlanStore
-from mirror.coordination.planning import World, decide, groups_of, wanted_partitions
+from mirror.coordination.planning import World, decide, groups_of
 from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.builders import SOURCE, a_datastream, an_instance
@@ -60,7 +61,7 @@ def test_every_world_settles_with_one_plan_that_mirrors_all_that_is_wanted_once(
         wanted = {
             (group, partition)
             for group, members in groups_of(datastreams).items()
-            for partition in wanted_partitions(members, world.topics) or ()
+            for partition in TopicMatching().wanted(members, world.topics) or ()
         }
         assert set(stored.plan.owners) == wanted
         homes = {task.instance for task in stored.plan.tasks}

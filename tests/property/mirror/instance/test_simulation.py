@@ -16,9 +16,10 @@ from random import Random
 import pytest
 
 from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.matching import TopicMatching
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
-from mirror.coordination.planning import groups_of, wanted_partitions
+from mirror.coordination.planning import groups_of
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.model.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
@@ -188,7 +189,7 @@ class Simulation:
         return {
             LaneKey(group, partition)
             for group, members in groups_of(datastreams).items()
-            for partition in wanted_partitions(members, topics) or ()
+            for partition in TopicMatching().wanted(members, topics) or ()
         }
 
 

@@ -10,7 +10,7 @@ import pytest
 from mirror.control.commands import ChangeStatus, CreateDatastream, TriggerRebalance
 from mirror.control.handlers import Control
 from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.requests import RequestQueue
+from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.errors import (
     AlreadyExists,
     IllegalTransition,
@@ -147,6 +147,7 @@ def test_a_rebalance_is_queued_with_who_asked_and_why(office: Office) -> None:
     office.definitions.create(a_datastream(metadata={"system.taskPrefix": "shared"}))
     identity = office.control.rebalance(TriggerRebalance(ORDERS, True, "me", "to see"))
     (request,) = office.requests.pending()
+    assert isinstance(request, RebalanceRequest)
     assert (request.identity, request.group, request.full) == (identity, "shared", True)
     assert (request.requested_by, request.reason, request.requested_ms) == ("me", "to see", 1234)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirror.coordination.membership import Holding, LiveInstance, Membership, leader_of, predecessor_of
-from mirror.model.identifiers import Epoch, InstanceName
+from mirror.coordination.membership import Holding, LiveInstance, Membership
+from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from tests.builders import a_key, an_instance
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
 
@@ -18,18 +18,58 @@ def test_instances_come_in_order_of_arrival_and_the_first_leads() -> None:
     live = Membership(server.session()).live()
     assert list(live) == arrived
     assert [one.name for one in live] == ["b", "a", "c"]
-    assert leader_of(live) == arrived[0]
+    assert Membership(server.session()).leader(0) == arrived[0]
 
 
 def test_nobody_leads_where_nobody_is() -> None:
-    assert leader_of(()) is None
-    assert Membership(FakeZooKeeper().session()).live() == ()
+    members = Membership(FakeZooKeeper().session())
+    assert members.leader(0) is None
+    assert members.live() == ()
 
 
-def test_the_predecessor_is_the_nearest_before() -> None:
-    live = [an_instance("a", 3), an_instance("b", 10), an_instance("c", 7)]
-    assert predecessor_of(live, 10) == live[2]
-    assert predecessor_of(live, 3) is None
+def test_only_the_predecessors_going_is_noticed_by_one_that_waits_to_lead() -> None:
+    server = FakeZooKeeper()
+    sessions = [server.session() for _ in range(4)]
+    joined = [join(session, name) for session, name in zip(sessions, "abcd", strict=True)]
+    rings: list[str] = []
+    members = Membership(sessions[2])
+
+    def look() -> LiveInstance | None:
+        return members.leader(joined[2].sequence, lambda: rings.append("ring"))
+
+    assert look() == joined[0]
+    sessions[3].expire()
+    sessions[0].expire()
+    assert rings == []
+    sessions[1].expire()
+    assert rings == ["ring"]
+    assert look() == joined[2]
+
+
+def test_one_that_wants_to_go_is_live_until_it_has_left() -> None:
+    server = FakeZooKeeper()
+    session, observer = server.session(), Membership(server.session())
+    me, rings = join(session, "a"), list[str]()
+    assert [one.is_leaving for one in observer.live(lambda: rings.append("ring"))] == [False]
+    for _ in range(2):
+        Membership(session).begin_to_leave(me)
+    assert rings == ["ring"]
+    assert [one.is_leaving for one in observer.live()] == [True]
+    Membership(session).leave(me)
+    assert observer.live() == ()
+    assert not [path for path in server.dump() if path.startswith("/leaving/")]
+
+
+def test_what_an_instance_said_of_itself_is_read_once() -> None:
+    server = FakeZooKeeper()
+    for name in "abc":
+        join(server.session(), name)
+    session = server.session()
+    members = Membership(session)
+    members.live()
+    session.log.clear()
+    members.live()
+    assert [one.name for one in session.log] == ["children", "children"]
 
 
 def test_a_session_that_ends_takes_instance_and_holding_with_it() -> None:
@@ -63,7 +103,7 @@ def test_a_holding_is_what_was_announced_last() -> None:
     for holding in (
         Holding(Epoch(1), frozenset({a_key("t-0"), a_key("t-1"), a_key("t-1", "other")})),
         Holding(Epoch(2), frozenset({a_key("a.b-c-7", "gr/oup")})),
-        Holding(Epoch(3)),
+        Holding(Epoch(3), groups=frozenset({GroupName("gr/oup"), GroupName("orders")})),
     ):
         members.announce(me, holding)
         assert Membership(server.session()).holding(me) == holding
@@ -93,7 +133,7 @@ def test_a_holding_watch_rings_for_the_first_announcement_and_for_a_change() -> 
 
 def test_a_lane_is_given_up_only_at_that_epoch_and_once_it_is_not_being_released() -> None:
     key, other = a_key("t-0"), a_key("t-1")
-    holding = Holding(Epoch(5), frozenset({other}))
+    holding = Holding(Epoch(5), frozenset({other}), frozenset({key.group}))
     assert holding.has_given_up(key, Epoch(5))
     assert not holding.has_given_up(key, Epoch(4))
     assert not holding.has_given_up(key, Epoch(6))

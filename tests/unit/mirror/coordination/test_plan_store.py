@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirror.coordination import znodes
 from mirror.coordination.plan_store import NO_PLAN, PlanStore
 from mirror.errors import CorruptData, VersionConflict
-from mirror.model.plan import Plan
+from mirror.model.identifiers import InstanceName, TaskName
+from mirror.model.plan import Departure, Plan
 from tests.builders import a_plan, a_task
 from tests.fakes.node_store import FakeZooKeeper
 
@@ -17,10 +20,13 @@ FIRST = a_plan(
 SECOND = a_plan(a_task("a-0", ["t-0", "t-1"]), a_task("a-1", ["t-2"], "two"), a_task("b-0", ["u-5"]), epoch=2)
 
 
-def groups_in(server: FakeZooKeeper) -> dict[str, list[str]]:
-    """Folders by group."""
+def groups_in(server: FakeZooKeeper) -> dict[str, list[int]]:
+    """Epochs of the documents by group."""
     session = server.session()
-    return {node: list(session.children(f"/plan/{node}")) for node in session.children("/plan")}
+    return {
+        node: [int(name.partition("-")[0]) for name in session.children(f"/plan/{node}")]
+        for node in session.children("/plan")
+    }
 
 
 def test_before_the_first_plan_there_is_none() -> None:
@@ -51,7 +57,38 @@ def test_a_change_to_one_group_writes_and_reads_only_that_group() -> None:
     PlanStore(writer, "w").publish(SECOND, known)
     assert {one.path.split("/")[2] for one in writer.log if one.name == "create"} == {"b"}
     PlanStore(reader, "r").read(known)
-    assert {one.path for one in reader.log if one.name == "read"} == {"/plan", "/plan/b/0000000002-w/0000"}
+    (document,) = server.session().children("/plan/b")
+    assert {one.path for one in reader.log if one.name == "read"} == {"/plan", f"/plan/b/{document}"}
+
+
+def test_an_instance_reads_what_concerns_it() -> None:
+    server = FakeZooKeeper()
+    PlanStore(server.session(), "w").publish(FIRST, NO_PLAN)
+    reader = server.session()
+    found = PlanStore(reader, "r").read_for(InstanceName("two"))
+    assert found.plan.epoch == FIRST.epoch
+    assert found.plan.tasks == FIRST.of_instance(InstanceName("two"))
+    assert len(reader.log) == 2
+
+
+def test_a_change_elsewhere_costs_an_instance_the_marker_only() -> None:
+    server = FakeZooKeeper()
+    writer = PlanStore(server.session(), "w")
+    first = writer.publish(FIRST, NO_PLAN)
+    reader = server.session()
+    known = PlanStore(reader, "r").read_for(InstanceName("two"))
+    reader.log.clear()
+    writer.publish(SECOND, first)
+    found = PlanStore(reader, "r").read_for(InstanceName("two"), known)
+    assert (found.plan.epoch, found.plan.tasks) == (SECOND.epoch, known.plan.tasks)
+    assert [one.path for one in reader.log] == ["/plan"]
+
+
+def test_a_plan_remembers_who_left() -> None:
+    server = FakeZooKeeper()
+    departed = {InstanceName("gone"): Departure(5, frozenset({TaskName("a-0"), TaskName("b-0")}))}
+    PlanStore(server.session(), "w").publish(replace(FIRST, departed=departed), NO_PLAN)
+    assert PlanStore(server.session(), "r").read().plan.departed == departed
 
 
 def test_a_plan_that_is_known_already_costs_one_request() -> None:
@@ -66,10 +103,10 @@ def test_what_is_no_longer_in_force_is_removed() -> None:
     server = FakeZooKeeper()
     store = PlanStore(server.session(), "w")
     second = store.publish(SECOND, store.publish(FIRST, NO_PLAN))
-    assert groups_in(server) == {"a": ["0000000001-w"], "b": ["0000000002-w"]}
+    assert groups_in(server) == {"a": [1, 1], "b": [2]}
     without_a = a_plan(*SECOND.of_group(SECOND.tasks[-1].group), epoch=3)
     store.publish(without_a, second)
-    assert groups_in(server) == {"b": ["0000000002-w"]}
+    assert groups_in(server) == {"b": [2]}
 
 
 def test_only_one_of_two_leaders_gets_its_plan_accepted() -> None:
@@ -117,10 +154,10 @@ def test_a_large_plan_is_cut_to_the_size_of_a_znode() -> None:
     server = FakeZooKeeper()
     many = a_plan(*(a_task(f"g-{n}", [f"topic-{n}-{p}" for p in range(0, 40, 2)]) for n in range(50)))
     PlanStore(server.session(), "w", chunk_bytes=100).publish(many, NO_PLAN)
-    chunks = [data for path, data in server.dump().items() if path.startswith("/plan/g/0000000001-w/")]
+    chunks = [data for path, data in server.dump().items() if path.startswith("/plan/g/0000000001-")]
     assert len(chunks) > 3
     assert all(len(chunk) <= 100 for chunk in chunks)
-    assert PlanStore(server.session(), "r").read().plan == many
+    assert set(PlanStore(server.session(), "r").read().plan.tasks) == set(many.tasks)
 
 
 @pytest.mark.parametrize("size", [1, 200])

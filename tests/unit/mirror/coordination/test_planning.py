@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.planning import World, decide, groups_of, groups_to_plan, wanted_partitions
+from mirror.coordination.planning import World, decide, groups_of, groups_to_plan
 from mirror.coordination.requests import RebalanceRequest
 from mirror.errors import PlanRejected
 from mirror.model.datastream import Datastream, DatastreamStatus
@@ -183,12 +183,6 @@ def test_groups_hold_the_mirrored_ones_by_name() -> None:
     paused = a_datastream("b", status=DatastreamStatus.PAUSED, metadata=shared)
     found = groups_of([a_datastream("c", metadata=shared), paused, a_datastream("a", metadata=shared)])
     assert {name: [one.name for one in members] for name, members in found.items()} == {"g": ["a", "c"]}
-
-
-def test_what_is_wanted_is_unknown_as_long_as_one_source_is() -> None:
-    members = [a_datastream("a", "t"), a_datastream("b", "u", source="elsewhere")]
-    assert wanted_partitions(members, {SOURCE: {"t": 1}}) is None
-    assert wanted_partitions(members, {SOURCE: {"t": 1}, "elsewhere": {}}) == partitions("t-0")  # type: ignore[dict-item]
 
 
 def test_limits_reach_the_planner() -> None:

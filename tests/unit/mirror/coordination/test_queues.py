@@ -91,11 +91,16 @@ def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
 def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() -> None:
     before = [a_task("g-0", ["t-0", "t-1", "t-2", "t-3"], "one"), a_task("g-1", ["t-4"], "gone")]
     after = a_plan(a_task("g-0", ["t-1", "t-3", "t-9"], "one"), a_task("g-1", ["t-0", "t-4"], "two"), epoch=7)
-    group_plan = GroupPlan({}, {}, 2, move_reasons={TopicPartition("t", 0): "task g-0 was too full"})
-    events = plan_events(after, moves_between(before, after.tasks), (group_plan,), LEADER)
+    why = {TopicPartition("t", 0): "task g-0 was too full"}
+    group_plans = {
+        GroupName("g"): GroupPlan({}, {}, 2, ("required: 2 tasks", "planned by count"), why),
+        GroupName("other"): GroupPlan({}, {}, 1, ("nothing that changes anything",)),
+    }
+    events = plan_events(after, moves_between(before, after.tasks), group_plans, LEADER)
     told = {(one.kind, one.topic, one.kafka_partition): one.sentence for one in events}
     assert told == {
         ("plan", "", -1): "because",
+        ("datastream", "", -1): "required: 2 tasks; planned by count",
         ("move", "t", 0): "task g-0 was too full",
         ("move", "t", 2): "no longer mirrored",
         ("move", "t", 4): "its task runs on two now",
@@ -108,7 +113,7 @@ def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() ->
 def test_a_plan_with_very_many_moves_still_fits_into_one_entry() -> None:
     server = FakeZooKeeper()
     many = a_plan(a_task("g-0", [f"topic-with-a-long-name-{n}-0" for n in range(3_000)]))
-    events = plan_events(many, moves_between((), many.tasks), (), LEADER)
+    events = plan_events(many, moves_between((), many.tasks), {}, LEADER)
     assert len(events) == 1 + MOVES_SHOWN
     EventLog(server.session()).append(events)
     assert len(EventLog(server.session()).newest(10_000)) == len(events)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mirror.coordination.membership import Holding
-from mirror.coordination.reconcile import InstanceView, lane_specs, others_of, reconcile
-from mirror.model.datastream import DatastreamStatus, StartPosition
-from mirror.model.identifiers import Epoch, InstanceName
+from mirror.coordination.reconcile import InstanceView, duties, lane_specs, others_of, starts
+from mirror.model.datastream import DatastreamStatus, Pause, StartPosition
+from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.topics import TopicNaming
+from mirror.ports import LaneKey, LaneSpec
 from tests.builders import a_datastream, a_key, a_plan, a_spec, a_task, an_instance
 
 ONE, TWO, THREE = InstanceName("one"), InstanceName("two"), InstanceName("three")
@@ -17,80 +18,118 @@ T0, T1, T2 = a_key("t-0"), a_key("t-1"), a_key("t-2")
 S0, S1 = a_spec("t-0"), a_spec("t-1")
 
 
+ORDERS = frozenset({T0.group})
+
+
 def a_view(**more: Any) -> InstanceView:
     values: dict[str, Any] = {
-        "name": ONE,
-        "plan": PLAN,
-        "datastreams": (a_datastream(),),
+        "epoch": PLAN.epoch,
+        "desired": lane_specs(PLAN, ONE, (a_datastream(),)),
         "running": {},
         "stopping": frozenset(),
-        "others": {},
         **more,
     }
     return InstanceView(**values)
 
 
-def test_an_instance_alone_starts_what_the_plan_gives_it() -> None:
-    steps = reconcile(a_view())
-    assert steps.start == (S0, S1)
-    assert steps.stop == ()
-    assert steps.holding == Holding(Epoch(5))
+def held(epoch: int, *releasing: LaneKey, groups: frozenset[GroupName] = ORDERS) -> Holding:
+    return Holding(Epoch(epoch), frozenset(releasing), groups)
+
+
+def test_what_the_plan_gives_and_does_not_run_is_missing() -> None:
+    todo = duties(a_view())
+    assert dict(todo.missing) == {T0: S0, T1: S1}
+    assert todo.stop == ()
+    assert todo.holding == held(5)
 
 
 def test_what_runs_already_is_left_alone() -> None:
-    steps = reconcile(a_view(running={T0: S0, T1: S1}))
-    assert (steps.start, steps.stop, steps.waiting) == ((), (), {})
+    todo = duties(a_view(running={T0: S0, T1: S1}))
+    assert (dict(todo.missing), todo.stop) == ({}, ())
 
 
 def test_what_the_plan_took_away_is_stopped_and_announced_until_it_is_gone() -> None:
-    steps = reconcile(a_view(running={T0: S0, T2: a_spec("t-2")}))
-    assert steps.stop == (T2,)
-    assert steps.holding == Holding(Epoch(5), frozenset({T2}))
-    draining = reconcile(a_view(running={T0: S0, T2: a_spec("t-2")}, stopping=frozenset({T2})))
+    todo = duties(a_view(running={T0: S0, T2: a_spec("t-2")}))
+    assert todo.stop == (T2,)
+    assert todo.holding == held(5, T2)
+    draining = duties(a_view(running={T0: S0, T2: a_spec("t-2")}, stopping=frozenset({T2})))
     assert draining.stop == ()
-    assert draining.holding == steps.holding
+    assert draining.holding == todo.holding
+
+
+def test_a_group_is_announced_as_long_as_anything_of_it_runs() -> None:
+    nothing = duties(a_view(desired={}))
+    assert nothing.holding == held(5, groups=frozenset())
+    draining = duties(a_view(desired={}, running={T2: a_spec("t-2")}, stopping=frozenset({T2})))
+    assert draining.holding == held(5, T2)
+
+
+def may_start(**others: Holding | None) -> tuple[LaneSpec, ...]:
+    return starts({T0: S0, T1: S1}, Epoch(5), {InstanceName(name): one for name, one in others.items()}).start
+
+
+def test_alone_everything_starts() -> None:
+    assert may_start() == (S0, S1)
 
 
 def test_a_lane_waits_for_whoever_has_not_said_that_it_gave_it_up() -> None:
-    others = {TWO: Holding(Epoch(4)), THREE: Holding(Epoch(5), frozenset({T1}))}
-    steps = reconcile(a_view(others=others))
-    assert steps.start == ()
-    assert steps.waiting == {T0: TWO, T1: THREE}
-    others = {TWO: Holding(Epoch(5), frozenset({T2})), THREE: Holding(Epoch(5))}
-    assert reconcile(a_view(others=others)).start == (S0, S1)
+    others = {TWO: held(4), THREE: held(5, T1)}
+    found = starts({T0: S0, T1: S1}, Epoch(5), others)
+    assert found.start == ()
+    assert found.waiting == {T0: TWO, T1: THREE}
+    found = starts({T0: S0, T1: S1}, Epoch(5), {TWO: held(5, T2), THREE: held(5, T1)})
+    assert (found.start, found.waiting) == ((S0,), {T1: THREE})
+    assert may_start(two=held(5, T2), three=held(5)) == (S0, S1)
 
 
-def test_nothing_starts_by_a_plan_that_others_know_to_be_outdated() -> None:
-    steps = reconcile(a_view(others={TWO: Holding(Epoch(6))}))
-    assert steps.start == ()
-    assert set(steps.waiting.values()) == {TWO}
+def test_who_runs_nothing_of_the_group_holds_nobody_up() -> None:
+    assert may_start(two=held(1, groups=frozenset({GroupName("others")}))) == (S0, S1)
+    assert may_start(two=held(9, groups=frozenset())) == (S0, S1)
+
+
+def test_nothing_starts_by_a_plan_that_others_of_the_group_know_to_be_outdated() -> None:
+    assert may_start(two=held(6)) == ()
 
 
 def test_one_that_has_joined_and_said_nothing_holds_nothing() -> None:
-    assert reconcile(a_view(others={TWO: None})).start == (S0, S1)
+    assert may_start(two=None) == (S0, S1)
+
+
+def test_an_overdue_lane_is_taken_from_one_that_is_behind_or_does_not_release_it() -> None:
+    overdue = frozenset({T0})
+    for holder in (held(4), held(5, T0, T1)):
+        found = starts({T0: S0, T1: S1}, Epoch(5), {TWO: holder}, overdue)
+        assert (found.start, found.waiting) == ((S0,), {T1: TWO})
+
+
+def test_an_overdue_lane_is_not_taken_from_one_that_is_ahead() -> None:
+    assert starts({T0: S0}, Epoch(5), {TWO: held(6)}, frozenset({T0})).start == ()
 
 
 def test_a_lane_that_changes_its_task_on_the_same_instance_stops_and_starts_there() -> None:
     elsewhere = a_spec("t-0", task="orders-9")
-    steps = reconcile(a_view(running={T0: elsewhere, T1: S1}))
-    assert steps.stop == (T0,)
-    assert steps.holding.releasing == frozenset()
-    drained = reconcile(a_view(running={T1: S1}))
-    assert drained.start == (S0,)
+    todo = duties(a_view(running={T0: elsewhere, T1: S1}))
+    assert todo.stop == (T0,)
+    assert todo.holding.releasing == frozenset()
+    assert dict(duties(a_view(running={T1: S1})).missing) == {T0: S0}
 
 
 def test_a_lane_that_comes_back_while_it_drains_starts_once_it_has() -> None:
-    steps = reconcile(a_view(running={T0: S0, T1: S1}, stopping=frozenset({T0})))
-    assert (steps.start, steps.stop) == ((), ())
-    assert reconcile(a_view(running={T1: S1})).start == (S0,)
+    todo = duties(a_view(running={T0: S0, T1: S1}, stopping=frozenset({T0})))
+    assert (dict(todo.missing), todo.stop) == ({}, ())
+    assert dict(duties(a_view(running={T1: S1})).missing) == {T0: S0}
 
 
 def test_a_deleted_or_paused_datastream_has_no_lanes() -> None:
     assert lane_specs(PLAN, ONE, ()) == {}
-    paused = a_datastream(status=DatastreamStatus.PAUSED)
-    steps = reconcile(a_view(datastreams=(paused,), running={T0: S0}))
-    assert steps.stop == (T0,)
-    assert steps.holding.releasing == {T0}
+    assert lane_specs(PLAN, ONE, (a_datastream(status=DatastreamStatus.PAUSED),)) == {}
+
+
+def test_paused_partitions_have_no_lanes() -> None:
+    some = a_datastream(pauses={"t": Pause(frozenset({1, 7}), "too large", 5)})
+    assert set(lane_specs(PLAN, ONE, (some,))) == {T0}
+    topic = a_datastream(pauses={"t": Pause(None, "the whole topic", 5)})
+    assert lane_specs(PLAN, ONE, (topic,)) == {}
 
 
 def test_a_lane_is_copied_as_its_datastream_says() -> None:

@@ -43,3 +43,20 @@ def test_weights_are_shares_of_the_tasks() -> None:
 
 def test_nobody_here_means_nobody_runs_them() -> None:
     assert spread_tasks([task("a", 1, "one")], []) == {"a": None}
+
+
+def test_an_instance_that_is_much_fuller_than_the_others_exchanges_tasks() -> None:
+    before = [task("a", 9, "one"), task("b", 9, "one"), task("c", 1, "two"), task("d", 1, "two")]
+    assert spread_tasks(before, LIVE) == {"a": "one", "b": "one", "c": "two", "d": "two"}
+    assert spread_tasks(before, LIVE, 1.3) == {"b": "one", "c": "one", "a": "two", "d": "two"}
+
+
+def test_a_small_imbalance_is_no_reason_to_move() -> None:
+    before = [task("a", 6, "one"), task("b", 6, "one"), task("c", 5, "two"), task("d", 4, "two")]
+    assert spread_tasks(before, LIVE, 1.3) == spread_tasks(before, LIVE)
+
+
+def test_what_was_pinned_stays_where_it_is() -> None:
+    pinned = [TaskLoad(TaskName(name), 1, InstanceName("one"), is_pinned=True) for name in "ab"]
+    homes = spread_tasks([*pinned, task("c", 5, "one"), task("d", 5, "one")], LIVE)
+    assert homes == {"a": "one", "b": "one", "c": "two", "d": "two"}

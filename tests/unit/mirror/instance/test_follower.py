@@ -12,9 +12,10 @@ from mirror.coordination.membership import Holding, LiveInstance, Membership
 from mirror.coordination.plan_store import PlanStore, StoredPlan
 from mirror.errors import LoadUnavailable
 from mirror.model.datastream import DatastreamStatus
-from mirror.model.identifiers import Epoch, InstanceName
+from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey
 from stack.waiting import wait_until
 from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_task
 from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig
@@ -51,6 +52,10 @@ def service() -> Service:
     return Service()
 
 
+def held(epoch: int, *releasing: LaneKey) -> Holding:
+    return Holding(Epoch(epoch), frozenset(releasing), frozenset({GroupName("orders")}))
+
+
 def is_well(rig: FollowerRig) -> bool:
     return rig.health.conditions()["follower"].is_well
 
@@ -60,7 +65,7 @@ def test_it_joins_and_runs_what_the_plan_gives_it(service: Service) -> None:
     rig = FollowerRig(service.server)
     rig.turn()
     assert rig.lanes == ["t-0", "t-1"]
-    assert service.holdings() == {"one": Holding(Epoch(1))}
+    assert service.holdings() == {"one": held(1)}
     assert rig.follower.epoch == 1
     assert is_well(rig)
 
@@ -90,7 +95,7 @@ def test_it_publishes_what_it_obeys_before_it_starts_anything(service: Service) 
     rig.turn()
     service.publish(MINE, a_task("orders-2", ["t-9"], "one"))
     rig.turn()
-    assert seen == [Holding(Epoch(1)), Holding(Epoch(2))]
+    assert seen == [held(1), held(2)]
 
 
 def test_only_what_moves_stops_and_it_is_listed_until_it_has_drained(service: Service) -> None:
@@ -99,11 +104,11 @@ def test_only_what_moves_stops_and_it_is_listed_until_it_has_drained(service: Se
     rig.turn()
     service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
     rig.turn()
-    assert service.holdings()["one"] == Holding(Epoch(2), frozenset({a_key("t-1")}))
+    assert service.holdings()["one"] == held(2, a_key("t-1"))
     assert rig.lanes == ["t-0", "t-1"]
     rig.workers.drain()
     rig.turn()
-    assert service.holdings()["one"] == Holding(Epoch(2))
+    assert service.holdings()["one"] == held(2)
     assert rig.lanes == ["t-0"]
 
 
@@ -263,7 +268,7 @@ def test_whichever_request_fails_it_arrives(service: Service, number: int, after
     rig.workers.drain()
     rig.turn(3)
     assert rig.lanes == ["t-1"]
-    assert service.holdings() == {"one": Holding(Epoch(2))}
+    assert service.holdings() == {"one": held(2)}
     assert is_well(rig)
 
 

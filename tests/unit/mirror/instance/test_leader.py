@@ -242,7 +242,7 @@ def test_a_request_that_changes_nothing_is_taken_too(house: House) -> None:
 def test_every_plan_is_told_with_its_moves(house: House) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
-    assert [one.kind for one in house.rig.told] == ["plan", "move", "move"]
+    assert [one.kind for one in house.rig.told] == ["plan", "datastream", "move", "move"]
     assert list(house.rig.events.newest(10)) == house.rig.told
     assert {one.instance for one in house.rig.told} == {"one"}
 
@@ -285,6 +285,7 @@ def test_whichever_request_fails_the_next_tick_finishes_the_work(
     for _ in range(4):
         house.clock.advance(10)
         house.leader._try_tick()
+    house.session.script = lambda _: None
     assert house.planned() == {f"{group}:t-{number}" for group in ("orders", "users") for number in (0, 1)}
     assert house.status("orders") is _S.READY
     assert house.epoch() <= 2

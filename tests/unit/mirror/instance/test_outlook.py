@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mirror.coordination.membership import Membership
+from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import RebalanceRequest
+from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport, PartitionLoad
 from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.ports import GroupPlan, LoadProvider, PlanningRequest
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper
@@ -27,10 +30,30 @@ class Loads:
         return LoadReport({key: PartitionLoad(60.0) for key in partitions}, "test")
 
 
-def a_rig() -> tuple[LeaderRig, FakeZooKeeper, Loads, FakeTopicAdmin]:
+class Away:
+    """A provider that does not answer."""
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        raise LoadUnavailable("nobody knows")
+
+
+class Asked(SimplePlanner):
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[PlanningRequest] = []
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        self.requests.append(request)
+        return super().plan(request)
+
+
+def a_rig(
+    provider: LoadProvider | None = None, planner: Asked | None = None
+) -> tuple[LeaderRig, FakeZooKeeper, Loads, FakeTopicAdmin]:
     server, loads, source = FakeZooKeeper(), Loads(), FakeTopicAdmin(t=2)
     clusters = {SOURCE: source, DESTINATION: FakeTopicAdmin()}
-    rig = LeaderRig(server.session(), clusters, provider=loads)
+    rig = LeaderRig(server.session(), clusters, provider=provider or loads, planner=planner)
     rig.leader.joined(Membership(server.session()).join(an_instance("one")))
     rig.stores.definitions.create(a_datastream("orders", "t"))
     return rig, server, loads, source
@@ -65,3 +88,47 @@ def test_a_preview_tells_what_a_request_would_do_and_does_nothing() -> None:
     plan = plans.read().plan
     assert (preview.plan is None) == (plan.epoch == epoch)
     assert preview.plan is None or preview.plan.tasks == plan.tasks
+
+
+def test_every_interval_loads_are_observed_and_after_three_times_planned_by() -> None:
+    planner = Asked()
+    rig, _, loads, _ = a_rig(planner=planner)
+    rig.leader.tick()
+    assert [len(request.recent) for request in planner.requests] == [0]
+    for times_observed in (1, 2):
+        rig.clock.advance(600)
+        rig.leader.tick()
+        assert (len(loads.asked), len(planner.requests)) == (1 + times_observed, 1)
+    rig.clock.advance(600)
+    rig.leader.tick()
+    in_turn = planner.requests[-1]
+    assert (len(planner.requests), len(in_turn.recent), len(loads.asked)) == (2, 2, 4)
+    assert (in_turn.full, in_turn.rebalance) == (False, False)
+    assert in_turn.recent[0][TopicPartition("t", 1)].bytes_per_second == 60.0
+    rig.clock.advance(1)
+    rig.leader.tick()
+    assert len(planner.requests) == 2
+
+
+def test_a_request_is_planned_with_what_was_observed() -> None:
+    planner = Asked()
+    rig, _, _, _ = a_rig(planner=planner)
+    for _ in range(3):
+        rig.leader.tick()
+        rig.clock.advance(600)
+    rig.stores.requests.add(a_request(full=False))
+    rig.leader.tick()
+    assert (planner.requests[-1].rebalance, len(planner.requests[-1].recent)) == (True, 2)
+
+
+def test_a_provider_that_is_away_is_told_with_the_plan_and_nothing_is_planned_in_turn() -> None:
+    planner = Asked()
+    rig, _, _, _ = a_rig(Away(), planner)
+    rig.leader.tick()
+    assert [event.sentence for event in rig.told if event.datastream and not event.topic] == [
+        "1 tasks for 2 partitions; planned by count: nobody knows"
+    ]
+    for _ in range(4):
+        rig.clock.advance(600)
+        rig.leader.tick()
+    assert len(planner.requests) == 1

@@ -12,6 +12,7 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
+from tests.fakes.instances import AtOnce
 from tests.fakes.topic_admin import FakeTopicAdmin
 
 
@@ -19,7 +20,7 @@ class Land:
     def __init__(self) -> None:
         self.source, self.destination, self.clock = FakeTopicAdmin(t=2), FakeTopicAdmin(), ManualClock()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
-        self.surroundings = Surroundings(lambda cluster: clusters[cluster], self.clock, 3.0)
+        self.surroundings = Surroundings(lambda cluster: clusters[cluster], self.clock, 3.0, AtOnce())
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.control.lifecycle import TRANSITIONS, next_status
 from mirror.errors import IllegalTransition
 from mirror.model.datastream import DatastreamStatus
+from mirror.model.lifecycle import TRANSITIONS, next_status
 from tests.builders import a_datastream
 
 S = DatastreamStatus

@@ -1,0 +1,107 @@
+"""What the leader does about one picture of the world, as a list of actions. Pure.
+
+Each action may be repeated, and the list may end after any of them: the next look at the world gives
+what is left. The order matters only for that: a definition is removed after the plan without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mirror.coordination.membership import LiveInstance
+from mirror.coordination.planning import Decision, World, is_planned
+from mirror.coordination.requests import Request
+from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import DatastreamName
+from mirror.model.lifecycle import next_status
+from mirror.model.plan import Plan
+
+RETURN_GRACE_SECONDS: Final = 2.0
+"""How long a new leader waits when most others are gone: it was ZooKeeper that was away, not they."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Store the definition in its new state. `why`: for the log."""
+
+    datastream: Datastream
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Put the decision's plan in force and tell of it."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Take a request off the queue; the plan in force answers it."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove a definition that nothing runs for any more."""
+
+    name: DatastreamName
+
+
+Action = Change | Publish | Answer | Remove
+
+
+def status_changes(datastreams: Sequence[Datastream], plan: Plan, now_ms: int) -> tuple[Change, ...]:
+    """Datastreams that only the leader carries into their next state."""
+    changes = []
+    for one in datastreams:
+        if one.status is DatastreamStatus.INITIALIZING:
+            changes.append(_change(one, "activate", "it is new"))
+        elif one.status is DatastreamStatus.STOPPING and not is_planned(one, datastreams, plan):
+            changes.append(_change(one, "settle", "no task of it is left"))
+        elif _is_expired(one, now_ms):
+            changes.append(_change(one, "delete", "its time to live is over"))
+    return tuple(changes)
+
+
+def _is_expired(datastream: Datastream, now_ms: int) -> bool:
+    expires_ms = datastream.expires_ms
+    is_there = datastream.status is not DatastreamStatus.DELETING
+    return is_there and expires_ms is not None and expires_ms <= now_ms
+
+
+def after(datastreams: Iterable[Datastream], changes: Iterable[Change]) -> tuple[Datastream, ...]:
+    """The datastreams once the changes are stored."""
+    changed = {one.datastream.name: one.datastream for one in changes}
+    return tuple(changed.get(one.name, one) for one in datastreams)
+
+
+def agenda(world: World, changes: Sequence[Change], decision: Decision) -> tuple[Action, ...]:
+    """Everything to do, in order. `world` and `decision` see the datastreams as the changes leave them."""
+    plan = decision.plan or world.plan
+    over = [
+        one.name
+        for one in world.datastreams
+        if one.status is DatastreamStatus.DELETING and not is_planned(one, world.datastreams, plan)
+    ]
+    return (
+        *changes,
+        *([Publish(decision)] if decision.plan is not None else []),
+        *(Answer(request) for request in world.requests),
+        *(Remove(name) for name in over),
+    )
+
+
+def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
+    """Whether most instances of the plan are missing so soon after we came that they must be on their way:
+    a plan now would take their tasks from them only to give them back."""
+    owners = {name for name in plan.by_instance if name is not None}
+    missing = owners - {one.name for one in live}
+    return 2 * len(missing) > len(owners) > 1 and seconds_since_joining < RETURN_GRACE_SECONDS
+
+
+def _change(datastream: Datastream, action: str, why: str) -> Change:
+    return Change(replace(datastream, status=next_status(datastream, action)), why)

@@ -1,0 +1,101 @@
+"""Questions to servers that may be slow, so that the leader's tick is not: each has a line of its own.
+Who asks waits a moment for the answer; in a line that is slow already, not at all.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from typing import Any, Protocol, TypeVar
+
+from mirror.errors import LoadUnavailable, TimedOut
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadReport
+from mirror.model.topics import TopicPartition
+from mirror.ports import LoadProvider
+
+_T = TypeVar("_T")
+
+
+class StillAsking(TimedOut):
+    """There is no answer yet; whoever asks again gets it."""
+
+
+class Errands(Protocol):
+    """Runs jobs that may take long."""
+
+    def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
+        """The job's result, or that of the job of the same key that was under way. Jobs of one line are done
+        one after the other. Raises what the job raises, and StillAsking."""
+        ...
+
+
+class ThreadedErrands:
+    """One daemon thread for each line. `wake` is called, from that thread, when an answer came late."""
+
+    def __init__(self, patience_seconds: float, wake: Callable[[], None]) -> None:
+        self._patience = patience_seconds
+        self._wake = wake
+        self._lines: dict[str, _Line] = {}
+
+    def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
+        """As in the port. Used by one thread."""
+        if line not in self._lines:
+            self._lines[line] = _Line(line)
+        return self._lines[line].ask(key, job, self._patience, self._wake)
+
+
+class _Line:
+    """A thread that does one job after the other, and the answers that nobody has fetched yet."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._answers: dict[str, Future[Any]] = {}
+        self._is_slow = False
+        threading.Thread(target=self._run, name=f"errands-{name}", daemon=True).start()
+
+    def ask(self, key: str, job: Callable[[], _T], patience_seconds: float, wake: Callable[[], None]) -> _T:
+        answer: Future[_T] = self._answers.setdefault(key, Future())
+        is_new = not answer.running() and not answer.done()
+        if is_new:
+            answer.set_running_or_notify_cancel()
+            self._jobs.put(lambda: _do(job, answer))
+        done, _ = wait([answer], 0 if self._is_slow else patience_seconds)
+        if not done:
+            if is_new:
+                answer.add_done_callback(lambda _: wake())
+            self._is_slow = True
+            raise StillAsking(f"{key}: no answer yet", advice="the others go on meanwhile")
+        self._is_slow = False
+        del self._answers[key]
+        return answer.result()
+
+    def _run(self) -> None:
+        while True:
+            self._jobs.get()()
+
+
+def _do(job: Callable[[], _T], answer: Future[_T]) -> None:
+    try:
+        answer.set_result(job())
+    except Exception as error:  # noqa: BLE001 - raised where the answer is asked for
+        answer.set_exception(error)
+
+
+class PatientLoads:
+    """A load provider that never holds up who asks. Satisfies `ports.LoadProvider`."""
+
+    def __init__(self, provider: LoadProvider, errands: Errands) -> None:
+        self._provider = provider
+        self._errands = errands
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        """The provider's answer. Raises LoadUnavailable, also while the answer is on its way."""
+        try:
+            return self._errands.ask(
+                "loads", f"loads of {cluster}", lambda: self._provider.loads(cluster, partitions)
+            )
+        except StillAsking as error:
+            raise LoadUnavailable(error.message, advice="the next plan has them") from error

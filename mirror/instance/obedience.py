@@ -1,0 +1,162 @@
+"""Carries out the plan on one instance: what `coordination.reconcile` decides, against the real world.
+
+Each call of `obey` is one round: read what has changed, stop what is surplus, say what is held, look at
+what the others hold, start what is free. Every round may break off anywhere; the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from mirror.coordination.definitions import DefinitionCache, DefinitionStore
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.membership import Holding, LiveInstance, Membership
+from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
+from mirror.coordination.reconcile import Duties, InstanceView, duties, lane_specs, others_of, starts
+from mirror.instance.lease import Lease
+from mirror.instance.supervisor import LanePhase, Supervisor
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, Epoch
+from mirror.model.topics import TopicPartition
+from mirror.ports import Clock, LaneKey, LaneSpec, Watch
+
+_log = structlog.get_logger(__name__)
+_SHARING_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class SharedState:
+    """The stores an instance reads and writes."""
+
+    membership: Membership
+    definitions: DefinitionStore
+    plans: PlanStore
+    measured: MeasuredLoads
+
+
+class Obedience:
+    """Used by the follower's thread. `wake` is called, from any thread, when shared state has changed."""
+
+    def __init__(
+        self,
+        shared: SharedState,
+        supervisor: Supervisor,
+        lease: Lease,
+        clock: Clock,
+        handover_deadline_seconds: float,
+        wake: Watch,
+    ) -> None:
+        self._shared = shared
+        self._supervisor = supervisor
+        self._lease = lease
+        self._clock = clock
+        self._deadline = handover_deadline_seconds
+        self._wake = wake
+        self._rates_due = 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing is known, nothing has been said."""
+        self._definitions = DefinitionCache(self._shared.definitions, self._wake)
+        self._plan: StoredPlan = NO_PLAN
+        self._datastreams: tuple[Datastream, ...] = ()
+        self._desired: Mapping[LaneKey, LaneSpec] = {}
+        self._announced: Holding | None = None
+        self._waiting_since: dict[LaneKey, float] = {}
+        self._is_stale = True
+
+    def joined(self) -> None:
+        """The instance has taken its place, and says so far that it holds nothing."""
+        self._announced = Holding()
+        self._is_stale = True
+
+    def look_again(self) -> None:
+        """Something in the shared state may have changed."""
+        self._is_stale = True
+
+    @property
+    def epoch(self) -> Epoch:
+        """Of the plan that is obeyed."""
+        return self._plan.plan.epoch
+
+    @property
+    def waiting(self) -> int:
+        """Lanes that somebody else still holds."""
+        return len(self._waiting_since)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the newest plan that was read gives nothing to us, and nothing runs any more."""
+        return not self._desired and not self._supervisor.lanes
+
+    def obey(self, me: LiveInstance) -> None:
+        """One round. Raises HeadraceError when it could not be finished."""
+        if self._is_stale:
+            self._is_stale = False
+            self._look(me)
+        lanes = self._supervisor.lanes
+        view = InstanceView(
+            epoch=self.epoch,
+            desired=self._desired,
+            running={key: state.spec for key, state in lanes.items()},
+            stopping=frozenset(key for key, state in lanes.items() if state.phase is LanePhase.STOPPING),
+        )
+        todo = duties(view)
+        self._supervisor.stop_lanes(todo.stop)
+        if todo.holding != self._announced:
+            self._shared.membership.announce(me, todo.holding)
+            self._announced = todo.holding
+        if todo.missing and self._supervisor.workers_running:
+            self._take_over(me, todo)
+        else:
+            self._waiting_since = {}
+
+    def share_rates(self, me: LiveInstance) -> None:
+        """Tell what our lanes carry, every few seconds."""
+        now = self._clock.monotonic()
+        if now < self._rates_due:
+            return
+        self._rates_due = now + _SHARING_SECONDS
+        rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
+        for key, state in self._supervisor.lanes.items():
+            if state.rate is not None:
+                pair = (state.rate.bytes_per_second, state.rate.messages_per_second)
+                rates.setdefault(state.spec.source, {})[key.partition] = pair
+        if rates:
+            self._shared.measured.publish(me.name, rates, self._clock.now_ms())
+
+    def _look(self, me: LiveInstance) -> None:
+        """Desired lanes are worked out anew only when the plan or a definition is another one."""
+        plan = self._shared.plans.read_for(me.name, self._plan, self._wake)
+        datastreams = tuple(one.datastream for one in self._definitions.all())
+        if plan.plan.tasks != self._plan.plan.tasks or datastreams != self._datastreams:
+            self._desired = lane_specs(plan.plan, me.name, datastreams)
+        self._plan, self._datastreams = plan, datastreams
+
+    def _take_over(self, me: LiveInstance, todo: Duties) -> None:
+        """Ask after we have announced; whoever announced before us is seen, whoever comes later sees us."""
+        members, now = self._shared.membership, self._clock.monotonic()
+        members.refresh()
+        live = others_of(members.live(), me.sequence)
+        others = {one.name: members.holding(one) for one in live}
+        overdue = frozenset(
+            key for key, since in self._waiting_since.items() if now - since >= self._deadline
+        )
+        found = starts(todo.missing, self.epoch, others, overdue)
+        self._waiting_since = {key: self._waiting_since.get(key, now) for key in found.waiting}
+        holders = set(found.waiting.values())
+        for one in live:
+            if one.name in holders:
+                members.holding(one, self._wake)
+        if not found.start:
+            return
+        taken = sorted(str(spec.key.partition) for spec in found.start if spec.key in overdue)
+        if taken:
+            _log.warning("lanes taken from an instance that does not release them", lanes=taken)
+        self._supervisor.extend_lease(self._lease.ends_at())  # nobody copies without one
+        self._supervisor.start_lanes(found.start, self.epoch)
+        _log.info("lanes start here", plan=self.epoch, lanes=len(found.start))

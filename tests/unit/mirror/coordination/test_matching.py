@@ -1,0 +1,50 @@
+"""What datastreams want, however the topics of their clusters come and go."""
+
+from __future__ import annotations
+
+from mirror.coordination.matching import TopicMatching
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicSelection
+from tests.builders import SOURCE, a_datastream, partitions
+
+ELSEWHERE = ClusterRef("elsewhere")
+
+
+def test_what_is_wanted_is_unknown_as_long_as_one_source_is() -> None:
+    members = [a_datastream("a", "t"), a_datastream("b", "u", source=ELSEWHERE)]
+    assert TopicMatching().wanted(members, {SOURCE: {"t": 1}}) is None
+    assert TopicMatching().wanted(members, {SOURCE: {"t": 1}, ELSEWHERE: {}}) == partitions("t-0")
+
+
+def test_topics_that_come_grow_and_go_are_followed() -> None:
+    matching, members = TopicMatching(), [a_datastream("a", "t.*"), a_datastream("b", "u", metadata={})]
+    steps = [
+        ({"t1": 1, "v": 3}, ["t1-0"]),
+        ({"t1": 2, "v": 3}, ["t1-0", "t1-1"]),
+        ({"t1": 2, "t2": 1, "u": 1}, ["t1-0", "t1-1", "t2-0", "u-0"]),
+        ({"u": 1}, ["u-0"]),
+        ({}, []),
+    ]
+    for topics, wanted in steps:
+        assert matching.wanted(members, {SOURCE: topics}) == partitions(*wanted)
+
+
+def test_an_expression_is_tried_once_on_a_topic() -> None:
+    tried: list[str] = []
+
+    class Counting(TopicSelection):
+        def matches(self, topic: str) -> bool:
+            tried.append(topic)
+            return super().matches(topic)
+
+        def __hash__(self) -> int:
+            return hash(self.include)
+
+    matching = TopicMatching()
+    datastream = a_datastream("a")
+    object.__setattr__(datastream, "selection", Counting(".*"))
+    topics = {"t": 2, "u": 1}
+    first = matching.wanted([datastream], {SOURCE: topics})
+    assert matching.wanted([datastream], {SOURCE: topics}) is first
+    matching.wanted([datastream], {SOURCE: {**topics, "v": 1}})
+    assert sorted(tried) == ["t", "u", "v"]
