@@ -18,6 +18,7 @@ from headrace.commands import (
     rebalance,
     serve,
     stack,
+    translate,
     verify,
 )
 from headrace.errors import exit_code_of, explain
@@ -47,6 +48,8 @@ app.command()(monitor.audit)
 app.command()(demo.demo)
 app.command()(copy.copy)
 app.command()(verify.verify)
+app.command()(translate.translate)
+app.command()(translate.progress)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -35,19 +34,13 @@ def verify(
     config: ConfigOption = None,
 ) -> None:
     """Compare topics with their copies; the exit status is 0 only when all are equal."""
-    from headrace.access import access_of
-    from headrace.clusters import ClusterDirectory
-    from headrace.settings import load_settings
+    from headrace.one_off import one_off
     from headrace.terminal import print_json
-    from mirror.adapters.system_clock import SystemClock
     from mirror.copying.verify_job import VerifyJob, verify_copy
-    from mirror.copying.workbench import EngineIdentity, Workbench
     from mirror.model.identifiers import ClusterRef
     from mirror.model.policy import Isolation
     from mirror.model.topics import TopicNaming, TopicSelection
 
-    settings = load_settings(config)
-    directory = ClusterDirectory(settings.clusters)
     job = VerifyJob(
         ClusterRef(source),
         ClusterRef(destination),
@@ -57,19 +50,8 @@ def verify(
         state,
         by_hash,
     )
-    identity = EngineIdentity(
-        socket.gethostname(), "headrace-verify", progress_topic=settings.mirror.progress_topic
-    )
-    bench = Workbench(
-        lambda reference: access_of(directory.resolve(reference)),
-        settings.mirror.copying.options(),
-        identity,
-        SystemClock(),
-    )
-    try:
+    with one_off(config, "headrace-verify") as bench:
         verdicts = bench.run(verify_copy(bench, job))
-    finally:
-        bench.close()
     if as_json:
         print_json(
             {"equal": all(one.is_equal for one in verdicts), "partitions": [v.to_json() for v in verdicts]}

@@ -17,6 +17,7 @@ from mirror.copying.log_writer import write_patiently
 from mirror.copying.loop import Promise
 from mirror.errors import Unreachable
 from mirror.lane.progress import Entry, LaneProgress, main_key, read_progress
+from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
 from mirror.wire.batch import CONTROL, NO_SEQUENCE, TRANSACTIONAL, UNSTAMPED, BatchHeader, stamp
@@ -35,6 +36,8 @@ SETTINGS: Final = {
 }
 _BATCH_BYTES: Final = 512 * 1024
 _COMMIT_MARKER: Final = 1
+_MAIN_PARTS: Final = 3
+"""Parts of the key of a main record: group, topic, partition."""
 
 
 class ProgressLog:
@@ -87,6 +90,19 @@ class ProgressLog:
             (stored, None) for stored in self._values if b"/".join(stored.split(b"/")[:3]) in mains
         ]
         await self.save(gone, now_ms)
+
+    def groups(self) -> set[str]:
+        """Everybody who has stored something, as far as it was read."""
+        return {key.split(b"/", 1)[0].decode() for key in self._values}
+
+    def keys_of(self, group: GroupName) -> list[LaneKey]:
+        """The lanes of a group that have stored something, sorted, as far as it was read."""
+        parts = [key.decode().split("/") for key in self._values]
+        return sorted(
+            LaneKey(group, TopicPartition(part[1], int(part[2])))
+            for part in parts
+            if len(part) == _MAIN_PARTS and part[0] == group
+        )
 
     def partition_of(self, key: bytes) -> int:
         """Where records of a lane go: all keys of a lane to the partition of its main key."""

@@ -181,6 +181,7 @@ class Lane:
             self.life,
             self.pause.to_json() if self.pause else None,
             self.gaps,
+            self.spec.destination_topic,
         )
 
     def accept(self, intake: Intake, now: float) -> None:

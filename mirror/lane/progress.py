@@ -33,9 +33,9 @@ class SourceIdentity:
 class LaneProgress:
     """The state to resume from.
 
-    `target_id`: the destination topic's id; `target_next`: where the lane's next record will lie there.
-    `clean`: the lane was drained and nobody has written since. `life` counts source topics that bore the
-    name. `gaps`: sentences about what was lost, newest last.
+    `target_id`: the destination topic's id, `target_topic` its name; `target_next`: where the lane's next
+    record will lie there. `clean`: the lane was drained and nobody has written since. `life` counts source
+    topics that bore the name. `gaps`: sentences about what was lost, newest last.
     """
 
     ledger: Ledger
@@ -47,6 +47,7 @@ class LaneProgress:
     life: int = 0
     pause: Mapping[str, Any] | None = None
     gaps: list[str] = field(default_factory=list)
+    target_topic: str = ""
 
     @property
     def next_offset(self) -> int:
@@ -87,7 +88,9 @@ def entries_of(key: LaneKey, progress: LaneProgress, written_ms: int) -> tuple[l
         "target_id": progress.target_id.hex(),
         "clean": progress.clean,
     }
-    optional = {"life": progress.life, "pause": progress.pause, "gaps": progress.gaps}
+    optional: dict[str, Any] = {"life": progress.life, "pause": progress.pause, "gaps": progress.gaps}
+    if progress.target_topic != key.partition.topic:
+        optional["target"] = progress.target_topic
     document |= {name: value for name, value in optional.items() if value}
     if progress.target_next is not None:
         document["target_next"] = progress.target_next
@@ -134,6 +137,7 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
         life=int(document.get("life", 0)),
         pause=document.get("pause"),
         gaps=[str(gap) for gap in document.get("gaps", ())],
+        target_topic=str(document.get("target", key.partition.topic)),
     )
 
 

@@ -1,0 +1,134 @@
+"""`headrace translate`: take consumer groups along. `headrace progress`: what became of every offset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from headrace.commands.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    from mirror.copying.translate_job import PositionMove
+    from mirror.lane.progress import LaneProgress
+    from mirror.ports import LaneKey
+
+_MOST_ROWS: Final = 100
+
+StateOption = Annotated[
+    str,
+    typer.Option(help="The copy's --state, or the group of the datastream (its name, if it has no group)."),
+]
+
+
+def translate(
+    source: Annotated[str, typer.Option(help="Cluster that is copied: an alias, or host:port.")],
+    destination: Annotated[str, typer.Option(help="Cluster with the copy: an alias, or host:port.")],
+    state: StateOption,
+    group: Annotated[str, typer.Option(help="Consumer group whose positions are translated.")],
+    back: Annotated[bool, typer.Option("--back", help="From the destination to the source.")] = False,
+    as_group: Annotated[str, typer.Option(help="The group's name on the other side, if it is another.")] = "",
+    rewind: Annotated[
+        bool, typer.Option("--rewind", help="Also move positions back that are ahead there already.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be committed, commit nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Commit a consumer group's positions on the other side of a copy, record for record."""
+    from headrace.one_off import one_off
+    from headrace.terminal import console, print_json
+    from mirror.copying.translate_job import TranslateJob, apply_translation, plan_translation
+    from mirror.model.identifiers import ClusterRef
+
+    job = TranslateJob(state, ClusterRef(source), ClusterRef(destination), group, back, as_group, rewind)
+    with one_off(config, "headrace-translate") as bench:
+        moves = bench.run(plan_translation(bench, job))
+        done = 0 if dry_run else bench.run(apply_translation(bench, job, moves))
+    if as_json:
+        print_json({"committed": done, "positions": [move.to_json() for move in moves]})
+        return
+    _show_moves(job.target_group, moves)
+    verb = "would be committed" if dry_run else "committed"
+    count = sum(not move.skipped for move in moves) if dry_run else done
+    console().print(f"{count} of {len(moves)} positions {verb}")
+
+
+def _show_moves(group: str, moves: list[PositionMove]) -> None:
+    from headrace.terminal import print_table
+
+    rows = [
+        {
+            "from": str(move.here),
+            "offset": move.offset,
+            "to": str(move.there) if move.becomes >= 0 else None,
+            "becomes": move.becomes if move.becomes >= 0 else None,
+            "precision": move.precision,
+            "has_now": move.present,
+            "skipped": move.skipped,
+        }
+        for move in moves
+    ]
+    columns = ["from", "offset", "to", "becomes", "precision", "has_now", "skipped"]
+    print_table(f"positions of group {group}", columns, rows[:_MOST_ROWS])
+
+
+def progress(
+    destination: Annotated[str, typer.Option(help="Cluster with the copy: an alias, or host:port.")],
+    state: StateOption,
+    topics: Annotated[str, typer.Option(help="Regular expression over whole topic names.")] = ".*",
+    runs: Annotated[
+        bool, typer.Option("--map", help="With --json: every run of the offset map too.")
+    ] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show checkpoints, what became of every offset, offset maps and gaps, as they were stored last."""
+    from headrace.one_off import one_off
+    from headrace.terminal import print_json, print_table
+    from mirror.copying.translate_job import stored_lanes
+    from mirror.model.identifiers import ClusterRef
+    from mirror.model.topics import TopicSelection
+
+    selection = TopicSelection(topics, internal=True)
+    with one_off(config, "headrace-progress") as bench:
+        lanes = bench.run(stored_lanes(bench, ClusterRef(destination), state))
+    documents = [
+        _document(key, one, runs) for key, one in lanes.items() if selection.matches(key.partition.topic)
+    ]
+    if as_json:
+        print_json(documents)
+        return
+    rows: list[dict[str, Any]] = [
+        {
+            "partition": f"{one['topic']}-{one['partition']}",
+            "offsets": f"{one['start_offset']} … {one['next_offset']}",
+            **{fate: count for fate, count in one["offsets"].items() if count},
+            "map_runs": one["map_runs"],
+            "paused": one["paused"],
+            "gaps": len(one["gaps"]) or None,
+        }
+        for one in documents
+    ]
+    fates = dict.fromkeys(fate for one in documents for fate, count in one["offsets"].items() if count)
+    columns = ["partition", "offsets", *fates, "map_runs", "paused", "gaps"]
+    print_table(f"{len(rows)} partitions of {state}", columns, rows[:_MOST_ROWS])
+
+
+def _document(key: LaneKey, one: LaneProgress, with_runs: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "topic": key.partition.topic,
+        "partition": key.partition.partition,
+        "destination_topic": one.target_topic,
+        "start_offset": one.ledger.start,
+        "next_offset": one.next_offset,
+        "offsets": one.ledger.by_fate(),
+        "is_balanced": one.ledger.is_balanced,
+        "map_runs": len(one.offset_map),
+        "life": one.life,
+        "paused": str(one.pause["reason"]) if one.pause else "",
+        "gaps": one.gaps,
+    }
+    return document | {"map": [list(run) for run in one.offset_map]} if with_runs else document

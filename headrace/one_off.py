@@ -1,0 +1,32 @@
+"""What commands need that look at clusters or change something there once, without a service."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headrace.access import access_of
+from headrace.clusters import ClusterDirectory
+from headrace.settings import load_settings
+from mirror.adapters.system_clock import SystemClock
+from mirror.copying.workbench import EngineIdentity, Workbench
+
+
+@contextmanager
+def one_off(config: Path | None, client_id: str) -> Iterator[Workbench]:
+    """A workbench on the clusters of the settings; its connections end with the block. Raises ConfigError."""
+    settings = load_settings(config)
+    directory = ClusterDirectory(settings.clusters)
+    identity = EngineIdentity(socket.gethostname(), client_id, progress_topic=settings.mirror.progress_topic)
+    bench = Workbench(
+        lambda reference: access_of(directory.resolve(reference)),
+        settings.mirror.copying.options(),
+        identity,
+        SystemClock(),
+    )
+    try:
+        yield bench
+    finally:
+        bench.close()
