@@ -71,6 +71,7 @@ class Topics:
         config = {key.replace("_", "."): value for key, value in settings.items()}
         new = NewTopic(name, partitions, 1, config=config)
         self._admin.create_topics([new], operation_timeout=_PATIENCE_SECONDS)[name].result()
+        wait_until(lambda: self._ends(name, partitions), _PATIENCE_SECONDS, f"every partition of {name}")
 
     def delete(self, *prefixes: str) -> None:
         """Delete all topics whose names begin so, and wait until they are gone."""
@@ -82,16 +83,17 @@ class Topics:
 
     def end(self, name: str, partitions: int) -> int:
         """The sum of the end offsets; 0 while there is no such topic."""
+        return sum(self._ends(name, partitions))
+
+    def _ends(self, name: str, partitions: int) -> list[int]:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(name, number): latest for number in range(partitions)}
         try:
-            return sum(
-                result.result().offset
-                for result in self._admin.list_offsets(asked, request_timeout=10).values()
-            )
+            answers = self._admin.list_offsets(asked, request_timeout=10).values()
+            return [answer.result().offset for answer in answers]
         except KafkaException as error:
             if error.args[0].code() in _NOT_THERE:
-                return 0
+                return []
             raise
 
     def _named(self, prefixes: tuple[str, ...]) -> list[str]:

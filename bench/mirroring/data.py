@@ -152,7 +152,8 @@ def _send(connection: Connection, topic: str, batches: list[tuple[int, bytearray
     def on_answer(frame: memoryview, _slab: Slab) -> None:
         answers = produce.decode_response(_VERSION, frame).partitions
         assert len(answers) == len(batches)
-        assert not any(answer.error for answer in answers), answers
+        errors = {answer.error for answer in answers}
+        assert errors == {0}, errors
         promise.resolve(None)
 
     connection.send(

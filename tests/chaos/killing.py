@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.copying.access import ClusterAccess, endpoints
@@ -34,9 +34,10 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
 from stack.kafka import KafkaCluster
 from tests.engines import Seen, look_all
-from tests.kafka_data import make_topic
+from tests.kafka_data import counts, make_topic
 
 _PATIENCE_SECONDS: Final = 180.0
+_SHARE_OF_KILLS_AFTER_SOME_COPYING: Final = 0.8
 _RECORD: Final = b"payload " * 30
 
 
@@ -72,7 +73,7 @@ class Loop:
         try:
             self._start_copy()
             for _ in range(kills):
-                self._go_on_for(self._numbers.uniform(0.4, 3.0))
+                self._go_on()
                 self._kill_something()
         finally:
             self._stop.set()
@@ -80,18 +81,36 @@ class Loop:
             self.end_copies()
             self._log.close()
 
-    def _go_on_for(self, seconds: float) -> None:
-        """Let it copy, as under a supervisor that starts again what has ended."""
+    def _go_on(self) -> None:
+        """Let it copy for a random while: mostly from when it is seen to copy, or else from its start."""
+        if self._numbers.random() < _SHARE_OF_KILLS_AFTER_SOME_COPYING:
+            before = -1
+            until = time.monotonic() + _PATIENCE_SECONDS
+            while before < 0 or self._arrived() <= before:
+                before = before if before >= 0 else self._arrived()
+                assert time.monotonic() < until, "nothing is copied any more"
+                self._watch_for(0.2)
+        self._watch_for(self._numbers.uniform(0.0, 2.5))
+
+    def _watch_for(self, seconds: float) -> None:
+        """Let it go on, as under a supervisor that starts again what has ended."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            time.sleep(0.1)
+            time.sleep(0.05)
             if self._copies[-1].poll() is not None:
                 self._copies.pop()
                 self.restarts += 1
                 self._start_copy()
 
+    def _arrived(self) -> int:
+        """Records at the destination; -1 while the broker, killed a moment ago, does not say."""
+        try:
+            return counts(self.target.address, [self.topic])[self.topic]
+        except KafkaException:
+            return -1
+
     def _kill_something(self) -> None:
-        victim = self._numbers.choices(["copy", "frozen copy", "target", "source"], [5, 1, 1, 1])[0]
+        victim = self._numbers.choices(["copy", "frozen copy", "target", "source"], [3, 1, 2, 2])[0]
         self.kills[victim] = self.kills.get(victim, 0) + 1
         if victim == "copy":
             self.end_copies()
