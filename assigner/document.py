@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from assigner.loads import HIGHEST_RATE, UNKNOWN_LOAD, PartitionLoads, resolve
 from assigner.placement import Host
@@ -59,6 +59,13 @@ class _Partition(_Part):
     bytes_per_second: float | None = None
     messages_per_second: float | None = None
     task: Label | None = None
+
+    @field_validator("task")
+    @classmethod
+    def _names_a_task(cls, task: Label | None) -> Label | None:
+        if task == "" or (isinstance(task, int) and task < _NO_TASK):
+            raise ValueError(f"{task!r} is no task; write null or {_NO_TASK} for a new partition")
+        return task
 
 
 class _Host(_Part):
@@ -125,6 +132,8 @@ def read_json(text: str) -> dict[str, Any]:
         found = json.loads(text)
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise InvalidRequest("not JSON of this kind: it is nested too deeply") from error
     if not isinstance(found, dict):
         raise InvalidRequest("the document must be a JSON object", advice='begin with {"partitions": [')
     return found
@@ -156,14 +165,14 @@ def understand(document: Mapping[str, Any], fallback: Fallback) -> Question:
     except ValidationError as error:
         raise InvalidRequest(_first_problem(error, document)) from error
     partitions = [TopicPartition(one.topic, one.partition) for one in parsed.partitions]
-    known = {
-        partition: PartitionLoad(one.bytes_per_second, one.messages_per_second)
-        for partition, one in zip(partitions, parsed.partitions, strict=True)
-        if one.bytes_per_second is not None
-    }
     topics = {name: _load(rate, LoadLevel.TOPIC) for name, rate in parsed.topics.items()}
     default = _load(parsed.defaults, LoadLevel.DEFAULT) if parsed.defaults else fallback.default
     _refuse_impossible({**{f"topics.{name}": rate for name, rate in topics.items()}, "defaults": default})
+    known = {
+        partition: load
+        for partition, one in zip(partitions, parsed.partitions, strict=True)
+        if (load := _known(one, topics.get(one.topic, default))) is not None
+    }
     labels, current = _numbered([None if one.task == _NO_TASK else one.task for one in parsed.partitions])
     knobs = parsed.policy.model_dump(exclude_none=True) if parsed.policy else {}
     return Question(
@@ -175,6 +184,15 @@ def understand(document: Mapping[str, Any], fallback: Fallback) -> Question:
         labels=labels,
         hosts=tuple(Host(one.name, one.weight) for one in parsed.hosts),
     )
+
+
+def _known(one: _Partition, coarser: PartitionLoad) -> PartitionLoad | None:
+    """What the document says of this partition; bytes that it leaves out are those of the coarser level."""
+    if one.bytes_per_second is not None:
+        return PartitionLoad(one.bytes_per_second, one.messages_per_second)
+    if one.messages_per_second is not None:
+        return replace(coarser, messages_per_second=one.messages_per_second)
+    return None
 
 
 def _load(rate: _Rate, level: LoadLevel) -> PartitionLoad:
@@ -221,7 +239,7 @@ def _prefix(label: str) -> str:
 def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
     problem = error.errors()[0]
     where = [part for part in problem["loc"] if part not in ("int", "str")]
-    text = problem["msg"].removeprefix("Value error, ")
+    text = problem["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
     if problem["type"] == "extra_forbidden":
         text = "there is no such key"
     key = ".".join(str(part) for part in where)

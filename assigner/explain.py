@@ -13,6 +13,7 @@ from assigner.hysteresis import carried
 from assigner.outcome import Outcome
 from assigner.plan import Plan
 from assigner.problem import UNITS, Mode, Policy, Problem, TaskOf
+from assigner.wording import counted
 from mirror.model.load import TaskCapacity
 
 
@@ -101,8 +102,7 @@ def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list
         )
     own = int(problem.offending.sum())
     if own:
-        exceed = "partition exceeds" if own == 1 else "partitions exceed"
-        sentences.append(f"{own} offending {exceed} the usable capacity of a task alone")
+        sentences.append(f"{counted(own, 'offending partition')}, alone above the usable capacity of a task")
     cap = problem.limits.max_partitions_per_task
     if cap is not None and -(-problem.count // cap) >= outcome.task_bound > 1:
         sentences.append(f"{problem.count} partitions at {cap} a task need {-(-problem.count // cap)} tasks")
@@ -113,22 +113,23 @@ def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: Plan) -> 
     found = []
     if plan.moves_left:
         share = 100 * (policy.move_budget or 0.0)
-        found.append(f"{plan.moves_left} moves wait for the next plan: one may move {share:g} % of all bytes")
+        left = counted(plan.moves_left, "move")
+        found.append(f"{left} left to the next plan: one may move {share:g} % of all bytes")
     shared = [task for task in plan.overloaded if int((plan.task_of == task).sum()) > 1]
     if shared and plan.tasks < outcome.required:
-        found.append(f"{len(shared)} tasks are overloaded because too few tasks are allowed")
+        found.append(f"{counted(len(shared), 'overloaded task')}, because too few are allowed")
     elif shared:
         found.append(
-            f"{len(shared)} overloaded tasks are left alone: within the band of "
+            f"{counted(len(shared), 'overloaded task')} left alone: within the band of "
             f"{100 * policy.overload_band:g} %, not so in each of the last {policy.settling} observations, "
             "or beyond the budget"
         )
     if plan.unplaced:
-        found.append(f"{len(plan.unplaced)} partitions have no task: the limits on tasks leave no room")
+        found.append(f"{counted(len(plan.unplaced), 'partition')} without a task: the limits leave no room")
     if plan.estimated:
-        found.append(f"{len(plan.estimated)} loads are those of their topics")
+        found.append(f"{counted(len(plan.estimated), 'load')} taken from the topic")
     if plan.defaulted:
-        found.append(f"{len(plan.defaulted)} loads are not known and taken as the default")
+        found.append(f"{counted(len(plan.defaulted), 'load')} not known and taken as the default")
     return found
 
 
@@ -142,20 +143,19 @@ def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:
 
 def _quality(outcome: Outcome) -> str:
     if outcome.required <= outcome.task_bound:
-        return f"fewer than {outcome.required} tasks cannot hold the load: the lower bound proves it"
-    return (
-        f"the best placement found needs {outcome.required} tasks; {outcome.task_bound} are needed at least"
-    )
+        fewest = counted(outcome.required, "task")
+        return f"fewer than {fewest} cannot hold the load: the lower bound proves it"
+    return f"the best placement found needs {outcome.required} tasks, the bound is {outcome.task_bound}"
 
 
 def _limits(problem: Problem, outcome: Outcome, tasks: int) -> list[str]:
     limits = problem.limits
     if limits.max_tasks is not None and tasks == limits.max_tasks < outcome.required:
-        return [f"max_tasks {limits.max_tasks} binds: {outcome.required} tasks are required"]
+        return [f"max_tasks {limits.max_tasks} binds: {counted(outcome.required, 'task')} required"]
     if tasks > outcome.required and tasks <= limits.min_tasks:
-        return [f"min_tasks {limits.min_tasks} keeps {tasks} tasks, {outcome.required} are required"]
+        return [f"no fewer than {limits.min_tasks} tasks may be planned, {outcome.required} required"]
     if limits.min_tasks > tasks:
-        return [f"min_tasks {limits.min_tasks} is not met: there are only {problem.count} partitions"]
+        return [f"min_tasks {limits.min_tasks} is not met with {counted(problem.count, 'partition')}"]
     return []
 
 

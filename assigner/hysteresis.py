@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from assigner.bounds import task_bound
 from assigner.problem import Ints, Policy, Problem
+from assigner.wording import counted
 
-_MEASURED: Final = 0.5
+ENOUGH_KNOWN: Final = 0.5
 """Share of the partitions whose load must be known, at least by topic, before tasks are given up."""
 
 
@@ -41,19 +42,20 @@ def task_count(problem: Problem, policy: Policy) -> TaskCount:
     lasting = min(needed_tasks(sizes, room, cap) for sizes in observations[-policy.settling :])
     present = len(np.unique(problem.home[problem.home >= 0]))
     if lasting > present:
-        return TaskCount(needed, lasting, f"the load needs {lasting} tasks, there are {present}")
-    if problem.measured < _MEASURED:
-        why = f"{present} tasks stay: too few loads are known to give any up"
+        return TaskCount(needed, lasting, f"the load needs {counted(lasting, 'task')}, in force: {present}")
+    if problem.measured < ENOUGH_KNOWN:
+        why = f"{counted(present, 'task')} in force: too few loads are known to give any up"
         return TaskCount(needed, present, why)
     keep = max(_clipped_need(sizes, room, spared, cap) for sizes in observations)
     if keep < present:
         share = round(100 * policy.scale_in_headroom)
-        why = f"{keep} of {present} tasks suffice with {share} % of each left free"
+        why = f"{keep} of {counted(present, 'task')} can carry all with {share} % of each left free"
         return TaskCount(needed, keep, why)
     if needed > present:
-        why = f"the load needs {needed} tasks now, but not yet in {policy.settling} observations in a row"
+        now = f"the load needs {counted(needed, 'task')} now"
+        why = f"{now}, but not yet in {policy.settling} observations in a row"
         return TaskCount(needed, present, why)
-    return TaskCount(needed, present, f"{present} tasks are there, the load needs {needed}")
+    return TaskCount(needed, present, f"{counted(present, 'task')} in force, the load needs {needed}")
 
 
 def needed_tasks(sizes: Ints, room: Ints, cap: int | None) -> int:

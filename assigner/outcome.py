@@ -14,6 +14,7 @@ from assigner.packing import tail_start
 from assigner.problem import Ints, Policy, Problem, TaskOf
 from assigner.relabel import relabel
 from assigner.shedding import Mask
+from assigner.wording import counted
 
 _NOTHING: Final = Packed(np.empty(0, np.int32), 0, 0, "nothing to place")
 
@@ -49,12 +50,12 @@ def full_outcome(problem: Problem, policy: Policy) -> Outcome:
     tasks = allowed_tasks(problem, required)
     if tasks < required or tasks < own + bool(len(normal)):
         task_of, stage = _squeezed(problem, policy, tasks)
-        why = f"{required} tasks are required, {tasks} are allowed"
+        why = f"required: {counted(required, 'task')}, allowed: {tasks}"
     else:
         task_of = np.empty(problem.count, np.int32)
         task_of[alone] = tasks - own + np.arange(own)
         task_of[normal], stage = _levelled(ask, packed, tasks - own)
-        why = f"{required} tasks are required"
+        why = f"required: {counted(required, 'task')}"
     named, numbered = relabel(problem.sizes[:, 0], problem.home, task_of, problem.homes)
     alive = np.zeros(max(numbered, problem.homes, tasks), dtype=bool)
     alive[np.unique(named)] = True

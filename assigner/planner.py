@@ -11,13 +11,14 @@ from assigner.assemble import Decided, assemble
 from assigner.budget import Budget, within_budget
 from assigner.check import check_plan
 from assigner.explain import move_sentence
-from assigner.loads import UNKNOWN_LOAD, PartitionLoads, resolve
+from assigner.hysteresis import ENOUGH_KNOWN
+from assigner.loads import LEVELS, UNKNOWN_LOAD, PartitionLoads, resolve
 from assigner.outcome import Outcome, full_outcome, incremental_outcome
 from assigner.plan import Plan
 from assigner.problem import UNITS, Mode, Policy, Problem, Ranks, TaskOf, build_problem
 from mirror.errors import InvalidRequest, PlanRejected
 from mirror.model.identifiers import GroupName, TaskName, task_name
-from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 from mirror.ports import GroupPlan, PlanningRequest
 
@@ -102,17 +103,34 @@ class LoadPlanner:
         names = existing_tasks(request)
         try:
             demand = resolve(request.partitions, request.loads, {}, self._unknown, request.recent)
-            policy = replace(
-                self._policy,
-                mode=Mode.FULL if request.full else Mode.INCREMENTAL,
-                rebalance=request.rebalance,
-                overload_band=0.0 if request.rebalance else self._policy.overload_band,
-            )
-            current = _current(request, names)
-            answer = plan(demand, request.capacity, request.limits, policy, current)
+            policy, limits = self._terms(request, len(names), demand)
+            answer = plan(demand, request.capacity, limits, policy, _current(request, names))
         except InvalidRequest as error:
             raise PlanRejected(f"{request.group}: {error.message}", advice=error.advice) from error
         return group_plan(request, answer, task_names(request.group, names, answer))
+
+    def _terms(
+        self, request: PlanningRequest, present: int, demand: PartitionLoads
+    ) -> tuple[Policy, TaskLimits]:
+        """What was asked for, as far as loads are known well enough to do it.
+
+        With fewer than half of them known no task is given up, in a full plan neither; with none known,
+        what is placed stays, because moves could only be guesses.
+        """
+        is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)
+        limits = request.limits
+        if present and not is_known.any():
+            return replace(self._policy, mode=Mode.INCREMENTAL, rebalance=False, overload_band=1.0), limits
+        if present and request.full and is_known.mean() < ENOUGH_KNOWN:
+            kept = min(present, limits.max_tasks or present)
+            limits = replace(limits, min_tasks=max(limits.min_tasks, kept))
+        policy = replace(
+            self._policy,
+            mode=Mode.FULL if request.full else Mode.INCREMENTAL,
+            rebalance=request.rebalance,
+            overload_band=0.0 if request.rebalance else self._policy.overload_band,
+        )
+        return policy, limits
 
 
 def existing_tasks(request: PlanningRequest) -> list[TaskName]:

@@ -12,19 +12,28 @@ from assigner.replay import HOUR_MS, Hour, Hourly, hours_from_csv, hours_from_js
 from headrace.periods import milliseconds
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
-from mirror.errors import LoadUnavailable
+from mirror.errors import InvalidRequest, LoadUnavailable
+
+
+def read_text(path: Path) -> str:
+    """A text file as UTF-8, with or without a mark of it. Raises InvalidRequest when it is neither."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from error
 
 
 def from_file(path: Path) -> Hourly:
     """CSV by its suffix, else JSON. Raises InvalidRequest that names the line or entry."""
-    if path.suffix.lower() == ".csv":
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            return hours_from_csv(lines)
-    return hours_from_json(path.read_text(encoding="utf-8-sig"))
+    text = read_text(path)
+    return hours_from_csv(text.splitlines()) if path.suffix.lower() == ".csv" else hours_from_json(text)
 
 
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> Hourly:
-    """The whole hours of the last `since` (24h, 7d). Raises LoadUnavailable when none has samples."""
+    """The last `since` (24h, 7d) in whole hours, and the present hour so far.
+
+    Raises LoadUnavailable when none has samples.
+    """
     from pinot.client import PinotClient
     from pinot.loads import partition_rates
     from pinot.tables import Statistic
@@ -66,12 +75,17 @@ def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:
 
 
 def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> None:
-    """Tasks hour by hour above what moved; the file's suffix chooses the format."""
+    """Tasks hour by hour above what moved; the file's suffix chooses the format.
+
+    Raises InvalidRequest when no format has that suffix.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6), layout="constrained")
-    FigureCanvasAgg(figure)
+    formats = FigureCanvasAgg(figure).get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in formats:
+        raise InvalidRequest(f"no picture can be drawn as {path}", advice=f"end it in {', '.join(formats)}")
     tasks, moved = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     times = [_time(hour) for hour in hours]
     load = [hour.bytes_per_second / usable_bytes_per_second for hour in hours]

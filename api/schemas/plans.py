@@ -81,11 +81,15 @@ class RebalanceBody(BaseModel):
 
 
 class RebalanceAnswer(BaseModel):
-    """`request`: identity of the queued request; empty for a dry run, which tells the moves instead."""
+    """`request`: identity of the queued request; empty for a dry run, which tells the moves instead.
+
+    `reasons`: why so many tasks, and how far from the proved best.
+    """
 
     request: str
     sentence: str
     required_tasks: int | None = None
+    reasons: list[str] = []
     moves: list[MoveAnswer] = []
 
     @classmethod
@@ -101,6 +105,7 @@ class RebalanceAnswer(BaseModel):
             request="",
             sentence=decision.sentence,
             required_tasks=max(required, default=None),
+            reasons=[reason for group_plan in decision.group_plans.values() for reason in group_plan.reasons],
             moves=[MoveAnswer.from_move(move, reasons.get(move.partition, "")) for move in decision.moves],
         )
 

@@ -54,8 +54,12 @@ def plan(
 ) -> None:
     """How many tasks, and who carries what, with reasons and proven bounds."""
     from headrace.settings import load_settings
-    from mirror.errors import InvalidRequest
 
+    _refuse_contradictions(
+        [input_file is not None, history is not None, bool(since)],
+        {"--growth": growth != 1.0, "--plot": plot is not None},
+        {"--mode": mode is not None, "--strict": strict},
+    )
     settings = load_settings(config)
     changes = _changes(
         {"bytes_per_second": capacity, "messages_per_second": messages, "utilisation_percent": utilisation},
@@ -63,8 +67,6 @@ def plan(
         {"mode": mode, "rebalance": rebalance},
     )
     for_programs = not sys.stdout.isatty() if as_json is None else as_json
-    if sum((input_file is not None, history is not None, bool(since))) != 1:
-        raise InvalidRequest("name what to plan: one of --input FILE, --history FILE, --since 24h")
     if input_file is not None:
         _what_if(input_file, changes, settings, for_programs=for_programs, strict=strict)
         return
@@ -72,6 +74,20 @@ def plan(
 
     hours = from_file(history) if history is not None else from_pinot(settings, cluster, since)
     _replay(hours, growth, changes, settings, plot, for_programs=for_programs)
+
+
+def _refuse_contradictions(
+    given: list[bool], of_a_replay: Mapping[str, bool], of_a_file: Mapping[str, bool]
+) -> None:
+    """`given`: --input, --history, --since. Raises InvalidRequest that names the option."""
+    from mirror.errors import InvalidRequest
+
+    if sum(given) != 1:
+        raise InvalidRequest("name what to plan: one of --input FILE, --history FILE, --since 24h")
+    where, refused = ("--history or --since", of_a_replay) if given[0] else ("--input", of_a_file)
+    for option, is_given in refused.items():
+        if is_given:
+            raise InvalidRequest(f"{option} goes with {where} only")
 
 
 def _changes(*sections: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,21 +111,20 @@ def _what_if(
         _show(document, task_rows(question, answer, names))
     if strict and (answer.overloaded or answer.unplaced):
         error_console().print(
-            f"headrace: {len(answer.overloaded)} tasks are overloaded, "
-            f"{len(answer.unplaced)} partitions have no task"
+            f"headrace: overloaded tasks: {len(answer.overloaded)}, "
+            f"partitions without a task: {len(answer.unplaced)}"
         )
         raise typer.Exit(EXIT_FAILED)
 
 
 def _read(path: Path) -> dict[str, Any]:
     from assigner.document import read_csv, read_json
+    from headrace.replays import read_text
 
     if str(path) == "-":
         return read_json(sys.stdin.read())
-    if path.suffix.lower() == ".csv":
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            return read_csv(lines)
-    return read_json(path.read_text(encoding="utf-8-sig"))
+    text = read_text(path)
+    return read_csv(text.splitlines()) if path.suffix.lower() == ".csv" else read_json(text)
 
 
 def _merged(

@@ -33,6 +33,8 @@ def rebalance(
         print_json(answer)
         return
     console().print(answer["sentence"])
+    for why in answer["reasons"]:
+        console().print(f"- {why}", markup=False)
     if answer["moves"]:
         columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
         print_table("moves", columns, answer["moves"])

@@ -47,6 +47,7 @@ def test_a_dry_run_tells_the_moves_and_does_nothing(client: Client, site: Site) 
     found = answer.json()
     assert found["request"] == ""
     assert found["required_tasks"] == 2
+    assert found["reasons"] == ["2 tasks for 2 partitions"]
     assert [(one["partition"], one["from_task"], one["to_task"]) for one in found["moves"]] == [
         ("t-1", "orders-0", "orders-1")
     ]
@@ -93,7 +94,8 @@ def test_events_tell_what_changed_newest_first(client: Client, site: Site) -> No
     site.create("users", destination={"cluster": "destination", "name": "u.*"})
     events = client.get("/v1/events").json()
     assert [(one["plan_epoch"], one["kind"]) for one in events] == [
-        (2, "plan"), (2, "move"), (2, "move"), (1, "plan"), (1, "move"), (1, "move")
+        (2, "plan"), (2, "datastream"), (2, "move"), (2, "move"),
+        (1, "plan"), (1, "datastream"), (1, "move"), (1, "move"),
     ]  # fmt: skip
     assert {one["datastream"] for one in events if one["kind"] == "move"} == {"orders", "users"}
     assert len(client.get("/v1/events", params={"limit": 2}).json()) == 2

@@ -150,7 +150,21 @@ def test_bad_csv_is_named(lines: list[str], culprit: str) -> None:
         read_csv(lines)
 
 
-@pytest.mark.parametrize(("text", "culprit"), [("[", "line 1"), ("[]", "JSON object"), ("{\n3}", "line 2")])
+def test_messages_count_where_bytes_are_not_known() -> None:
+    document = {
+        "partitions": [a_partition("logs", 0, messages_per_second=90), a_partition("x", 0)],
+        "topics": {"logs": {"bytes_per_second": 7, "messages_per_second": 3}},
+        "defaults": {"bytes_per_second": 2, "messages_per_second": 1},
+    }
+    loads = understand(document, FALLBACK).loads
+    assert loads.rates.tolist() == [[7, 90], [2, 1]]
+    assert loads.levels.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "culprit"),
+    [("[", "line 1"), ("[]", "JSON object"), ("{\n3}", "line 2"), ("[" * 100_000, "nested too deeply")],
+)
 def test_bad_json_is_named(text: str, culprit: str) -> None:
     with pytest.raises(InvalidRequest, match=culprit):
         read_json(text)
@@ -179,6 +193,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"capacity": {"bytes_per_second": 1, "utilisation_percent": 50}}, "leave no bytes"),
     ({"limits": {"min_tasks": 5, "max_tasks": 2}}, "max_tasks 2 is below min_tasks 5"),
     ({"limits": {"max_partitions_per_task": 0}}, "max_partitions_per_task"),
+    ({"limits": None}, "limits: Input should be a valid dictionary$"),
+    ({"partitions": [a_partition("a", 0, task=-7)]}, r"partitions.0.task \(partition a-0\): -7 is no task"),
+    ({"partitions": [a_partition("a", 0, task="")]}, r"partitions.0.task \(partition a-0\): '' is no task"),
+    ({"partitions": [a_partition("a", 0, messages_per_second=float("nan"))]}, "a-0 is nan messages"),
     ({"mode": "sideways"}, "mode: Input should be"),
     ({"policy": {"tolerance": 7}}, "tolerance is 7"),
 ]

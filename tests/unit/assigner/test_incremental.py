@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -155,7 +157,7 @@ def test_a_budget_ends_the_plan_early_and_says_so() -> None:
     assert half.moves_left == whole.moved_partitions - half.moved_partitions
     nothing = answer(rates, home, Policy(mode=Mode.INCREMENTAL, move_budget=0.0))
     assert (nothing.moved_partitions, nothing.overloaded) == (0, (0,))
-    assert any("wait for the next plan" in reason for reason in nothing.reasons)
+    assert any("left to the next plan" in reason for reason in nothing.reasons)
 
 
 def test_a_full_plan_is_chosen_when_its_gain_pays_for_its_moves() -> None:
@@ -163,8 +165,6 @@ def test_a_full_plan_is_chosen_when_its_gain_pays_for_its_moves() -> None:
     rates, home = [45.0, 40, 45, 15, 25, 20], [0, 0, 1, 1, 2, 2]
     wide = Policy(mode=Mode.INCREMENTAL, scale_in_headroom=0.5)
     assert answer(rates, home, wide).tasks == 3
-    from dataclasses import replace
-
     assert answer(rates, home, replace(wide, full_move_cost=100.0)).tasks == 3
     cheap = answer(rates, home, replace(wide, full_move_cost=0.5))
     assert cheap.tasks == 2
@@ -193,4 +193,4 @@ def test_what_has_no_place_is_reported_and_the_rest_is_placed(policy: Policy) ->
     limits = TaskLimits(max_tasks=2, max_partitions_per_task=2)
     found = answer([9, 8, 7, 6, 5, 50], [0, 0, 1, 1, -1, -1], policy, limits)
     assert found.unplaced == (4, 5)
-    assert any("2 partitions have no task" in reason for reason in found.reasons)
+    assert any("2 partitions without a task" in reason for reason in found.reasons)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -92,6 +93,25 @@ def test_the_order_of_the_input_does_not_matter() -> None:
         current={},
     )
     assert LoadPlanner().plan(asked) == LoadPlanner().plan(again)
+
+
+def test_without_any_load_what_is_placed_stays_whatever_is_asked() -> None:
+    """The load provider is away: new partitions go by count, and no move is a guess."""
+    current = {0: "orders-0", 1: "orders-0", 2: "orders-0", 3: "orders-1"}
+    asked = request([1.0] * 6, 100_000, current, full=True, rebalance=True)
+    plan = LoadPlanner().plan(replace(asked, loads={}))
+    assert {name: len(held) for name, held in plan.tasks.items()} == {"orders-0": 3, "orders-1": 3}
+    assert not plan.move_reasons
+    assert len(plan.defaulted) == 6
+    assert "6 loads not known and taken as the default" in plan.reasons
+
+
+def test_a_full_plan_gives_up_no_task_while_most_loads_are_unknown() -> None:
+    current = {number: f"orders-{number}" for number in range(4)}
+    asked = request([60.0] * 4, 100_000, current, full=True)
+    few = {partition: asked.loads[partition] for partition in asked.partitions[:1]}
+    assert len(LoadPlanner().plan(replace(asked, loads=few)).tasks) == 4
+    assert len(LoadPlanner().plan(asked).tasks) == 1
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -1.0])

@@ -84,7 +84,7 @@ def test_strict_turns_a_shortage_into_an_exit_code(tmp_path: Path, headrace: Hea
     assert headrace("-i", name, "--strict").returncode == 0
     short = headrace("-i", name, "--max-tasks", "1", "--strict")
     assert short.returncode == 1
-    assert "1 tasks are overloaded" in short.stderr
+    assert "overloaded tasks: 1, partitions without a task: 0" in short.stderr
     assert json.loads(short.stdout)["tasks"] == 1
 
 
@@ -108,6 +108,10 @@ def test_csv_and_standard_input(tmp_path: Path, headrace: Headrace) -> None:
         ([], "", "--input FILE"),
         (["-i", "-", "--since", "1h"], "{}", "one of"),
         (["--since", "soon"], "", "'soon' is no length of time"),
+        (["-i", "-", "--growth", "2"], "{}", "--growth goes with --history or --since only"),
+        (["-i", "-", "--plot", "a.png"], "{}", "--plot goes with --history or --since only"),
+        (["--history", "a.csv", "--mode", "full"], "", "--mode goes with --input only"),
+        (["--history", "a.csv", "--strict"], "", "--strict goes with --input only"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(
@@ -124,6 +128,22 @@ def test_a_missing_file_is_named(headrace: Headrace) -> None:
     done = headrace("-i", "nowhere.json")
     assert done.returncode == 1
     assert "nowhere.json: No such file" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--input", "--history"])
+@pytest.mark.parametrize("name", ["loads.csv", "loads.json"])
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, headrace: Headrace, option: str, name: str) -> None:
+    (tmp_path / name).write_bytes(b"\x89PNG\r\n")
+    done = headrace(option, name)
+    assert done.returncode == 2
+    assert f"{name} is no text in UTF-8: invalid start byte at byte 0" in done.stderr
+
+
+def test_a_picture_of_no_known_format_is_refused(tmp_path: Path, headrace: Headrace) -> None:
+    row = {"hour_ms": 0, "topic": "t", "partition": 0, "bytes_per_second": 9}
+    done = headrace("--history", written(tmp_path, [row], "day.json"), "--plot", "day.xyz")
+    assert done.returncode == 2
+    assert "no picture can be drawn as day.xyz: end it in" in done.stderr
 
 
 def test_a_day_is_replayed_and_drawn(tmp_path: Path, headrace: Headrace) -> None:
