@@ -60,7 +60,7 @@ class DatastreamBody(_Body):
     name: str
     source: SourceBody
     destination: DestinationBody | None = None
-    start: Literal["earliest", "latest"] = "earliest"
+    start: Literal["earliest", "latest", "committed", "committed-or-latest"] = "earliest"
     limits: LimitsBody = LimitsBody()
     objective: ObjectiveBody | None = None
     metadata: dict[str, str] = {}

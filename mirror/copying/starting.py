@@ -14,13 +14,13 @@ from mirror.copying.limits import LimitBook, RuleBook
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.reading import Reading
 from mirror.copying.steering import Steering
+from mirror.copying.takeover import take_over
 from mirror.copying.writing import Writing
 from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unreachable
 from mirror.lane.lane import LaneState
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.pausing import Pause
 from mirror.lane.progress import SourceIdentity
-from mirror.model.datastream import StartPosition
 from mirror.model.identifiers import ClusterRef
 from mirror.model.policy import Isolation, OnLoss
 from mirror.ports import LaneStarted
@@ -138,24 +138,17 @@ class Starting:
 
     async def _find_positions(self, lanes: Sequence[LiveLane]) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""
-        for committed in (True, False):
-            new = {
-                lane.key.partition: lane
-                for lane in lanes
-                if lane.position < 0 and (lane.spec.policy.isolation is Isolation.READ_COMMITTED) == committed
-            }
-            if not new:
-                continue
-            source = self._steering.source(lanes[0]).cluster
-            answers = dict(
-                await source.offsets(
-                    {place: _begins_at(lane) for place, lane in new.items()}, committed=committed
-                )
-            )
+        if lanes:
+            lanes = await take_over(self._steering, self._steering.source(lanes[0]).cluster, lanes)
+        for (committed, asked), group in groupby(sorted(lanes, key=_question), key=_question):
+            together = list(group)
+            source = self._steering.source(together[0]).cluster
+            places = {lane.key.partition for lane in together}  # several datastreams may share some
+            answers = dict(await source.offsets(dict.fromkeys(places, asked), committed=committed))
             none_younger = {place: LATEST for place, answer in answers.items() if _is_missing(answer)}
             answers |= await source.offsets(none_younger, committed=committed)
-            for place, lane in new.items():
-                self._begin(lane, answers[place], source.name)
+            for lane in together:
+                self._begin(lane, answers[lane.key.partition], source.name)
 
     def _begin(self, lane: LiveLane, answer: OffsetAnswer, name: str) -> None:
         if answer.error:
@@ -190,6 +183,11 @@ def _is_valid(lane: LiveLane, turn: int) -> bool:
     return lane.turn == turn and lane.state is LaneState.STARTING
 
 
+def _question(lane: LiveLane) -> tuple[bool, int]:
+    """What its position depends on: whether only committed data counts, and what is asked for."""
+    return lane.spec.policy.isolation is Isolation.READ_COMMITTED, _begins_at(lane)
+
+
 def _begins_at(lane: LiveLane) -> int:
     """What to ask for with ListOffsets; a topic that was created anew is copied from its beginning."""
     spec = lane.spec
@@ -197,7 +195,7 @@ def _begins_at(lane: LiveLane) -> int:
         return EARLIEST
     if spec.start_ms is not None:
         return spec.start_ms
-    return LATEST if spec.start is StartPosition.LATEST else EARLIEST
+    return LATEST if spec.start.is_latest else EARLIEST
 
 
 def _is_missing(answer: OffsetAnswer) -> bool:
