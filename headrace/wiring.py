@@ -115,7 +115,7 @@ def build_instance(settings: HeadraceSettings, config: Path | None, rest_address
     previewing = ThreadedErrands(_PREVIEW_SECONDS, lambda: None)
     preview = _outlook(settings, stores, measured, directory, previewing)
     services = Services(
-        control=Control(definitions, requests, directory.aliases, clock),
+        control=Control(definitions, requests, membership, directory.aliases, clock),
         status=RunningStatus(name, follower, leader, health),
         events=events,
         clock=clock,

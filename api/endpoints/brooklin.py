@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 
 from api.dependencies import ServicesDep
 from api.restli import datastream_from_restli, datastream_to_restli
-from mirror.control.commands import ChangeStatus, CreateDatastream
+from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
+from mirror.errors import InvalidRequest
 from mirror.model.identifiers import DatastreamName
+from mirror.model.pauses import read_partitions
+from mirror.model.topics import TopicPartition
 
 router = APIRouter(tags=["brooklin"])
 
@@ -52,6 +55,36 @@ def delete(name: str, services: ServicesDep) -> Response:
     """Mark for removal."""
     services.control.change_status(ChangeStatus(DatastreamName(name), "delete"))
     return Response(status_code=200)
+
+
+@router.post("/datastream/{name}")
+def act(
+    name: str, action: str, services: ServicesDep, body: Annotated[dict[str, Any] | None, Body()] = None
+) -> Response:
+    """Rest.li actions; those of Brooklin that answer nothing have no body here either."""
+    key, given = DatastreamName(name), body or {}
+    if action in {"pause", "resume", "stop"}:
+        services.control.change_status(ChangeStatus(key, action))
+    elif action in {"pauseSourcePartitions", "resumeSourcePartitions"}:
+        partitions = read_partitions(_texts(given, "sourcePartitions"))
+        is_pause = action == "pauseSourcePartitions"
+        services.control.change_pauses(ChangePauses(key, partitions, is_pause, "paused over REST"))
+    elif action == "movePartitions":
+        names = str(given.get("partitions", "")).split(",")
+        moved = frozenset(TopicPartition.parse(one.strip()) for one in names)
+        services.control.move(MovePartitions(key, moved, str(given.get("targetHost", "")), "REST"))
+    else:
+        raise InvalidRequest(f"there is no action {action!r}", advice="pause, resume, stop, movePartitions …")
+    return Response(status_code=200)
+
+
+def _texts(body: dict[str, Any], field: str) -> dict[str, str]:
+    value = body.get(field)
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise InvalidRequest(
+            f"{field} must map topics to partitions", advice='{"orders": "0,13,2", "users": "*"}'
+        )
+    return value
 
 
 @router.get("/health")

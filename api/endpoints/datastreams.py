@@ -9,8 +9,11 @@ from fastapi import APIRouter, Path, Response
 
 from api.dependencies import ServicesDep
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
-from mirror.control.commands import ChangeStatus, CreateDatastream
+from api.schemas.partitions import MoveAnswer, MoveBody, PausesBody
+from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.model.identifiers import DatastreamName
+from mirror.model.pauses import read_partitions
+from mirror.model.topics import TopicPartition
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 NamePath = Annotated[str, Path(description="the datastream's name")]
@@ -42,6 +45,28 @@ def delete(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
     """Mark for removal; it disappears once its lanes are released."""
     changed = services.control.change_status(ChangeStatus(DatastreamName(name), "delete"))
     return DatastreamAnswer.from_datastream(changed)
+
+
+@router.post("/{name}/pause-partitions")
+def pause_partitions(name: NamePath, body: PausesBody, services: ServicesDep) -> DatastreamAnswer:
+    """Stop copying some partitions until somebody resumes them; nothing else is touched."""
+    command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), True, body.reason)
+    return DatastreamAnswer.from_datastream(services.control.change_pauses(command))
+
+
+@router.post("/{name}/resume-partitions")
+def resume_partitions(name: NamePath, body: PausesBody, services: ServicesDep) -> DatastreamAnswer:
+    """Copy paused partitions again, from where they stood."""
+    command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), pause=False)
+    return DatastreamAnswer.from_datastream(services.control.change_pauses(command))
+
+
+@router.post("/{name}/move", status_code=202)
+def move(name: NamePath, body: MoveBody, services: ServicesDep) -> MoveAnswer:
+    """Bring partitions to an instance; the next plan does it."""
+    partitions = frozenset(TopicPartition.parse(one) for one in body.partitions)
+    command = MovePartitions(DatastreamName(name), partitions, body.instance, body.requested_by)
+    return MoveAnswer(request=services.control.move(command))
 
 
 @router.post("/{name}/{action}")

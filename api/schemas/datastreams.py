@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from api.schemas.partitions import PauseAnswer
 from mirror.model.datastream import Datastream, LatencyObjective, StartPosition
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
@@ -88,6 +89,8 @@ class DatastreamAnswer(DatastreamBody):
     """A definition as it is stored."""
 
     status: str
+    pauses: dict[str, PauseAnswer] = {}
+    """Partitions that somebody paused, by topic."""
 
     @classmethod
     def from_datastream(cls, datastream: Datastream) -> DatastreamAnswer:
@@ -115,4 +118,5 @@ class DatastreamAnswer(DatastreamBody):
             ),
             metadata=dict(datastream.metadata),
             status=datastream.status.value,
+            pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
         )

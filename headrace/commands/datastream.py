@@ -123,6 +123,64 @@ def delete(
     _show(connect(at, config).delete(path_of(name)), as_json)
 
 
+PartitionsArgument = Annotated[list[str], typer.Argument(help="topic:0,13,2 or topic:* for all of them.")]
+
+
+@app.command(name="pause-partitions")
+def pause_partitions(
+    name: NameArgument,
+    partitions: PartitionsArgument,
+    reason: Annotated[str, typer.Option(help="Why; it is kept and shown.")],
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop copying some partitions until they are resumed; the others go on."""
+    body = {"partitions": _by_topic(partitions), "reason": reason}
+    _show(connect(at, config).post(path_of(name) + "/pause-partitions", body), as_json)
+
+
+@app.command(name="resume-partitions")
+def resume_partitions(
+    name: NameArgument,
+    partitions: PartitionsArgument,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy paused partitions again, from where they stood."""
+    body = {"partitions": _by_topic(partitions)}
+    _show(connect(at, config).post(path_of(name) + "/resume-partitions", body), as_json)
+
+
+@app.command()
+def move(
+    name: NameArgument,
+    instance: Annotated[str, typer.Argument(help="Name or host of the instance to copy them.")],
+    partitions: Annotated[list[str], typer.Argument(help="topic-0 topic-1 …")],
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring partitions to an instance; the leader's next plan does it."""
+    body = {"partitions": partitions, "instance": instance, "requested_by": "headrace datastream move"}
+    answer = connect(at, config).post(path_of(name) + "/move", body)
+    if as_json:
+        print_json(answer)
+    else:
+        console().print(
+            f"{name}: {len(partitions)} partitions will move to {instance}; headrace events tells"
+        )
+
+
+def _by_topic(partitions: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in partitions:
+        topic, _, numbers = one.rpartition(":")
+        found[topic] = f"{found[topic]},{numbers}" if topic in found else numbers
+    return found
+
+
 def _show(datastream: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(datastream)

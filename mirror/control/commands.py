@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
+from mirror.model.pauses import Partitions
+from mirror.model.topics import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,27 @@ class ChangeStatus:
 
     name: DatastreamName
     action: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePauses:
+    """Pause partitions of a datastream, or resume them (`pause` false). They stay where they are planned.
+    `reason`: kept with a pause."""
+
+    name: DatastreamName
+    partitions: Partitions
+    pause: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MovePartitions:
+    """Bring partitions of a datastream to an instance, by its name or its host."""
+
+    name: DatastreamName
+    partitions: frozenset[TopicPartition]
+    host: str
+    requested_by: str
 
 
 @dataclass(frozen=True, slots=True)

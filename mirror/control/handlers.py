@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from mirror.control.commands import ChangeStatus, CreateDatastream, TriggerRebalance
+from mirror.control.commands import (
+    ChangePauses,
+    ChangeStatus,
+    CreateDatastream,
+    MovePartitions,
+    TriggerRebalance,
+)
 from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.requests import RebalanceRequest, RequestQueue
-from mirror.errors import InvalidRequest, VersionConflict
-from mirror.model.datastream import OWNER, TASK_PREFIX, Datastream, DatastreamStatus
+from mirror.coordination.membership import Membership
+from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
+from mirror.errors import IllegalTransition, InvalidRequest, VersionConflict
+from mirror.model.datastream import CREATED_MS, OWNER, TASK_PREFIX, TTL_MS, Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.lifecycle import next_status
+from mirror.model.pauses import paused, resumed
 from mirror.ports import Clock
 
 _ATTEMPTS: Final = 5
@@ -24,11 +33,13 @@ class Control:
         self,
         definitions: DefinitionStore,
         requests: RequestQueue,
+        membership: Membership,
         clusters: frozenset[ClusterRef],
         clock: Clock,
     ) -> None:
         self._definitions = definitions
         self._requests = requests
+        self._membership = membership
         self._clusters = clusters
         self._clock = clock
 
@@ -42,6 +53,9 @@ class Control:
         for role, cluster in (("source", datastream.source), ("destination", datastream.destination)):
             self._check_cluster(role, cluster)
         self._check_group(datastream)
+        self._check_time_to_live(datastream)
+        created = {CREATED_MS: str(self._clock.now_ms()), **datastream.metadata}
+        datastream = replace(datastream, metadata=created)
         self._definitions.create(datastream)
         return datastream
 
@@ -55,9 +69,48 @@ class Control:
 
     def change_status(self, command: ChangeStatus) -> Datastream:
         """Returns the definition as stored. Raises NotFound, IllegalTransition, VersionConflict."""
+        return self._change(command.name, lambda one: replace(one, status=next_status(one, command.action)))
+
+    def change_pauses(self, command: ChangePauses) -> Datastream:
+        """Returns the definition as stored. Raises NotFound, IllegalTransition, InvalidRequest,
+        VersionConflict."""
+
+        def changed(datastream: Datastream) -> Datastream:
+            _check_ready(datastream)
+            if command.pause:
+                now_ms = self._clock.now_ms()
+                pauses = paused(datastream.pauses, command.partitions, command.reason, now_ms)
+            else:
+                pauses = resumed(datastream.pauses, command.partitions)
+            return replace(datastream, pauses=pauses)
+
+        return self._change(command.name, changed)
+
+    def move(self, command: MovePartitions) -> str:
+        """Returns the request's identity; a plan answers it. Raises NotFound, IllegalTransition,
+        InvalidRequest."""
+        datastream = self.get(command.name)
+        _check_ready(datastream)
+        live = [one for one in self._membership.live() if not one.is_leaving]
+        if not any(command.host in {one.name, one.host} for one in live):
+            raise InvalidRequest(
+                f"no instance is named {command.host!r}",
+                advice=f"these are here: {', '.join(sorted(one.name for one in live)) or 'none'}",
+            )
+        request = MoveRequest(
+            group=datastream.group,
+            partitions=command.partitions,
+            host=command.host,
+            requested_by=command.requested_by,
+            requested_ms=self._clock.now_ms(),
+        )
+        return self._requests.add(request)
+
+    def _change(self, name: DatastreamName, change: Callable[[Datastream], Datastream]) -> Datastream:
+        """Again from the stored definition when somebody else was faster."""
         for attempt in range(_ATTEMPTS):
-            stored = self._definitions.get(command.name)
-            changed = replace(stored.datastream, status=next_status(stored.datastream, command.action))
+            stored = self._definitions.get(name)
+            changed = change(stored.datastream)
             try:
                 self._definitions.replace(stored, changed)
             except VersionConflict:
@@ -93,6 +146,13 @@ class Control:
                     advice=f"give them the same clusters and topic names, or another {TASK_PREFIX}",
                 )
 
+    def _check_time_to_live(self, datastream: Datastream) -> None:
+        for key in (TTL_MS, CREATED_MS):
+            if not datastream.metadata.get(key, "0").isdecimal():
+                raise InvalidRequest(
+                    f"metadata {key} is {datastream.metadata[key]!r}; milliseconds are needed"
+                )
+
     def _check_cluster(self, role: str, cluster: ClusterRef) -> None:
         if cluster in self._clusters or ":" in cluster:
             return
@@ -101,6 +161,11 @@ class Control:
             f"the {role} cluster {cluster!r} is not configured (known: {known})",
             advice="add it under [clusters] or give host:port",
         )
+
+
+def _check_ready(datastream: Datastream) -> None:
+    if datastream.status is not DatastreamStatus.READY:
+        raise IllegalTransition(f"datastream {datastream.name} is {datastream.status}; it must be READY")
 
 
 def _route(datastream: Datastream) -> str:

@@ -56,20 +56,6 @@ class StartPosition(StrEnum):
     def is_latest(self) -> bool:
         """Whether a partition of which nothing is committed begins at its end."""
         return self in {StartPosition.LATEST, StartPosition.COMMITTED_OR_LATEST}
-    COMMITTED = "committed"
-    """Where the datastream's consumer group has committed; elsewhere the earliest record."""
-    COMMITTED_OR_LATEST = "committed-or-latest"
-    """Where the datastream's consumer group has committed; elsewhere only what comes from now on."""
-
-    @property
-    def is_committed(self) -> bool:
-        """Whether another mirror's committed offsets are taken over."""
-        return self in {StartPosition.COMMITTED, StartPosition.COMMITTED_OR_LATEST}
-
-    @property
-    def is_latest(self) -> bool:
-        """Whether a partition of which nothing is committed begins at its end."""
-        return self in {StartPosition.LATEST, StartPosition.COMMITTED_OR_LATEST}
 
 
 @dataclass(frozen=True)

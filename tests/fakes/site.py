@@ -40,7 +40,13 @@ class Site:
         )
         self.definitions = self.leader.stores.definitions
         services = Services(
-            control=Control(self.definitions, self.leader.stores.requests, directory.aliases, self.clock),
+            control=Control(
+                self.definitions,
+                self.leader.stores.requests,
+                self.leader.stores.membership,
+                directory.aliases,
+                self.clock,
+            ),
             status=RunningStatus(
                 InstanceName("one"), self.follower.follower, self.leader.leader, self.health
             ),

@@ -74,7 +74,11 @@ def test_get_returns_the_whole_definition(client: Client, site: Site) -> None:
         "source": {"connectionString": "kafka://source-host:9092/^(orders|users)$"},
         "destination": {"connectionString": "kafka://destination-host:9192/*"},
         "Status": "INITIALIZING",
-        "metadata": {"owner": "sre", "system.reuseExistingDestination": "false"},
+        "metadata": {
+            "owner": "sre",
+            "system.creation.ms": str(site.clock.now_ms()),
+            "system.reuseExistingDestination": "false",
+        },
     }
     site.tick()
     assert client.get("/datastream/m1").json()["Status"] == "READY"
@@ -273,3 +277,42 @@ def test_what_is_read_is_written_back() -> None:
 def test_what_was_never_set_is_left_out() -> None:
     found = read(document(transportProviderName=None))
     assert "transportProviderName" not in datastream_to_restli(found, str)
+
+
+def act(client: Client, action: str, body: dict[str, Any] | None = None, name: str = "orders") -> int:
+    answer = client.post(f"/datastream/{name}", params={"action": action}, json=body or {})
+    assert answer.status_code != 200 or answer.content == b""
+    return answer.status_code
+
+
+def test_actions_on_a_datastream_answer_nothing(client: Client, site: Site) -> None:
+    site.create()
+    assert act(client, "pause", {"force": False}) == 200
+    assert site.stored("orders").status is DatastreamStatus.PAUSED
+    assert act(client, "pause") == 405
+    assert act(client, "resume", {"force": False}) == 200
+    assert act(client, "stop", {"force": False}) == 200
+    assert site.stored("orders").status is DatastreamStatus.STOPPING
+    assert act(client, "pause", name="nobody") == 404
+    assert act(client, "dance") == 400
+
+
+def test_partitions_are_paused_and_resumed_as_the_java_client_does(client: Client, site: Site) -> None:
+    site.create()
+    assert act(client, "pauseSourcePartitions", {"sourcePartitions": {"t": "0,1", "u": "*"}}) == 200
+    assert site.stored("orders").pauses["t"].numbers == frozenset({0, 1})
+    assert site.stored("orders").pauses["u"].numbers is None
+    site.tick()
+    assert site.follower.lanes == []
+    assert act(client, "resumeSourcePartitions", {"sourcePartitions": {"t": "1"}}) == 200
+    site.tick()
+    assert site.follower.lanes == ["t-1"]
+    for body in ({}, {"sourcePartitions": {"t": "x"}}, {"sourcePartitions": ["t"]}):
+        assert act(client, "pauseSourcePartitions", body) == 400
+
+
+def test_partitions_are_moved_as_the_java_client_does(client: Client, site: Site) -> None:
+    site.create()
+    assert act(client, "movePartitions", {"partitions": "t-0,t-1", "targetHost": "one"}) == 200
+    assert act(client, "movePartitions", {"partitions": "t-0", "targetHost": "nobody"}) == 400
+    assert act(client, "movePartitions", {"partitions": "", "targetHost": "one"}) == 400

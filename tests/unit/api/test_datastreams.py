@@ -28,7 +28,8 @@ def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) ->
     created = client.post("/v1/datastreams", json=FULL)
     assert created.status_code == 201
     assert created.headers["location"] == "/v1/datastreams/full"
-    assert created.json() == FULL | {"status": "INITIALIZING"}
+    stamped = {**FULL["metadata"], "system.creation.ms": str(site.clock.now_ms())}
+    assert created.json() == FULL | {"status": "INITIALIZING", "metadata": stamped, "pauses": {}}
     assert client.get("/v1/datastreams/full").json() == created.json()
     stored = site.stored("full")
     assert stored.limits == TaskLimits(2, 5, 10)
@@ -184,3 +185,31 @@ def test_without_zookeeper_every_answer_says_so(client: Client, site: Site) -> N
         answer = client.request(method, path, json=body)
         assert answer.status_code == 503, (method, path)
         assert answer.json()["kind"] == "Unreachable"
+
+
+def test_partitions_are_paused_with_a_reason_and_resumed(client: Client, site: Site) -> None:
+    site.create()
+    body = {"partitions": {"t": "1"}, "reason": "too large"}
+    answer = client.post("/v1/datastreams/orders/pause-partitions", json=body)
+    assert answer.status_code == 200
+    (pause,) = answer.json()["pauses"].values()
+    assert (pause["partitions"], pause["reason"]) == ([1], "too large")
+    site.tick()
+    assert site.follower.lanes == ["t-0"]
+    answer = client.post("/v1/datastreams/orders/resume-partitions", json={"partitions": {"t": "*"}})
+    assert answer.json()["pauses"] == {}
+    site.tick()
+    assert site.follower.lanes == ["t-0", "t-1"]
+
+
+def test_partitions_are_moved_by_the_next_plan(client: Client, site: Site) -> None:
+    site.create()
+    body = {"partitions": ["t-0"], "instance": "one"}
+    answer = client.post("/v1/datastreams/orders/move", json=body)
+    assert answer.status_code == 202
+    assert answer.json()["request"] == site.leader.stores.requests.pending()[0].identity
+    site.tick()
+    assert site.leader.stores.requests.pending() == ()
+    answer = client.post("/v1/datastreams/orders/move", json={**body, "instance": "nobody"})
+    assert answer.status_code == 400
+    assert "these are here: one" in answer.json()["advice"]

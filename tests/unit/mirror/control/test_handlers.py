@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from mirror.control.commands import ChangeStatus, CreateDatastream, TriggerRebalance
+from mirror.control.commands import (
+    ChangePauses,
+    ChangeStatus,
+    CreateDatastream,
+    MovePartitions,
+    TriggerRebalance,
+)
 from mirror.control.handlers import Control
 from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.requests import RebalanceRequest, RequestQueue
+from mirror.coordination.membership import LiveInstance, Membership
+from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.errors import (
     AlreadyExists,
     IllegalTransition,
@@ -19,10 +26,11 @@ from mirror.errors import (
     Unreachable,
     VersionConflict,
 )
-from mirror.model.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.datastream import Datastream, DatastreamStatus, Pause
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
+from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicNaming
-from tests.builders import DESTINATION, SOURCE, a_datastream
+from tests.builders import DESTINATION, SOURCE, a_datastream, partitions
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Operation
 
@@ -38,6 +46,7 @@ class Office:
         self.control = Control(
             DefinitionStore(self.session),
             RequestQueue(self.session),
+            Membership(self.session),
             frozenset({SOURCE, DESTINATION}),
             ManualClock(1234),
         )
@@ -60,6 +69,7 @@ def office() -> Office:
 def test_a_new_datastream_begins_initializing_whatever_was_asked(office: Office) -> None:
     made = office.create(a_datastream(status=DatastreamStatus.READY))
     assert made.status is DatastreamStatus.INITIALIZING
+    assert made.metadata["system.creation.ms"] == "1234"
     assert office.stored() == made == office.control.get(ORDERS)
     assert office.control.list() == (made,)
 
@@ -171,3 +181,70 @@ def test_without_zookeeper_every_use_case_says_so(office: Office) -> None:
     ):
         with pytest.raises(Unreachable):
             attempt()
+
+
+def pause(office: Office, texts: dict[str, str], reason: str = "a reason") -> Datastream:
+    return office.control.change_pauses(ChangePauses(ORDERS, read_partitions(texts), True, reason))
+
+
+def resume(office: Office, texts: dict[str, str]) -> Datastream:
+    return office.control.change_pauses(ChangePauses(ORDERS, read_partitions(texts), False))
+
+
+def test_partitions_are_paused_and_resumed_one_by_one_or_by_topic(office: Office) -> None:
+    office.definitions.create(a_datastream())
+    pause(office, {"t": "0,3", "u": "*"})
+    pause(office, {"t": "5"}, "another")
+    assert office.stored().pauses == {
+        "t": Pause(frozenset({0, 3, 5}), "another", 1234),
+        "u": Pause(None, "a reason", 1234),
+    }
+    resume(office, {"t": "3,9", "v": "1"})
+    assert office.stored().pauses["t"] == Pause(frozenset({0, 5}), "another", 1234)
+    with pytest.raises(InvalidRequest, match="all partitions of u"):
+        resume(office, {"u": "1"})
+    resume(office, {"t": "0,5", "u": "*"})
+    assert office.stored().pauses == {}
+
+
+def test_a_topic_that_is_paused_as_a_whole_stays_so(office: Office) -> None:
+    office.definitions.create(a_datastream())
+    pause(office, {"t": "1"})
+    pause(office, {"t": "*"})
+    pause(office, {"t": "2"})
+    assert office.stored().pauses["t"].numbers is None
+
+
+def test_partitions_of_what_is_not_ready_are_not_paused(office: Office) -> None:
+    office.create(a_datastream())
+    with pytest.raises(IllegalTransition, match="READY"):
+        pause(office, {"t": "1"})
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,x", "-1", "1;2"])
+def test_what_are_no_partitions_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        read_partitions({"t": text})
+
+
+def test_partitions_move_to_an_instance_that_is_here(office: Office) -> None:
+    office.definitions.create(a_datastream())
+    members = Membership(office.session)
+    members.join(LiveInstance(InstanceName("one"), 0, "host-a", 1, "h:1"))
+    leaving = members.join(LiveInstance(InstanceName("two"), 0, "host-b", 1, "h:2"))
+    members.begin_to_leave(leaving)
+    moved = partitions("t-0", "t-7")
+    for host in ("one", "host-a"):
+        identity = office.control.move(MovePartitions(ORDERS, moved, host, "me"))
+        request = office.requests.pending()[-1]
+        assert request == MoveRequest(GroupName("orders"), moved, host, "me", 1234, identity)
+    for host in ("two", "host-b", "nobody"):
+        with pytest.raises(InvalidRequest, match="these are here: one"):
+            office.control.move(MovePartitions(ORDERS, moved, host, "me"))
+
+
+def test_a_time_to_live_is_a_number(office: Office) -> None:
+    with pytest.raises(InvalidRequest, match=r"system\.ttl\.ms"):
+        office.create(a_datastream(metadata={"system.ttl.ms": "soon"}))
+    made = office.create(a_datastream(metadata={"system.ttl.ms": "1000"}))
+    assert made.expires_ms == 2234

@@ -1,0 +1,55 @@
+"""What is asked of single partitions on /v1."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mirror.model.datastream import Pause
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class PausesBody(_Body):
+    """Partitions to pause or resume."""
+
+    partitions: dict[str, str]
+    """By topic: numbers such as `0,13,2`, or `*` for the whole topic."""
+    reason: str = ""
+    """Kept with a pause, and shown."""
+
+
+class PauseAnswer(_Body):
+    """Partitions of one topic that are paused."""
+
+    partitions: list[int] | None
+    """Their numbers; null: the whole topic."""
+    reason: str
+    since_ms: int
+
+    @classmethod
+    def from_pause(cls, pause: Pause) -> PauseAnswer:
+        """The JSON form."""
+        numbers = None if pause.numbers is None else sorted(pause.numbers)
+        return cls(partitions=numbers, reason=pause.reason, since_ms=pause.since_ms)
+
+
+class MoveBody(_Body):
+    """Partitions to move."""
+
+    partitions: Annotated[list[str], Field(min_length=1)]
+    """As `topic-0`."""
+    instance: str
+    """Name or host of the instance that is to copy them."""
+    requested_by: str = "REST"
+    """For the events."""
+
+
+class MoveAnswer(_Body):
+    """A move that the leader will make."""
+
+    request: str
+    """Its identity."""

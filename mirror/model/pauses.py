@@ -1,0 +1,60 @@
+"""Pausing and resuming partitions of a datastream by topic. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror.errors import InvalidRequest
+from mirror.model.datastream import Pause
+
+Partitions = Mapping[str, frozenset[int] | None]
+"""Partition numbers by topic; None: the whole topic."""
+
+
+def paused(present: Mapping[str, Pause], more: Partitions, reason: str, now_ms: int) -> dict[str, Pause]:
+    """With more partitions paused; those of a topic that were paused already share the new reason."""
+    pauses = dict(present)
+    for topic, numbers in more.items():
+        before = pauses.get(topic)
+        is_whole = numbers is None or (before is not None and before.numbers is None)
+        together = (before.numbers or frozenset() if before else frozenset()) | (numbers or frozenset())
+        pauses[topic] = Pause(None if is_whole else together, reason, now_ms)
+    return pauses
+
+
+def resumed(present: Mapping[str, Pause], fewer: Partitions) -> dict[str, Pause]:
+    """With partitions resumed; those that were not paused are fine. Raises InvalidRequest."""
+    pauses = dict(present)
+    for topic, numbers in fewer.items():
+        before = pauses.get(topic)
+        if before is None:
+            continue
+        if numbers is not None and before.numbers is None:
+            raise InvalidRequest(
+                f"all partitions of {topic} are paused, not single ones",
+                advice=f"resume the topic as a whole: {topic}:*",
+            )
+        left = frozenset[int]() if numbers is None or before.numbers is None else before.numbers - numbers
+        if left:
+            pauses[topic] = Pause(left, before.reason, before.since_ms)
+        else:
+            del pauses[topic]
+    return pauses
+
+
+def read_partitions(texts: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
+    """`{"orders": "0,13,2", "users": "*"}`, as Brooklin's clients write it. Raises InvalidRequest."""
+    found: dict[str, frozenset[int] | None] = {}
+    for topic, text in texts.items():
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if "*" in parts:
+            found[topic] = None
+        elif parts and all(part.isdecimal() for part in parts):
+            found[topic] = frozenset(map(int, parts))
+        else:
+            raise InvalidRequest(f"{text!r} are no partitions of {topic}", advice="write 0,13,2 or *")
+    if not found:
+        raise InvalidRequest(
+            "no partitions are named", advice='for example {"orders": "0,13,2", "users": "*"}'
+        )
+    return found
