@@ -28,7 +28,8 @@ def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) ->
     created = client.post("/v1/datastreams", json=FULL)
     assert created.status_code == 201
     assert created.headers["location"] == "/v1/datastreams/full"
-    stamped = {**FULL["metadata"], "system.creation.ms": str(site.clock.now_ms())}
+    metadata: Any = FULL["metadata"]
+    stamped = {**metadata, "system.creation.ms": str(site.clock.now_ms())}
     assert created.json() == FULL | {"status": "INITIALIZING", "metadata": stamped, "pauses": {}}
     assert client.get("/v1/datastreams/full").json() == created.json()
     stored = site.stored("full")

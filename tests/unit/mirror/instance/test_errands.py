@@ -1,0 +1,93 @@
+"""Slow answers hold nobody up, and are not lost."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from mirror.errors import LoadUnavailable, Unreachable
+from mirror.instance.errands import PatientLoads, StillAsking, ThreadedErrands
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadReport
+
+HERE = ClusterRef("here")
+
+
+class Slow:
+    """A job that ends when it is told to."""
+
+    def __init__(self, outcome: Any) -> None:
+        self.outcome, self.times = outcome, 0
+        self.go_on = threading.Event()
+
+    def __call__(self, *_: object) -> Any:
+        self.times += 1
+        assert self.go_on.wait(20)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    loads = __call__
+
+
+class Errands(ThreadedErrands):
+    def __init__(self, patience_seconds: float = 0.05) -> None:
+        self.woken = threading.Event()
+        super().__init__(patience_seconds, self.woken.set)
+
+
+def test_a_fast_answer_comes_at_once_and_is_asked_for_anew_every_time() -> None:
+    errands, answers = Errands(20), iter([1, 2])
+    assert [errands.ask("line", "key", lambda: next(answers)) for _ in range(2)] == [1, 2]
+    assert not errands.woken.is_set()
+
+
+def test_an_error_is_raised_where_it_was_asked() -> None:
+    def fail() -> None:
+        raise Unreachable("gone fishing")
+
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="gone fishing"):
+            Errands(20).ask("line", "key", fail)
+
+
+@pytest.mark.parametrize("outcome", [7, Unreachable("at last")])
+def test_a_late_answer_wakes_whoever_waits_and_is_there_for_the_next_question(outcome: Any) -> None:
+    errands, slow = Errands(), Slow(outcome)
+    for _ in range(3):
+        with pytest.raises(StillAsking):
+            errands.ask("line", "key", slow)
+    slow.go_on.set()
+    assert errands.woken.wait(20)
+    if isinstance(outcome, Exception):
+        with pytest.raises(Unreachable, match="at last"):
+            errands.ask("line", "key", slow)
+    else:
+        assert errands.ask("line", "key", slow) == outcome
+    assert slow.times == 1
+
+
+def test_other_lines_go_on_and_other_keys_of_the_line_come_after() -> None:
+    errands, slow = Errands(), Slow(1)
+    with pytest.raises(StillAsking):
+        errands.ask("slow", "one", slow)
+    assert errands.ask("other", "one", lambda: 5) == 5
+    with pytest.raises(StillAsking):
+        errands.ask("slow", "two", lambda: 2)
+    slow.go_on.set()
+    assert errands.woken.wait(20)
+    assert errands.ask("slow", "one", slow) == 1
+    patient = Errands(20)
+    assert patient.ask("slow", "two", lambda: 2) == 2
+
+
+def test_loads_that_are_on_their_way_are_unavailable_for_now() -> None:
+    errands, slow = Errands(), Slow(LoadReport({}, "slow"))
+    provider = PatientLoads(slow, errands)
+    with pytest.raises(LoadUnavailable, match="no answer yet"):
+        provider.loads(HERE, [])
+    slow.go_on.set()
+    assert errands.woken.wait(20)
+    assert provider.loads(HERE, []).provider == "slow"
