@@ -9,11 +9,10 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
-from mirror.copying.access import ClusterAccess, endpoints
 from mirror.model.datastream import StartPosition
 from stack.fixtures import NewKafka
 from stack.kafka import KafkaCluster
-from tests.engines import SOURCE, EngineUnderTest, look_all, write
+from tests.engines import EngineUnderTest, look_all, write
 from tests.kafka_data import Record, make_topic
 
 pytestmark = pytest.mark.servers
@@ -124,10 +123,7 @@ def test_a_group_that_cannot_be_read_pauses_its_lanes_and_no_others(
 ) -> None:
     """No coordinator can be found where the topic of offsets has more replicas than there are brokers."""
     source = new_kafka("groupless", offsets_topic_replication_factor=2)
-    access = {SOURCE: ClusterAccess(endpoints(source.address))}
-    engine = EngineUnderTest(
-        source.address, destination_kafka.address, {"request_timeout_seconds": 1.0}, access=access
-    )
+    engine = EngineUnderTest(source.address, destination_kafka.address, {"request_timeout_seconds": 1.0})
     for topic in ("taken-lost", "taken-free"):
         fill(engine, topic, 1)
     engine.start("taken-lost", start=StartPosition.COMMITTED, consumer_group="taken-lost")
