@@ -55,7 +55,7 @@ def fill(made: Servers, partitions: int) -> None:
     assert made.pinot is not None
     resident = psutil.Process(made.pinot.pid).memory_info().rss / 2**30
     files = (made.folder / "pinot" / "server" / "index").rglob("*")
-    stored = sum(file.stat().st_size for file in files if file.is_file()) / 2**30
+    stored = sum(file.stat().st_blocks * 512 for file in files if file.is_file()) / 2**30
     print(
         f"{samples:,} samples and {hours:,} hourly rows in Pinot after {time.monotonic() - began:.0f} s; "
         f"{resident:.1f} GiB of memory, {stored:.1f} GiB of segments",

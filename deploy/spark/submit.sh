@@ -29,4 +29,4 @@ if [ "$master" = yarn ]; then
 fi
 export PYSPARK_DRIVER_PYTHON=${PYSPARK_DRIVER_PYTHON:-$(command -v python)}
 export PYSPARK_PYTHON=${PYSPARK_PYTHON:-$PYSPARK_DRIVER_PYTHON}
-exec spark-submit --master "$master" --deploy-mode client "${options[@]}" "$@" "$here/pmp.py" --config "$config"
+exec spark-submit --master "$master" --deploy-mode client "${options[@]}" "$@" "$here/submitted.py" --config "$config"
