@@ -8,7 +8,7 @@ the live instances. The same world gives the same plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host
@@ -118,9 +118,12 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
     problems: dict[GroupName, str] = {}
     for group in replanned:
         try:
-            group_plans[group] = planner.plan(planning_request(world, group, groups[group], capacity))
+            answer = planner.plan(planning_request(world, group, groups[group], capacity))
         except PlanRejected as error:
             problems[group] = str(error)
+        else:
+            notes = world.loads[group].notes if group in world.loads else ()
+            group_plans[group] = replace(answer, reasons=(*answer.reasons, *notes))
     contents = _contents(world, groups, group_plans)
     for request in world.moves:
         moved = move_to_host(contents, request, world.live)
