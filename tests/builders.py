@@ -72,6 +72,7 @@ def a_spec(partition: str = "t-0", group: str = "orders", task: str | None = Non
         "source": SOURCE,
         "destination": DESTINATION,
         "destination_topic": key.partition.topic,
+        "consumer_group": group,
         **more,
     }
     return LaneSpec(key=key, task=TaskName(task or f"{group}-0"), **values)

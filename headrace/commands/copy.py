@@ -60,7 +60,7 @@ def copy(
         list[str] | None,
         typer.Option(help="name:text of a transform; may be given again.", show_default=False),
     ] = None,
-    bytes_per_second: Annotated[int, typer.Option(min=0, help="Quota of a worker; 0 means none.")] = 0,
+    bytes_per_second: Annotated[int, typer.Option(min=0, help="Quota of the whole copy; 0 means none.")] = 0,
     replication_factor: Annotated[int, typer.Option(help="Of new topics; -1 means the default there.")] = -1,
     report: Annotated[Path | None, typer.Option(help="Write the report here.", show_default=False)] = None,
     as_json: JsonOption = False,

@@ -48,6 +48,19 @@ def destination_description(source: TopicDescription, name: str) -> TopicDescrip
     return TopicDescription(name, source.partitions, settings={**settings, **FORCED_SETTINGS})
 
 
+def drift(wanted: TopicDescription, present: TopicDescription) -> list[str]:
+    """Settings of a destination topic that are not as they would be made today, a sentence each."""
+    keys = (CARRIED_SETTINGS & (wanted.settings.keys() | present.settings.keys())) | (
+        wanted.settings.keys() - CARRIED_SETTINGS
+    )
+    return [
+        f"{present.name}: {key} is {present.settings.get(key, 'not set')}, the source would have"
+        f" {wanted.settings.get(key, 'it not set')}"
+        for key in sorted(keys)
+        if present.settings.get(key) != wanted.settings.get(key)
+    ]
+
+
 def topic_work(
     datastream: Datastream,
     source_counts: Mapping[str, int],
@@ -69,14 +82,3 @@ def topic_work(
             grown = TopicDescription(name, source_counts[topic])
             work.append(TopicWork(datastream.destination, grown, create=False))
     return tuple(work)
-
-
-def missing_topics(
-    datastream: Datastream, source_counts: Mapping[str, int], destination_counts: Mapping[str, int]
-) -> tuple[str, ...]:
-    """Source topics whose destination does not exist yet."""
-    return tuple(
-        topic
-        for topic in datastream.selection.choose(source_counts)
-        if datastream.naming.destination(topic) not in destination_counts
-    )

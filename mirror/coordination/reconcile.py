@@ -120,6 +120,8 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
         destination=datastream.destination,
         destination_topic=datastream.naming.destination(key.partition.topic),
         start=datastream.start,
+        policy=datastream.policy,
+        consumer_group=datastream.consumer_group,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mirror.copying.topics import TopicChanges, prepare_destination
 from mirror.copying.workbench import Workbench
@@ -126,8 +126,10 @@ async def forget_progress(bench: Workbench, job: CopyJob, specs: Sequence[LaneSp
 
 
 def shares(specs: Sequence[LaneSpec], workers: int) -> list[list[LaneSpec]]:
-    """Lanes dealt out to workers; the partitions of a topic go round."""
+    """Lanes dealt out to workers; the partitions of a topic go round, a quota is divided."""
     dealt: list[list[LaneSpec]] = [[] for _ in range(min(workers, max(len(specs), 1)))]
     for number, spec in enumerate(specs):
-        dealt[number % len(dealt)].append(spec)
+        quota = -(-spec.policy.bytes_per_second // len(dealt))
+        share = replace(spec, policy=replace(spec.policy, bytes_per_second=quota))
+        dealt[number % len(dealt)].append(share)
     return dealt

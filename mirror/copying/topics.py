@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mirror.coordination.discovery import CARRIED_SETTINGS, destination_description
+from mirror.coordination.discovery import destination_description, drift
 from mirror.copying.cluster import Cluster
 from mirror.errors import TopicMissing
 from mirror.model.topics import TopicDescription, TopicNaming
@@ -67,19 +67,6 @@ async def prepare_destination(
         changes.drift.extend(drift(wanted, present))
     await _wait_for(target, [*changes.created, *changes.grown])
     return changes
-
-
-def drift(wanted: TopicDescription, present: TopicDescription) -> list[str]:
-    """Settings of a destination topic that are not as they would be made today, a sentence each."""
-    keys = (CARRIED_SETTINGS & (wanted.settings.keys() | present.settings.keys())) | (
-        wanted.settings.keys() - CARRIED_SETTINGS
-    )
-    return [
-        f"{present.name}: {key} is {present.settings.get(key, 'not set')}, the source would have"
-        f" {wanted.settings.get(key, 'it not set')}"
-        for key in sorted(keys)
-        if present.settings.get(key) != wanted.settings.get(key)
-    ]
 
 
 async def _create(cluster: Cluster, topic: TopicDescription, replication: int) -> None:

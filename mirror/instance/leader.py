@@ -192,7 +192,11 @@ class Leader:
         except (Refused, Unreachable) as error:
             self._health.report(_part(datastream), False, str(error))
         else:
-            self._health.report(_part(datastream), True, str(datastream.status))
+            differing = self._outlook.surroundings.drift(datastream)
+            told = (
+                f"; {len(differing)} settings differ at the destination: {differing[0]}" if differing else ""
+            )
+            self._health.report(_part(datastream), True, f"{datastream.status}{told}")
         self._parts.add(_part(datastream))
 
     def _forget_all_but(self, datastreams: Sequence[Datastream]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import structlog
 
-from mirror.coordination.discovery import TopicWork, missing_topics, topic_work
+from mirror.coordination.discovery import TopicWork, destination_description, drift, topic_work
 from mirror.errors import HeadraceError, Refused, Unreachable
 from mirror.instance.errands import Errands, StillAsking
 from mirror.model.datastream import Datastream
@@ -16,6 +17,7 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)
+_LOOK_AGAIN_SECONDS: Final = 600.0
 
 
 class Surroundings:
@@ -36,6 +38,8 @@ class Surroundings:
         self._asked_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, str] = {}
         self._prepared: dict[DatastreamName, tuple[ClusterRef, dict[str, int]]] = {}
+        self._look_again_at: dict[DatastreamName, float] = {}
+        self._drift: dict[DatastreamName, tuple[str, ...]] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
 
     def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
@@ -71,7 +75,8 @@ class Surroundings:
         """Make and grow destination topics; returns what was done. Raises Refused, Unreachable, and
         TimedOut while it is under way.
 
-        The destination is asked only when the source's side has changed since the last success.
+        The destination is asked only when the source's side has changed since the last success, and every
+        ten minutes: somebody may have changed or deleted a topic there.
         """
         source_counts = self._topics.get(datastream.source)
         if source_counts is None:
@@ -79,25 +84,44 @@ class Surroundings:
         names = datastream.naming
         topics = datastream.selection.choose(source_counts)
         wanted = datastream.destination, {names.destination(one): source_counts[one] for one in topics}
-        if self._prepared.get(datastream.name) == wanted:
+        now, name = self._clock.monotonic(), datastream.name
+        if self._prepared.get(name) == wanted and now < self._look_again_at.get(name, 0.0):
             return ()
         line = _topics_at(datastream.destination)
-        work = self._errands.ask(line, datastream.name, lambda: self._make(datastream, source_counts))
-        self._prepared[datastream.name] = wanted
+        work, sentences = self._errands.ask(line, name, lambda: self._make(datastream, source_counts))
+        self._prepared[name] = wanted
+        self._look_again_at[name] = now + _LOOK_AGAIN_SECONDS
+        for sentence in sorted(set(sentences) - set(self._drift.get(name, ()))):
+            _log.warning("destination topic differs", datastream=name, difference=sentence)
+        self._drift[name] = sentences
         return work
 
-    def _make(self, datastream: Datastream, source_counts: Mapping[str, int]) -> tuple[TopicWork, ...]:
+    def drift(self, datastream: Datastream) -> tuple[str, ...]:
+        """Settings of destination topics that are not as they would be made today, a sentence each. They
+        are only told: whoever runs the destination may want them so."""
+        return self._drift.get(datastream.name, ())
+
+    def _make(
+        self, datastream: Datastream, source_counts: Mapping[str, int]
+    ) -> tuple[tuple[TopicWork, ...], tuple[str, ...]]:
         destination = self._admin_of(datastream.destination)
         present = destination.list_topics()
-        missing = missing_topics(datastream, source_counts, present)
-        descriptions = self._admin_of(datastream.source).describe(missing) if missing else {}
+        chosen = datastream.selection.choose(source_counts)
+        descriptions = self._admin_of(datastream.source).describe(chosen) if chosen else {}
         work = topic_work(datastream, source_counts, present, descriptions)
         for item in work:
             if item.create:
                 destination.create(item.topic)
             else:
                 destination.grow(item.topic.name, item.topic.partitions)
-        return work
+        wanted = {
+            datastream.naming.destination(topic): destination_description(one, one.name)
+            for topic, one in descriptions.items()
+            if datastream.naming.destination(topic) in present
+        }
+        found = destination.describe(sorted(wanted)) if wanted else {}
+        differing = [sentence for name, one in found.items() for sentence in drift(wanted[name], one)]
+        return work, tuple(sorted(differing))
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:
         self._asked_at[cluster] = now

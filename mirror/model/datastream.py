@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
+from mirror.model.policy import CopyPolicy, policy_from
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 
 OWNER: Final = "owner"
@@ -90,7 +92,8 @@ class Pause:
 class Datastream:
     """One definition. `metadata` keeps every key its creator gave, known to us or not. `pauses`: by topic.
 
-    Raises InvalidRequest when the name cannot be a znode and part of a consumer group id.
+    Raises InvalidRequest when the name cannot be a znode and part of a consumer group id, and for a policy
+    that the metadata cannot ask for.
     """
 
     name: DatastreamName
@@ -119,6 +122,12 @@ class Datastream:
                 f"datastream {name} would copy topics onto themselves",
                 advice="choose another destination cluster or a destination name such as copy.*",
             )
+        policy_from(self.metadata)
+
+    @cached_property
+    def policy(self) -> CopyPolicy:
+        """How it is copied, as its metadata says."""
+        return policy_from(self.metadata)
 
     @property
     def group(self) -> GroupName:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Final
 
 from mirror.errors import InvalidRequest
+
+PREFIX: Final = "headrace."
+"""Keys of a datastream's metadata that begin so are choices of its policy."""
 
 
 class Guarantee(StrEnum):
@@ -86,3 +91,50 @@ class CopyPolicy:
 
 
 DEFAULT_POLICY = CopyPolicy()
+
+_CHOICES: Final[dict[str, type[StrEnum]]] = {
+    "guarantee": Guarantee,
+    "isolation": Isolation,
+    "on-loss": OnLoss,
+    "on-rejection": OnRejection,
+    "path": CopyPath,
+}
+
+
+def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
+    """The policy that a datastream's metadata asks for, so that every client can, also Brooklin's.
+
+    `headrace.guarantee`, `.isolation`, `.on-loss`, `.on-rejection`, `.path` as the enums above,
+    `headrace.bytes-per-second`, and `headrace.transforms` with a line for each. Raises InvalidRequest.
+    """
+    asked: dict[str, Any] = {}
+    for key, value in metadata.items():
+        if not key.startswith(PREFIX):
+            continue
+        name = key.removeprefix(PREFIX)
+        kind = _CHOICES.get(name)
+        if kind is not None:
+            asked[name.replace("-", "_")] = _choice(key, kind, value)
+        elif name == "bytes-per-second":
+            asked["bytes_per_second"] = _number(key, value)
+        elif name == "transforms":
+            asked["transforms"] = tuple(line.strip() for line in value.splitlines() if line.strip())
+        else:
+            known = ", ".join([*_CHOICES, "bytes-per-second", "transforms"])
+            raise InvalidRequest(f"metadata {key} means nothing", advice=f"behind {PREFIX} may stand {known}")
+    return CopyPolicy(**asked) if asked else DEFAULT_POLICY
+
+
+def _choice(key: str, kind: type[StrEnum], value: str) -> StrEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidRequest(
+            f"metadata {key} cannot be {value!r}", advice="choose " + ", ".join(one.value for one in kind)
+        ) from None
+
+
+def _number(key: str, value: str) -> int:
+    if not value.isdecimal():
+        raise InvalidRequest(f"metadata {key} cannot be {value!r}", advice="write a number of bytes")
+    return int(value)

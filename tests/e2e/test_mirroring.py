@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from stack.fixtures import KafkaPair
 from stack.waiting import wait_until
@@ -54,8 +55,7 @@ def create_datastream(instance: RunningInstance, name: str, topics: str, **more:
             "name": name,
             "source": {"cluster": "source", "topics": topics},
             "destination": {"cluster": "destination", "name": "copy.*"},
-            "metadata": {"owner": "tests"},
-            **more,
+            **{"metadata": {"owner": "tests"}, **more},
         },
     )
 
@@ -144,3 +144,40 @@ def test_a_deleted_datastream_disappears_and_its_topics_stay(
     eventually(lambda: instance.rest.get("/v1/datastreams") == [], 20, "gone")
     eventually(lambda: instance.rest.get("/v1/lanes") == [], 20, "released")
     assert counts(kafka_pair.destination.address, [f"copy.{topic}"]) == {f"copy.{topic}": 10}
+
+
+def test_a_datastream_is_copied_as_its_metadata_asks_and_shows_its_positions(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    topic = f"asked-{uuid4().hex[:8]}"
+    make_topic(kafka_pair.source.address, topic, 2, retention_ms="-1")
+    records = some_records(2, 200)
+    produce(kafka_pair.source.address, topic, records)
+    instance = new_instance("one")
+    metadata = {
+        "owner": "tests",
+        "group.id": f"group-{topic}",
+        "headrace.guarantee": "exactly-once",
+        "headrace.transforms": "drop-header:number\nrename-header:one=two",
+    }
+    create_datastream(instance, "asked", topic, metadata=metadata)
+    wait_for_copy(kafka_pair, topic, len(records))
+    consumer = Consumer({"bootstrap.servers": kafka_pair.source.address, "group.id": f"group-{topic}"})
+    places = [TopicPartition(topic, number) for number in range(2)]
+
+    def committed() -> bool:
+        return [place.offset for place in consumer.committed(places, timeout=20)] == [100, 100]
+
+    wait_until(committed, 30, "the positions are committed at the source", interval_seconds=0.3)
+    consumer.close()
+    names = {"one": "two"}
+    expected = [
+        replace(
+            record,
+            headers=tuple(
+                (names.get(name, name), value) for name, value in record.headers if name != "number"
+            ),
+        )
+        for record in records
+    ]
+    assert by_partition(read_all(kafka_pair.destination.address, f"copy.{topic}")) == by_partition(expected)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.coordination.discovery import FORCED_SETTINGS, missing_topics, topic_work
+from mirror.coordination.discovery import FORCED_SETTINGS, destination_description, drift, topic_work
 from mirror.model.topics import TopicDescription, TopicNaming
 from tests.builders import DESTINATION, a_datastream
 
@@ -48,6 +48,14 @@ def test_a_topic_that_vanished_before_it_was_described_is_left_out() -> None:
     assert topic_work(COPY, {"orders": 3}, {}, {}) == ()
 
 
-def test_only_selected_topics_without_a_twin_are_missing() -> None:
-    counts = {"orders": 1, "users": 1, "secret": 1}
-    assert missing_topics(COPY, counts, {"copy.users": 1}) == ("orders",)
+def test_settings_that_are_not_as_they_would_be_made_are_said() -> None:
+    wanted = destination_description(described("orders", 1, **{"retention.ms": "5"})["orders"], "copy.orders")
+    assert drift(wanted, wanted) == []
+    present = TopicDescription("copy.orders", 1, settings={**wanted.settings, "retention.ms": "6"})
+    assert drift(wanted, present) == ["copy.orders: retention.ms is 6, the source would have 5"]
+    bare = TopicDescription("copy.orders", 1, settings={"min.insync.replicas": "2"})
+    assert [sentence.split(": ")[1].split(" ")[0] for sentence in drift(wanted, bare)] == [
+        "compression.type",
+        "message.timestamp.type",
+        "retention.ms",
+    ]

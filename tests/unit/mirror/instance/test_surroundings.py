@@ -112,3 +112,29 @@ def test_own_topics_are_made_once_each_as_soon_as_they_can(land: Land) -> None:
     land.surroundings.ensure_own_topics()
     assert land.destination.asked == asked
     assert land.destination.list_topics() == {"one": 4, "two": 4}
+
+
+def test_settings_that_differ_are_told_and_left_alone(land: Land) -> None:
+    land.source.topics["t"] = TopicDescription("t", 2, settings={"retention.ms": "1000"})
+    land.surroundings.topics([SOURCE])
+    datastream = a_datastream()
+    land.surroundings.prepare_destination(datastream)
+    assert land.surroundings.drift(datastream) == ()
+    settings = {**land.destination.topics["t"].settings, "retention.ms": "5"}
+    land.destination.topics["t"] = TopicDescription("t", 2, settings=settings)
+    land.surroundings.prepare_destination(datastream)
+    assert land.surroundings.drift(datastream) == ()
+    land.clock.advance(600.0)
+    assert land.surroundings.prepare_destination(datastream) == ()
+    (sentence,) = land.surroundings.drift(datastream)
+    assert sentence == "t: retention.ms is 5, the source would have 1000"
+    assert land.destination.topics["t"].settings["retention.ms"] == "5"
+
+
+def test_a_destination_topic_that_somebody_deleted_is_made_again(land: Land) -> None:
+    land.surroundings.topics([SOURCE])
+    land.surroundings.prepare_destination(a_datastream())
+    del land.destination.topics["t"]
+    land.clock.advance(600.0)
+    (work,) = land.surroundings.prepare_destination(a_datastream())
+    assert (work.topic.name, work.create) == ("t", True)
