@@ -11,6 +11,7 @@ from headrace.commands import (
     copy,
     datastream,
     demo,
+    import_brooklin,
     monitor,
     pinot,
     plan,
@@ -48,6 +49,7 @@ app.command()(monitor.audit)
 app.command()(demo.demo)
 app.command()(copy.copy)
 app.command()(verify.verify)
+app.command()(import_brooklin.import_brooklin)
 app.command()(translate.translate)
 app.command()(translate.progress)
 

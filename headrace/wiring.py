@@ -114,20 +114,33 @@ def build_instance(settings: HeadraceSettings, config: Path | None, rest_address
     follower.on_joined = leader.joined
     previewing = ThreadedErrands(_PREVIEW_SECONDS, lambda: None)
     preview = _outlook(settings, stores, measured, directory, previewing)
-    services = Services(
-        control=Control(definitions, requests, membership, directory.aliases, clock),
-        status=RunningStatus(name, follower, leader, health),
+    status = RunningStatus(name, follower, leader, health)
+    services = _services(settings, stores, directory, status, events, preview)
+    instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
+    return BuiltInstance(instance, services, event_topic)
+
+
+def _services(
+    settings: HeadraceSettings,
+    stores: LeaderStores,
+    directory: ClusterDirectory,
+    status: RunningStatus,
+    events: EventLog,
+    preview: Outlook,
+) -> Services:
+    clock, members = SystemClock(), stores.membership
+    return Services(
+        control=Control(stores.definitions, stores.requests, members, directory.aliases, clock),
+        status=status,
         events=events,
         clock=clock,
-        plan=lambda: plans.read(NO_PLAN).plan,
-        live=membership.live,
+        plan=lambda: stores.plans.read(NO_PLAN).plan,
+        live=members.live,
         preview=preview.preview,
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,
         address_of_cluster=directory.address_of,
     )
-    instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
-    return BuiltInstance(instance, services, event_topic)
 
 
 def build_worker(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirror.model.datastream import Datastream
+from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName
 from mirror.model.pauses import Partitions
 from mirror.model.topics import TopicPartition
@@ -12,9 +12,11 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CreateDatastream:
-    """Register a definition; it starts INITIALIZING and the leader makes it READY."""
+    """Register a definition. `status`: INITIALIZING, which the leader makes READY, or PAUSED or STOPPED
+    for one that shall not run yet."""
 
     datastream: Datastream
+    status: DatastreamStatus = DatastreamStatus.INITIALIZING
 
 
 @dataclass(frozen=True, slots=True)

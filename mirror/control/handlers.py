@@ -24,6 +24,9 @@ from mirror.model.pauses import paused, resumed
 from mirror.ports import Clock
 
 _ATTEMPTS: Final = 5
+_FIRST_STATUSES: Final = frozenset(
+    {DatastreamStatus.INITIALIZING, DatastreamStatus.PAUSED, DatastreamStatus.STOPPED}
+)
 
 
 class Control:
@@ -45,7 +48,9 @@ class Control:
 
     def create(self, command: CreateDatastream) -> Datastream:
         """Returns the definition as stored. Raises InvalidRequest, AlreadyExists."""
-        datastream = replace(command.datastream, status=DatastreamStatus.INITIALIZING)
+        if command.status not in _FIRST_STATUSES:
+            raise InvalidRequest(f"a datastream cannot begin as {command.status}")
+        datastream = replace(command.datastream, status=command.status)
         if not datastream.metadata.get(OWNER):
             raise InvalidRequest(
                 f"datastream {datastream.name} has no owner", advice='give metadata {"owner": "your team"}'

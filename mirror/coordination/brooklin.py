@@ -1,14 +1,17 @@
 """What a Brooklin cluster keeps in ZooKeeper, as far as taking it over needs it. Reads only.
 
-Definitions lie in `/<cluster>/dms/<name>` as JSON in the form of Brooklin's REST interface. Numbers of
-tasks, assignments and locks below and beside them are of no use to anybody else and are left alone.
+    /<cluster>/dms/<name>             definition, JSON in the form of Brooklin's REST interface
+    /<cluster>/liveinstances/<seq>    ephemeral; data is the host: who is copying now
+    /<cluster>/assignmentEnabled      `false`: its leader assigns nothing
+
+Numbers of tasks, assignments, tokens and locks are of no use to anybody else and are left alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +21,7 @@ from mirror.model.datastream import GROUP_ID, TASK_PREFIX
 from mirror.ports import NodeStore
 
 DEFINITIONS: Final = "/dms"
+LIVE: Final = "/liveinstances"
 PAUSED_PARTITIONS: Final = "system.pausedSourcePartitions"
 
 
@@ -34,51 +38,100 @@ class BrooklinDatastream:
         """READY, PAUSED, STOPPED …"""
         return str(self.document.get("Status", "READY"))
 
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """All values are text, in Brooklin as here."""
+        return self.document["metadata"]  # type: ignore[no-any-return]
 
-def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> tuple[BrooklinDatastream, ...]:
-    """Every definition below the store's root (the Brooklin cluster's), by name.
+
+@dataclass(frozen=True, slots=True)
+class BrooklinCluster:
+    """What is there. `unreadable`: why, by the name of the definition; `live`: hosts that run it now."""
+
+    datastreams: tuple[BrooklinDatastream, ...]
+    unreadable: Mapping[str, str]
+    live: tuple[str, ...]
+
+
+def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluster:
+    """Everything below the store's root (the Brooklin cluster's), sorted by name.
 
     `hashing_cluster`: name of the Brooklin cluster where `isGroupIdHashingEnabled` was on, else
-    empty. Raises NotFound when nothing there looks like Brooklin, CorruptData.
+    empty. Raises NotFound when nothing there looks like Brooklin.
     """
+    documents: dict[str, dict[str, Any]] = {}
+    unreadable: dict[str, str] = {}
     names = nodes.children(DEFINITIONS)
     if not names:
-        raise NotFound("there is no Brooklin datastream there", advice="is the root /<brooklin cluster>?")
-    return tuple(_read_one(nodes, name, hashing_cluster) for name in names)
+        raise NotFound("there is no Brooklin datastream there", advice="is it the cluster's name?")
+    for name in names:
+        try:
+            documents[name] = _read_one(nodes, name)
+        except CorruptData as error:
+            unreadable[name] = error.message
+        except NotFound:
+            continue  # deleted since the names were listed
+    groups = group_ids({name: one["metadata"] for name, one in documents.items()}, hashing_cluster)
+    found = tuple(
+        BrooklinDatastream(str(document.get("name", name)).strip(), document, groups[name])
+        for name, document in documents.items()
+    )
+    return BrooklinCluster(found, unreadable, _live(nodes))
 
 
-def group_id_of(name: str, metadata: Mapping[str, str], hashing_cluster: str = "") -> str:
-    """Brooklin's rule: the one in the metadata, else the hashed task prefix, else the name.
+def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = "") -> dict[str, str]:
+    """The consumer group of each datastream by Brooklin's rule: the one in its metadata, else the one
+    that a datastream of the same task prefix has, else the hashed task prefix, else the name.
 
     The hash is `<cluster>.` and the lower-case MD5 of the task prefix in UTF-8 (KafkaMirrorMaker
     connector, `isGroupIdHashingEnabled`); it must stay MD5, or committed offsets are not found.
     """
-    if metadata.get(GROUP_ID):
-        return metadata[GROUP_ID]
-    if hashing_cluster:
-        prefix = metadata.get(TASK_PREFIX) or name
-        return f"{hashing_cluster}.{hashlib.md5(prefix.encode(), usedforsecurity=False).hexdigest()}"
-    return name
+    of_prefix = {
+        values.get(TASK_PREFIX) or name: values[GROUP_ID]
+        for name, values in sorted(metadata.items(), reverse=True)
+        if values.get(GROUP_ID)
+    }
+    found = {}
+    for name, values in metadata.items():
+        prefix = values.get(TASK_PREFIX) or name
+        digest = hashlib.md5(prefix.encode(), usedforsecurity=False).hexdigest()
+        constructed = f"{hashing_cluster}.{digest}" if hashing_cluster else name
+        found[name] = values.get(GROUP_ID) or of_prefix.get(prefix) or constructed
+    return found
 
 
-def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """Manual pauses by topic: partition numbers as text, or `*`. Raises InvalidRequest."""
+def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
+    """Manual pauses by topic: partition numbers, or None for the whole topic. Raises InvalidRequest."""
     text = metadata.get(PAUSED_PARTITIONS, "")
     if not text:
         return {}
     try:
-        pauses = json.loads(text)
-        return {topic: frozenset(map(str, numbers)) for topic, numbers in pauses.items()}
+        return {topic: _numbers(numbers) for topic, numbers in json.loads(text).items() if numbers}
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidRequest(f"{PAUSED_PARTITIONS} is not a JSON map of topics to partitions") from error
 
 
-def _read_one(nodes: NodeStore, name: str, hashing_cluster: str) -> BrooklinDatastream:
+def _numbers(texts: Sequence[object]) -> frozenset[int] | None:
+    if isinstance(texts, str):
+        raise TypeError(texts)
+    numbers = {str(text) for text in texts}
+    return None if "*" in numbers else frozenset(map(int, numbers))
+
+
+def _read_one(nodes: NodeStore, name: str) -> dict[str, Any]:
     path = f"{DEFINITIONS}/{name}"
     document = znodes.decode(nodes.read(path).data, path)
     metadata = document.get("metadata")
-    if not isinstance(metadata, dict):
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise CorruptData(f"znode {path} holds no Brooklin datastream")
-    return BrooklinDatastream(
-        str(document.get("name", name)), document, group_id_of(name, metadata, hashing_cluster)
-    )
+    return document
+
+
+def _live(nodes: NodeStore) -> tuple[str, ...]:
+    hosts = []
+    for node in nodes.children(LIVE):
+        try:
+            hosts.append(nodes.read(f"{LIVE}/{node}").data.decode(errors="replace") or node)
+        except NotFound:
+            continue  # gone since it was listed
+    return tuple(sorted(hosts))

@@ -9,14 +9,19 @@ from mirror.ports import NodeStore
 
 def ensure_root(nodes: NodeStore) -> None:
     """Make the root on first use. Raises NewerFormat when a newer version has written to it."""
-    try:
-        data = nodes.read(znodes.VERSION).data
-    except NotFound:
+    if not check_root(nodes):
         try:
             nodes.create(znodes.VERSION, str(znodes.FORMAT).encode())
         except AlreadyExists:
             ensure_root(nodes)  # another instance was first
-        return
+
+
+def check_root(nodes: NodeStore) -> bool:
+    """Whether there is a root, without making one. Raises NewerFormat, CorruptData."""
+    try:
+        data = nodes.read(znodes.VERSION).data
+    except NotFound:
+        return False
     if not data.isdigit():
         raise CorruptData(f"znode {znodes.VERSION} does not hold a number", advice="is zookeeper.root right?")
     if int(data) > znodes.FORMAT:
@@ -24,3 +29,4 @@ def ensure_root(nodes: NodeStore) -> None:
             f"the state in ZooKeeper has format {int(data)}, this version writes {znodes.FORMAT}",
             advice="upgrade this instance or choose another zookeeper.root",
         )
+    return True

@@ -1,0 +1,115 @@
+"""`headrace import-brooklin`: take over the datastreams of a Brooklin cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.commands.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    from headrace.brooklin_import import Finding
+    from headrace.taking_over import TakeOver
+
+
+def import_brooklin(
+    zookeeper: Annotated[str, typer.Argument(help="Brooklin's ZooKeeper: host:port[,host:port…].")],
+    cluster: Annotated[str, typer.Option(help="Its brooklin.server.coordinator.cluster.")],
+    apply: Annotated[
+        bool, typer.Option("--apply/--dry-run", help="Create them; without it only tell what would be.")
+    ] = False,
+    paused: Annotated[
+        bool, typer.Option("--paused", help="What runs in Brooklin arrives paused; resume it later.")
+    ] = False,
+    hashed_groups: Annotated[
+        bool, typer.Option("--hashed-groups", help="Brooklin ran with isGroupIdHashingEnabled.")
+    ] = False,
+    same_security: Annotated[
+        bool, typer.Option("--same-security", help="Reach it as securely as our own, not openly.")
+    ] = False,
+    owner: Annotated[str, typer.Option(help="Of datastreams that name none.", show_default=False)] = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what becomes of each Brooklin datastream here, and with --apply create them.
+
+    Brooklin's ZooKeeper is only read. The exit status is 0 when every datastream can be carried.
+    """
+    from headrace.settings import load_settings
+    from headrace.taking_over import Wishes, take_over
+    from headrace.terminal import print_json
+    from mirror.settings import ZooKeeperSettings
+
+    settings = load_settings(config)
+    place = settings.zookeeper if same_security else ZooKeeperSettings()
+    there = place.model_copy(update={"servers": zookeeper, "root": f"/{cluster.strip('/')}"})
+    wishes = Wishes(hashed_groups=hashed_groups, owner=owner, paused=paused, apply=apply)
+    outcome = take_over(settings, there, wishes)
+    if as_json:
+        print_json(_document(outcome))
+    else:
+        _tell(outcome)
+    if any(finding.is_trouble for finding in outcome.findings):
+        raise typer.Exit(1)
+
+
+def _document(outcome: TakeOver) -> dict[str, Any]:
+    return {
+        "cluster": outcome.cluster,
+        "live_instances": list(outcome.live),
+        "applied": outcome.applied,
+        "datastreams": [_finding_document(finding) for finding in outcome.findings],
+    }
+
+
+def _finding_document(finding: Finding) -> dict[str, Any]:
+    from mirror.coordination.definitions import to_document
+
+    definition = None
+    if finding.datastream is not None:
+        definition = to_document(finding.datastream) | {"status": str(finding.status)}
+    return {
+        "name": finding.name,
+        "verdict": str(finding.verdict),
+        "notes": list(finding.notes),
+        "definition": definition,
+    }
+
+
+def _tell(outcome: TakeOver) -> None:
+    from headrace.terminal import console, print_table
+
+    columns = ["name", "verdict", "from", "to", "group", "begins as", "paused topics"]
+    print_table(f"datastreams of {outcome.cluster}", columns, [_row(one) for one in outcome.findings])
+    out = console()
+    for finding in outcome.findings:
+        for note in finding.notes:
+            out.print(f"{finding.name}: {note}", markup=False)
+    created = [one for one in outcome.findings if one.verdict == "create"]
+    if outcome.applied:
+        out.print(f"{len(created)} created")
+    elif created:
+        out.print(f"{len(created)} would be created; --apply does it")
+    if outcome.live and not outcome.applied:
+        out.print(f"Brooklin runs on {_some(outcome.live)}: stop it first, or create them --paused")
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    one = finding.datastream
+    if one is None:
+        return {"name": finding.name, "verdict": finding.verdict}
+    return {
+        "name": finding.name,
+        "verdict": finding.verdict,
+        "from": f"{one.source}/{one.selection.include}",
+        "to": f"{one.destination}/{one.naming.template}",
+        "group": one.consumer_group,
+        "begins as": finding.status if finding.verdict == "create" else "",
+        "paused topics": ", ".join(sorted(one.pauses)),
+    }
+
+
+def _some(hosts: Sequence[str]) -> str:
+    return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")

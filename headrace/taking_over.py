@@ -1,0 +1,118 @@
+"""Carries out the import of a Brooklin cluster: reads its ZooKeeper, writes definitions into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from headrace.brooklin_import import Finding, Surroundings, Verdict, plan_import
+from headrace.clusters import ClusterDirectory
+from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.control.commands import CreateDatastream
+from mirror.control.handlers import Control
+from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.membership import Membership
+from mirror.coordination.requests import RequestQueue
+from mirror.coordination.root import check_root, ensure_root
+from mirror.errors import InvalidRequest, NotFound
+from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import ClusterRef
+from mirror.settings import ZooKeeperSettings
+
+
+@dataclass(frozen=True)
+class TakeOver:
+    """What was found, and whether it was created. `live`: hosts on which Brooklin runs."""
+
+    cluster: str
+    live: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    applied: bool
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the person asked for; see `headrace import-brooklin --help`."""
+
+    hashed_groups: bool = False
+    owner: str = ""
+    paused: bool = False
+    apply: bool = False
+
+
+def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wishes) -> TakeOver:
+    """Decide, and with `apply` create what can be created. `there`: the Brooklin cluster's root.
+
+    Raises InvalidRequest, before anything is written, when both would copy at the same time.
+    """
+    found = _read(there, wishes.hashed_groups)
+    directory, clock = ClusterDirectory(settings.clusters), SystemClock()
+    with _session(settings.zookeeper) as session:
+        definitions = DefinitionStore(session)
+        here = Surroundings(
+            cluster_of_address=directory.of_address,
+            default_destination=ClusterRef(settings.mirror.destination_cluster),
+            present=_present(session, definitions),
+            tls=frozenset(
+                ClusterRef(alias)
+                for alias, one in settings.clusters.items()
+                if one.security.protocol.endswith("SSL")
+            ),
+            owner=wishes.owner,
+            paused=wishes.paused,
+            now_ms=clock.now_ms(),
+        )
+        findings = plan_import(found, here)
+        if wishes.apply:
+            _check_alone(found, findings)
+            ensure_root(session)
+            membership, requests = Membership(session), RequestQueue(session)
+            control = Control(definitions, requests, membership, directory.aliases, clock)
+            for finding in findings:
+                if finding.verdict is Verdict.CREATE and finding.datastream is not None:
+                    control.create(CreateDatastream(finding.datastream, finding.status))
+    return TakeOver(there.root, found.live, findings, wishes.apply)
+
+
+def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
+    with _session(there) as session:
+        try:
+            return read_brooklin(session, there.root.rpartition("/")[2] if hashed_groups else "")
+        except NotFound as error:
+            raise NotFound(
+                f"there is no Brooklin datastream in {there.root} at {there.servers}", advice=error.advice
+            ) from error
+
+
+def _present(session: ZooKeeper, definitions: DefinitionStore) -> dict[str, Datastream]:
+    if not check_root(session):
+        return {}
+    return {stored.datastream.name: stored.datastream for stored in definitions.all()}
+
+
+def _check_alone(found: BrooklinCluster, findings: tuple[Finding, ...]) -> None:
+    runs = [
+        one.name
+        for one in findings
+        if one.verdict is Verdict.CREATE and one.status is DatastreamStatus.INITIALIZING
+    ]
+    if found.live and runs:
+        raise InvalidRequest(
+            f"Brooklin runs on {', '.join(found.live)}; {runs[0]} would be copied twice",
+            advice="stop Brooklin or pause its datastreams, or create them with --paused and resume them "
+            "when Brooklin has stopped",
+        )
+
+
+@contextmanager
+def _session(settings: ZooKeeperSettings) -> Iterator[ZooKeeper]:
+    session = ZooKeeper(settings)
+    session.start()
+    try:
+        yield session
+    finally:
+        session.stop()
