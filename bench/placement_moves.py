@@ -12,7 +12,7 @@ from bench.placement_loads import CAPACITY, KINDS, loads_of
 
 
 def main() -> None:
-    """Proved means that what moves equals the lower bound to a thousandth of a byte."""
+    """Proved means that what moves is less than one byte a second above the lower bound."""
     for partitions, tasks in ((300, 20), (1_000, 40)):
         for name, policy in (("repair", REPAIR), ("rebalance", REBALANCE)):
             seconds, ratios, proved = [], [], 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from stack.kafka import KafkaCluster, NodePorts
@@ -23,6 +23,8 @@ _NOT_THERE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     _NO_LEADERS,
 )
 
@@ -38,13 +40,23 @@ class Pair:
 
 @contextmanager
 def clusters(
-    *, heap_mib: int = 512, quick_start: bool = False, properties: Mapping[str, object] | None = None
+    *,
+    nodes: int = 1,
+    heap_mib: int = 512,
+    quick_start: bool = False,
+    properties: Mapping[str, object] | None = None,
 ) -> Iterator[Pair]:
     """Both up; they end, and their data goes, with the context."""
     with tempfile.TemporaryDirectory() as folder:
         jvm = Jvm(heap_mib=heap_mib, quick_start=quick_start)
         both = [
-            KafkaCluster(name, Path(folder) / name, [NodePorts.free()], jvm=jvm, properties=properties)
+            KafkaCluster(
+                name,
+                Path(folder) / name,
+                [NodePorts.free() for _ in range(nodes)],
+                jvm=jvm,
+                properties=properties,
+            )
             for name in ("source", "target")
         ]
         for_each(both, KafkaCluster.start)
@@ -64,6 +76,7 @@ class Topics:
     """Topics of one cluster."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
+        self._address = cluster.address
         self._admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
 
     def create(self, name: str, partitions: int, **settings: str) -> None:
@@ -80,6 +93,17 @@ class Topics:
             for result in self._admin.delete_topics(names).values():
                 result.result()
             wait_until(lambda: not self._named(prefixes), _PATIENCE_SECONDS, "topics deleted")
+
+    def names(self, prefix: str) -> int:
+        """How many topics there are whose names begin so."""
+        return len(self._named((prefix,)))
+
+    def write_one(self, topics: Iterable[str], partition: int) -> None:
+        """One record to that partition of each."""
+        producer = Producer({"bootstrap.servers": self._address, "acks": "all"})
+        for topic in topics:
+            producer.produce(topic, b"first", partition=partition)
+        assert producer.flush(_PATIENCE_SECONDS) == 0
 
     def end(self, name: str, partitions: int) -> int:
         """The sum of the end offsets; 0 while there is no such topic."""

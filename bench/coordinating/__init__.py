@@ -1,0 +1,1 @@
+"""A service under steady traffic, and clocks on every partition of it."""

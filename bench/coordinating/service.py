@@ -1,0 +1,101 @@
+"""Instances of the service on servers of its own, and what they say of themselves."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.coordinating.flow import Flow
+from bench.mirroring.clusters import clusters
+from mirror.errors import HeadraceError
+from stack.ports import free_ports
+from stack.waiting import wait_until
+from stack.zookeeper import ZooKeeperServer
+from tests.running import RunningInstance, eventually
+
+PARTITIONS = 12
+
+
+class Service:
+    """Some instances that mirror one topic of `PARTITIONS` partitions."""
+
+    def __init__(self, zookeeper: ZooKeeperServer, flow: Flow, instances: dict[str, RunningInstance]) -> None:
+        self.zookeeper, self.flow, self.instances = zookeeper, flow, instances
+
+    def ask(self, path: str, *but: str) -> Any:
+        """From any instance that lives, but not from these."""
+
+        def attempt() -> Any:
+            for name, instance in self.instances.items():
+                if name not in but and instance.is_alive():
+                    try:
+                        return instance.rest.get(path)
+                    except HeadraceError:
+                        continue
+            return None
+
+        return wait_until(attempt, 60, path)
+
+    def homes(self, *but: str) -> dict[int, str]:
+        """Which instance the plan gives each partition to."""
+        return {
+            int(partition.rpartition("-")[2]): task["instance"]
+            for task in self.ask("/v1/plan", *but)["tasks"]
+            for partition in task["partitions"]
+        }
+
+    def leader(self) -> str:
+        """Name of the leading instance."""
+        return next(str(one["name"]) for one in self.ask("/v1/instances") if one["is_leading"])
+
+    def wait_until_spread(self) -> None:
+        """All instances are here, all have tasks, and every partition flows."""
+
+        def is_spread() -> bool:
+            return set(self.homes().values()) == set(self.instances) and self._is_calm()
+
+        eventually(is_spread, 90, "the work is spread")
+
+    def _is_calm(self) -> bool:
+        import time
+
+        moment = time.monotonic()
+        return wait_until(lambda: self.flow.flows_since(moment), 60, "every partition flows")
+
+
+@contextmanager
+def service(names: tuple[str, ...], session_timeout_seconds: float = 6.0) -> Iterator[Service]:
+    """ZooKeeper, two brokers, the instances, one datastream and its traffic; all end with the context."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        pair = stack.enter_context(clusters(quick_start=True))
+        zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
+        zookeeper.start()
+        stack.callback(zookeeper.stop)
+        flow = Flow(pair.source.address, pair.target.address, "orders", PARTITIONS)
+        environment = {
+            "HEADRACE_ZOOKEEPER__SERVERS": zookeeper.address,
+            "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": str(session_timeout_seconds),
+            "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,
+            "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.target.address,
+            "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+        }
+        instances = {name: RunningInstance(name, folder, environment) for name in names}
+        for instance in instances.values():
+            stack.callback(instance.stop)
+            instance.start()
+        stack.enter_context(flow)
+        running = Service(zookeeper, flow, instances)
+        body = {
+            "name": "bench",
+            "source": {"cluster": "source", "topics": "orders"},
+            "destination": {"cluster": "destination"},
+            "limits": {"min_tasks": 2 * len(names)},
+            "metadata": {"owner": "bench"},
+        }
+        instances[names[0]].rest.post("/v1/datastreams", body)
+        running.wait_until_spread()
+        yield running

@@ -1,0 +1,163 @@
+"""500 datastreams, 200,000 partitions, 2,000 tasks, 50 instances: a plan written and read, CPU of one event.
+
+ZooKeeper is real; the clusters' metadata and the instances are simulated: nothing of them is measured.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.events import EventLog
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.membership import LiveInstance, Membership
+from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.reconcile import lane_specs
+from mirror.coordination.requests import RequestQueue
+from mirror.instance.health import Health
+from mirror.instance.leader import Leader
+from mirror.instance.outlook import LeaderStores, Outlook, Planning
+from mirror.instance.surroundings import Surroundings
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
+from mirror.model.load import TaskCapacity, TaskLimits
+from mirror.model.topics import TopicDescription, TopicSelection
+from stack.ports import free_ports
+from stack.zookeeper import ZooKeeperServer
+
+DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, TASKS_EACH, INSTANCES = 500, 20, 20, 4, 50
+_SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
+_T = TypeVar("_T")
+
+
+class _Topics:
+    """A cluster's topics. Satisfies `ports.TopicAdmin`."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = dict(counts)
+
+    def list_topics(self) -> Mapping[str, int]:
+        return dict(self.counts)
+
+    def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        return {topic: TopicDescription(topic, self.counts[topic]) for topic in topics}
+
+    def create(self, topic: TopicDescription) -> None:
+        self.counts[topic.name] = topic.partitions
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self.counts[topic] = partitions
+
+
+class _AtOnce:
+    def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
+        return job()
+
+
+def _datastream(number: int) -> Datastream:
+    return Datastream(
+        name=DatastreamName(f"stream-{number:03}"),
+        source=_SOURCE,
+        selection=TopicSelection(f"team-{number:03}-.*"),
+        destination=_DESTINATION,
+        limits=TaskLimits(min_tasks=TASKS_EACH),
+        metadata={"owner": "bench"},
+    )
+
+
+class _World:
+    """A leader with its session, and sessions that pretend to be instances."""
+
+    def __init__(self, address: str, exit_stack: ExitStack) -> None:
+        self.sessions = []
+        for _ in range(INSTANCES + 1):
+            session = ZooKeeper(ZooKeeperSettings(servers=address, session_timeout_seconds=30))
+            session.start()
+            exit_stack.callback(session.stop)
+            self.sessions.append(session)
+        own = self.sessions[0]
+        topics = {
+            f"team-{number:03}-{topic:02}": PARTITIONS_EACH
+            for number in range(DATASTREAMS)
+            for topic in range(TOPICS_EACH)
+        }
+        self.source, self.destination = _Topics(topics), _Topics(topics)
+        self.definitions = DefinitionStore(own)
+        self.plans = PlanStore(own, "bench")
+        stores = LeaderStores(Membership(own), self.definitions, self.plans, RequestQueue(own))
+        admins = {_SOURCE: self.source, _DESTINATION: self.destination}
+        clock = SystemClock()
+        surroundings = Surroundings(lambda cluster: admins[cluster], clock, 0.001, _AtOnce())
+        planning = Planning(SimplePlanner(), MeasuredLoads(own), TaskCapacity(10 * 2**20))
+        self.leader = Leader(
+            Outlook(stores, planning, surroundings, clock),
+            EventLog(own),
+            lambda _: None,
+            clock,
+            Health(),
+            1.0,
+        )
+        self.members = [
+            Membership(session).join(LiveInstance(InstanceName(f"i{n:02}"), 0, "host", n, "h:1"))
+            for n, session in enumerate(self.sessions[1:])
+        ]
+        self.leader.joined(self.members[0])
+
+    def tick(self, what: str) -> None:
+        wall, cpu = time.perf_counter(), time.process_time()
+        sentence = self.leader.tick()
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        print(f"  {what:44} {cpu:7.2f} {wall:7.2f}   {sentence[:90]}", flush=True)
+
+    def read_by_all(self) -> tuple[float, int]:
+        """Every instance reads what concerns it and works out its lanes; wall seconds, and lanes in all."""
+        datastreams = tuple(one.datastream for one in self.definitions.all())
+
+        def read(number: int) -> int:
+            name = self.members[number].name
+            stored = PlanStore(self.sessions[number + 1], "reader").read_for(name)
+            return len(lane_specs(stored.plan, name, datastreams))
+
+        began = time.perf_counter()
+        with ThreadPoolExecutor(8) as pool:
+            lanes = sum(pool.map(read, range(INSTANCES)))
+        return time.perf_counter() - began, lanes
+
+
+def main() -> None:
+    """From an empty root to a plan, then one event after the other."""
+    with ExitStack() as exit_stack:
+        folder = exit_stack.enter_context(tempfile.TemporaryDirectory())
+        server = ZooKeeperServer("zookeeper", Path(folder), free_ports(1)[0], settings={"maxClientCnxns": 0})
+        server.start()
+        exit_stack.callback(server.stop)
+        world = _World(server.address, exit_stack)
+        for number in range(DATASTREAMS):
+            world.definitions.create(_datastream(number))
+        print(f"{DATASTREAMS} datastreams, {len(world.source.counts)} topics, {INSTANCES} instances")
+        print(f"  {'leader':44} {'CPU s':>7} {'wall s':>7}")
+        world.tick("all datastreams are new: the first plan")
+        seconds, lanes = world.read_by_all()
+        print(
+            f"  read by all {INSTANCES}, {lanes} lanes worked out {'':14} {seconds:7.2f}   (required with writing: < 5)"
+        )
+        world.tick("nothing happened")
+        world.source.grow("team-007-03", PARTITIONS_EACH + 1)
+        world.tick("a topic grew")
+        world.source.counts["team-008-99"] = 5
+        world.tick("a topic was created")
+        world.definitions.create(_datastream(DATASTREAMS - 1 + 1))
+        world.tick("a datastream was created")
+        world.sessions[-1].stop()
+        world.tick("an instance went")
+        print("  (required: one event < 1 s of CPU)")
