@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinot.client import PinotClient, Row
-from pinot.paging import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
+from pinot.paging import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, Page, answered, bounds, pages
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
@@ -103,13 +103,16 @@ def partition_rates_pages(
     select = _COLUMNS[grain].format(inflow=_INFLOW[grain][statistic])
     wanted = None if topics is None else set(topics)
     given = bounds(cluster, when)
-    for page in pages(client, grain, given, topics=topics, page_partitions=page_partitions):
-        answer = client.ask(
-            f"select topic, kafka_partition, {select} from {grain.table} {grain.where} {ON_PAGE} "  # noqa: S608
-            f"group by topic, kafka_partition limit {2 * page_partitions}",
-            given | page.parameters,
-        )
-        yield [_rates(row) for row in answer.rows if wanted is None or row[0] in wanted]
+    statement = (
+        f"select topic, kafka_partition, {select} from {grain.table} {grain.where} {ON_PAGE} "  # noqa: S608
+        f"group by topic, kafka_partition limit {2 * page_partitions}"
+    )
+
+    def of_page(page: Page) -> list[PartitionRates]:
+        rows = client.ask(statement, given | page.parameters).rows
+        return [_rates(row) for row in rows if wanted is None or row[0] in wanted]
+
+    return answered(pages(client, grain, given, topics=topics, page_partitions=page_partitions), of_page)
 
 
 def _rates(row: Row) -> PartitionRates:
@@ -181,18 +184,24 @@ def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int
     """The largest changes from the day before to the day that ends with the range, either way."""
     until = when.until_ms
     given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
-    found: list[MoverRow] = []
-    for page in pages(client, Grain.HOURS, given):
+    given |= {"middle": until - _DAY_MS}
+
+    def of_page(page: Page) -> list[MoverRow]:
+        found = []
         for direction in ("desc", "asc"):
             answer = client.ask(
                 f"select topic, kafka_partition, {_CHANGE}, {_NEW_DAY} "  # noqa: S608
                 f"from partitionMetricsHourly {Grain.HOURS.where} {ON_PAGE} "
                 f"group by topic, kafka_partition order by {_CHANGE} {direction} limit {int(limit)}",
-                given | page.parameters | {"middle": until - _DAY_MS},
+                given | page.parameters,
             )
             found += [_mover(row) for row in answer.rows]
-        found = _largest(found, limit)
-    return found
+        return found
+
+    largest: list[MoverRow] = []
+    for movers in answered(pages(client, Grain.HOURS, given), of_page):
+        largest = _largest([*largest, *movers], limit)
+    return largest
 
 
 def _mover(row: Row) -> MoverRow:

@@ -6,10 +6,12 @@ which would cut it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from pinot.client import PinotClient, Value
 from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY
@@ -17,7 +19,11 @@ from pinot.time_range import TimeRange
 
 PAGE_PARTITIONS: Final = 50_000
 """Partitions of one page; half of Pinot's default limit of groups per segment."""
+PAGES_AT_ONCE: Final = 2
+"""A server groups a query on half of its cores at most, and rows are read while it works on others."""
 MOST_TOPICS: Final = 100_000
+
+T = TypeVar("T")
 
 _EVERY_NUMBER: Final = 2**31
 
@@ -87,6 +93,22 @@ def pages(
         given if topics is None else {**given, "topics": list(topics)},
     )
     return cut(sorted((topic, int(highest) + 1) for topic, highest in answer.rows), page_partitions)
+
+
+def answered(pages: Iterator[Page], ask: Callable[[Page], T]) -> Iterator[T]:
+    """What `ask` says of each page, in order; a few pages are asked at once, and no more are held."""
+    with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
+        under_way: deque[Future[T]] = deque()
+        try:
+            for page in pages:
+                under_way.append(pool.submit(ask, page))
+                if len(under_way) > PAGES_AT_ONCE:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for future in under_way:
+                future.cancel()
 
 
 def cut(sizes: Sequence[tuple[str, int]], page_partitions: int) -> Iterator[Page]:

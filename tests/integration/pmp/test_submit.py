@@ -46,7 +46,7 @@ def a_spark_cluster(folder: Path, variables: dict[str, str]) -> Iterator[str]:
         HeldProcess(
             "worker",
             [*java, *worker, "--webui-port", str(worker_page), "--work-dir", str(folder / "work")],
-            variables | {"SPARK_HOME": str(SPARK_HOME)},
+            variables | {"SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13"},
             folder / "worker",
         ),
     ]
@@ -101,18 +101,17 @@ def test_the_job_runs_on_a_standalone_cluster_and_stops_cleanly(
     )
     environment = spark_variables | {
         "PATH": f"{SPARK_HOME / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HEADRACE_JARS": ",".join(map(str, stack_jars("spark"))),
+        "SPARK_CONNECTORS": ",".join(map(str, stack_jars("spark"))),
     }
     with a_spark_cluster(tmp_path, spark_variables) as master:
         command = [str(DEPLOY / "submit.sh"), master, str(config), "--executor-memory", "600m"]
         job = HeldProcess("job", command, environment, tmp_path / "job.log", grace_seconds=30)
         job.start()
         try:
-            wait_until(
-                lambda: len(rows_in(address, f"{prefix}-metrics", PARTITION_METRICS)) == 30,
-                120,
-                f"30 rows; log: {job.log_file}",
-            )
+            rows: list[object] = []
+            while len(rows) < 30:
+                assert job.wait(0.5) is None, job.log_file.read_text()[-2000:]
+                rows = [*rows_in(address, f"{prefix}-metrics", PARTITION_METRICS)]
             os.kill(job.pid, signal.SIGTERM)
             job.wait(60)
             assert not job.is_alive()
