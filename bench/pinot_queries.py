@@ -26,7 +26,7 @@ from pmp.settings import PmpSettings
 
 PARTITIONS = 200_000
 ROUNDS = 30
-HOURS = 48
+HOURS = 30
 RUNS = 7
 HOUR = TimeRange(START_MS, START_MS + ROUNDS * ROUND_MS)
 DAY = TimeRange(START_MS - 23 * HOUR_MS, START_MS + HOUR_MS)
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def fill(made: Servers, partitions: int) -> None:
-    """An hour of samples and two days of rollups, of one cluster and of another one of a quarter of it."""
+    """An hour of samples and thirty of rollups, of one cluster and of another one of a quarter of it."""
     began = time.monotonic()
     session = spark()
     clusters = [(CLUSTER, partitions), ("another", partitions // 4)]

@@ -43,24 +43,25 @@ class PartitionRates:
 
 _COLUMNS: Final = {
     Grain.SAMPLES: (
-        "count(*), max(time_ms), max(broker), {inflow}, avg(bytes_in_per_second), "
-        "avg(messages_in_per_second), min(messages_in_per_second), "
+        "count(*), count(*), max(time_ms), max(broker), {inflow}, sum(bytes_in_per_second), "
+        "sum(messages_in_per_second), min(messages_in_per_second), "
         "sum(growth_bytes), sum(growth_ms), sum(shrunk), max(size_bytes)"
     ),
     Grain.HOURS: (
-        "sum(samples), max(hour_ms), max(broker), {inflow}, avg(sampled_bytes_per_second), "
-        "avg(mean_messages_per_second), min(mean_messages_per_second), "
+        "count(*), sum(samples), max(hour_ms), max(broker), {inflow}, sum(sampled_bytes_per_second), "
+        "sum(mean_messages_per_second), min(mean_messages_per_second), "
         "sum(growth_bytes), sum(growth_ms), sum(shrunk), max(size_bytes)"
     ),
 }
+"""Means are sums here, divided by the rows afterwards: Pinot's `avg` keeps an object per group."""
 _INFLOW: Final = {
     Grain.SAMPLES: {
-        Statistic.MEAN: "avg(inflow_bytes_per_second)",
+        Statistic.MEAN: "sum(inflow_bytes_per_second)",
         Statistic.P95: "percentile(inflow_bytes_per_second, 95)",
         Statistic.MAX: "max(inflow_bytes_per_second)",
     },
     Grain.HOURS: {
-        Statistic.MEAN: "avg(mean_bytes_per_second)",
+        Statistic.MEAN: "sum(mean_bytes_per_second)",
         Statistic.P95: "percentile(p95_bytes_per_second, 95)",
         Statistic.MAX: "max(max_bytes_per_second)",
     },
@@ -110,25 +111,27 @@ def partition_rates_pages(
 
     def of_page(page: Page) -> list[PartitionRates]:
         rows = client.ask(statement, given | page.parameters).rows
-        return [_rates(row) for row in rows if wanted is None or row[0] in wanted]
+        return [_rates(row, statistic) for row in rows if wanted is None or row[0] in wanted]
 
     return answered(pages(client, grain, given, topics=topics, page_partitions=page_partitions), of_page)
 
 
-def _rates(row: Row) -> PartitionRates:
+def _rates(row: Row, statistic: Statistic) -> PartitionRates:
+    topic, number, rows, samples, newest, broker, inflow, sampled, messages, least, *sums = row
+    growth_bytes, growth_ms, shrunk, size = sums
     return PartitionRates(
-        topic=row[0],
-        kafka_partition=int(row[1]),
-        samples=int(row[2]),
-        newest_ms=int(row[3]),
-        broker=int(row[4]),
-        inflow=float(row[5]),
-        sampled=float(row[6]),
-        messages=None if row[8] < 0 else float(row[7]),
-        growth_bytes=float(row[9]),
-        growth_ms=int(row[10]),
-        shrunk=int(row[11]),
-        size_bytes=float(row[12]),
+        topic=topic,
+        kafka_partition=int(number),
+        samples=int(samples),
+        newest_ms=int(newest),
+        broker=int(broker),
+        inflow=inflow / rows if statistic is Statistic.MEAN else float(inflow),
+        sampled=sampled / rows,
+        messages=None if least < 0 else messages / rows,
+        growth_bytes=float(growth_bytes),
+        growth_ms=int(growth_ms),
+        shrunk=int(shrunk),
+        size_bytes=float(size),
     )
 
 
