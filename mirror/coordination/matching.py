@@ -50,6 +50,10 @@ class TopicMatching:
             )
         return cluster.wanted[wish]
 
+    def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
+        """Which of its source cluster's topics a datastream mirrors. Raises KeyError when that is missing."""
+        return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
+
     def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _Cluster:
         """Brought up to date: expressions are tried on the topics that have come."""
         counts = topics[source]

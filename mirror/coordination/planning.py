@@ -24,6 +24,7 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import GroupPlan, Planner, PlanningRequest
 
 _NO_RULES: Final = HomeRules()
+_NAMES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True)
@@ -216,5 +217,6 @@ def _sentence_changed(
         causes.append("loads changed" if world.due else "instances changed")
     moved = len(moves) - added - removed
     what = f"{len(tasks)} tasks on {len(world.live)} instances, {moved} partitions move"
-    about = f" for {', '.join(replanned)}" if replanned else ""
+    named = [*replanned[:_NAMES_SHOWN], "…"] if len(replanned) > _NAMES_SHOWN else replanned
+    about = f" for {', '.join(named)}" if replanned else ""
     return f"{what}{about}: {'; '.join(causes)}"

@@ -11,7 +11,6 @@ import structlog
 
 from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.homes import HomeRules
-from mirror.coordination.matching import TopicMatching
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.planning import Decision, World, decide, groups_of, groups_to_plan
@@ -67,7 +66,6 @@ class Outlook:
         self._observed: dict[ClusterRef, LoadReport] = {}
         self._observed_at = 0.0
         self._task_loads: dict[TaskName, float] = {}
-        self._matching = TopicMatching()
         self._previewing = threading.Lock()
 
     def world(
@@ -83,7 +81,7 @@ class Outlook:
             requests=self.stores.requests.pending(watch),
             task_loads=self._task_loads,
             rules=self._planning.rules,
-            matching=self._matching,
+            matching=self.surroundings.matching,
         )
 
     def decide(self, world: World) -> Decision:

@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from mirror.coordination.discovery import TopicWork, destination_description, drift, topic_work
+from mirror.coordination.matching import TopicMatching
 from mirror.errors import HeadraceError, Refused, Unreachable
 from mirror.instance.errands import Errands, StillAsking
 from mirror.model.datastream import Datastream
@@ -33,11 +34,13 @@ class Surroundings:
         self._admin_of = admin_of
         self._clock = clock
         self._errands = errands
+        self.matching = TopicMatching()
         self._interval = interval_seconds
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._asked_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, str] = {}
         self._prepared: dict[DatastreamName, tuple[ClusterRef, dict[str, int]]] = {}
+        self._unchanged: dict[DatastreamName, tuple[Datastream, int]] = {}
         self._look_again_at: dict[DatastreamName, float] = {}
         self._drift: dict[DatastreamName, tuple[str, ...]] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
@@ -81,12 +84,16 @@ class Surroundings:
         source_counts = self._topics.get(datastream.source)
         if source_counts is None:
             return ()
-        names = datastream.naming
-        topics = datastream.selection.choose(source_counts)
-        wanted = datastream.destination, {names.destination(one): source_counts[one] for one in topics}
-        now, name = self._clock.monotonic(), datastream.name
-        if self._prepared.get(name) == wanted and now < self._look_again_at.get(name, 0.0):
+        now, name, names = self._clock.monotonic(), datastream.name, datastream.naming
+        is_recent = now < self._look_again_at.get(name, 0.0)
+        if is_recent and self._unchanged.get(name) == (datastream, id(source_counts)):
             return ()
+        topics = self.matching.topics(datastream, self._topics)
+        wanted = datastream.destination, {names.destination(one): source_counts[one] for one in topics}
+        self._unchanged[name] = datastream, id(source_counts)
+        if is_recent and self._prepared.get(name) == wanted:
+            return ()
+        del self._unchanged[name]
         line = _topics_at(datastream.destination)
         work, sentences = self._errands.ask(line, name, lambda: self._make(datastream, source_counts))
         self._prepared[name] = wanted

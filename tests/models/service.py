@@ -1,0 +1,289 @@
+"""A whole service in memory under seeded faults: sessions suspended and lost, requests that fail or
+whose answers get lost, instances that stand still, are killed, are restarted politely and come back,
+leaders that stop in the middle of a plan, datastreams, pauses and topics that change.
+
+Never do two instances write one lane at one moment, not even one that stands still: its workers'
+lease has run out by the time its session can. When the faults are over, every wanted partition is
+copied once, by whom the plan says.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import structlog
+
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.matching import TopicMatching
+from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.planning import groups_of
+from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
+from mirror.model.datastream import DatastreamStatus, Pause
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicPartition
+from mirror.ports import GroupPlan, LaneKey, PlanningRequest
+from tests.builders import DESTINATION, SOURCE, a_datastream
+from tests.fakes.clock import ManualClock
+from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig, LeaderRig
+from tests.fakes.node_store import FakeZooKeeper, Fault, Operation
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+NAMES = ("one", "two", "three")
+
+
+class Shuffling:
+    """Deals the partitions out by chance when a full plan is asked for, so that lanes go to and fro."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        """As in the port."""
+        found = SimplePlanner().plan(request)
+        if not request.full:
+            return found
+        tasks: dict[TaskName, set[TopicPartition]] = {task: set() for task in found.tasks}
+        for partition in request.partitions:
+            tasks[self._random.choice(sorted(tasks))].add(partition)
+        return replace(found, tasks={task: frozenset(held) for task, held in tasks.items()})
+
+
+class Node:
+    """One instance: follower and leader on one session. The server ends the session by its own clock."""
+
+    def __init__(self, world: Simulation, name: str) -> None:
+        self.world = world
+        self.follower = FollowerRig(world.server, name, world.clock)
+        self.follower.script = self._faults
+        self.session = self.follower.session
+        self.leader = LeaderRig(self.session, world.clusters, world.clock, Shuffling(world.random))
+        self.follower.follower.on_joined = self.leader.leader.joined
+        self.is_frozen = False
+        self.is_acting = False
+        self.is_lost = False
+        self.is_dead = False
+        self.heard_at = world.clock.monotonic()
+
+    def _faults(self, _: Operation) -> Fault | None:
+        """Between any two requests others may act, and a request may fail."""
+        world, random = self.world, self.world.random
+        if world.is_calm:
+            return None
+        if random.random() < 0.12:
+            random.choice(world.nodes).act()
+        return Fault(after_effect=random.random() < 0.5) if random.random() < 0.01 else None
+
+    def act(self) -> None:
+        """One turn of one of its loops, unless it stands still or is in the middle of one."""
+        if self.is_frozen or self.is_acting or self.is_dead:
+            return
+        if self.session.is_up:
+            self.heard_at = self.world.clock.monotonic()  # the client pings
+        self.is_acting = True
+        try:
+            if self.world.random.random() < 0.6 or self.world.is_calm:
+                self.follower.turn()
+            if self.world.random.random() < 0.4 or self.world.is_calm:
+                self.leader.leader._say(self.leader.leader._try_tick())
+        finally:
+            self.is_acting = False
+
+    def expire_if_silent(self) -> None:
+        """What the server does with a session that it has not heard of for the session timeout."""
+        if not self.is_lost and self.world.clock.monotonic() - self.heard_at >= SESSION_TIMEOUT_SECONDS:
+            self.follower.lose()
+            self.is_lost = True
+
+    def kill(self) -> None:
+        """SIGKILL: its workers end with it; the server hears nothing more of its session."""
+        self.follower.workers.abandon()
+        self.is_dead = True
+
+    def ask_to_leave(self) -> None:
+        """SIGTERM."""
+        self.follower.follower._inbox.put("leave")
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its tasks have moved, or nobody could take them; then it ends."""
+        return self.follower.follower._drained.is_set() and not self.is_acting
+
+    def leave(self) -> None:
+        """The end of an orderly stop."""
+        self.follower.workers.abandon()
+        self.is_dead = True
+        if not self.is_lost:
+            self.session.script = lambda _: None
+            self.follower.lose()
+            self.is_lost = True
+
+    def come_back(self) -> None:
+        """Connected again: with the same session if it lives, else with a new one."""
+        self.is_frozen = False
+        if self.is_lost:
+            self.follower.renew()
+            self.is_lost = False
+        elif not self.session.is_up:
+            self.follower.resume()
+        self.heard_at = self.world.clock.monotonic()
+
+
+class Simulation:
+    """The world, and what may happen to it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.is_calm = False
+        self.clock = ManualClock()
+        self.server = FakeZooKeeper()
+        self.source = FakeTopicAdmin(t=4, u=2)
+        self.clusters: dict[ClusterRef, FakeTopicAdmin] = {
+            SOURCE: self.source,
+            DESTINATION: FakeTopicAdmin(),
+        }
+        self.nodes = [Node(self, name) for name in NAMES]
+        self.ghosts: list[Node] = []
+        self.admin = self.server.session()
+        self.definitions = DefinitionStore(self.admin)
+        limits = TaskLimits(min_tasks=3)
+        for name, topics in (("orders", "t"), ("users", "t|u")):
+            self.definitions.create(a_datastream(name, topics, DatastreamStatus.INITIALIZING, limits=limits))
+
+    def step(self) -> None:
+        """Something happens; then the rule is checked."""
+        node = self.random.choice(self.nodes)
+        events: list[tuple[int, Callable[[], None]]] = [
+            (60, node.act),
+            (12, node.follower.workers.drain),
+            (12, lambda: self.clock.advance(self.random.choice([0.1, 0.5, 1.0, 3.0]))),
+            (2, lambda: self._cut_off(node)),
+            (6, node.come_back),
+            (1, lambda: setattr(node, "is_frozen", True)),
+            (1, lambda: self.source.grow("t", self.random.randint(4, 8))),
+            (1, self._change_a_datastream),
+            (1, self._pause_or_resume),
+            (1, self._ask_for_a_move),
+            (1, lambda: self._restart(node)),
+            (1, node.ask_to_leave),
+            (6, self._ask_for_a_rebalance),
+        ]
+        weights = [weight for weight, _ in events]
+        self.random.choices([event for _, event in events], weights)[0]()
+        self.keep_time()
+        self.check()
+
+    def keep_time(self) -> None:
+        """What happens by itself: sessions end, and who was asked to leave has left and is started again."""
+        for one in [*self.nodes, *self.ghosts]:
+            one.expire_if_silent()
+        self.ghosts = [one for one in self.ghosts if not one.is_lost]
+        for number, one in enumerate(self.nodes):
+            if one.has_left:
+                one.leave()
+                self.nodes[number] = Node(self, NAMES[number])
+
+    def _restart(self, node: Node) -> None:
+        """Killed and started at once: its session lives on for a while without it."""
+        if not node.is_acting:
+            number = self.nodes.index(node)
+            node.kill()
+            self.ghosts.append(node)
+            self.nodes[number] = Node(self, NAMES[number])
+
+    def _pause_or_resume(self) -> None:
+        stored = self.random.choice(self.definitions.all())
+        pauses = (
+            {} if stored.datastream.pauses else {"t": Pause(frozenset({self.random.randrange(4)}), "", 0)}
+        )
+        self.definitions.replace(stored, replace(stored.datastream, pauses=pauses))
+
+    def _ask_for_a_move(self) -> None:
+        group = GroupName(self.random.choice(["orders", "users"]))
+        moved = frozenset({TopicPartition("t", self.random.randrange(4))})
+        RequestQueue(self.admin).add(MoveRequest(group, moved, self.random.choice(NAMES), "the test", 0))
+
+    def _cut_off(self, node: Node) -> None:
+        if node.session.is_up:
+            node.follower.suspend()
+
+    def _change_a_datastream(self) -> None:
+        stored = self.random.choice(self.definitions.all())
+        datastream = stored.datastream
+        status = self.random.choice([DatastreamStatus.READY, DatastreamStatus.PAUSED])
+        self.definitions.replace(stored, replace(datastream, status=status))
+
+    def _ask_for_a_rebalance(self) -> None:
+        group = GroupName(self.random.choice(["orders", "users"]))
+        RequestQueue(self.admin).add(RebalanceRequest(group, True, "the test", "chance", 0))
+
+    def check(self) -> None:
+        """Nobody writes what another writes."""
+        every = [*self.nodes, *self.ghosts]
+        writers = Counter(key for node in every for key in node.follower.workers.copying)
+        twice = [key for key, count in writers.items() if count > 1]
+        assert not twice, twice
+
+    def calm_down(self) -> None:
+        """No more faults; everybody works."""
+        self.is_calm = True
+        left = 18
+        while left:
+            for node in self.nodes:
+                node.come_back()
+                node.act()
+                node.follower.workers.drain()
+                self.check()
+            before = list(self.nodes)
+            self.keep_time()
+            self.clock.advance(1.0)
+            left = left - 1 if before == self.nodes else 18  # somebody who left comes back
+
+    def wanted(self) -> set[LaneKey]:
+        """What should be copied by now."""
+        datastreams = [one.datastream for one in self.definitions.all()]
+        topics = {SOURCE: {name: one.partitions for name, one in self.source.topics.items()}}
+        return {
+            LaneKey(group, partition)
+            for group, members in groups_of(datastreams).items()
+            for partition in TopicMatching().wanted(members, topics) or ()
+            if not members[0].is_paused(partition)
+        }
+
+    def judge(self) -> None:
+        """After the calm: everything is copied once, by whom the plan says, and everybody is well."""
+        copied = Counter(key for node in self.nodes for key in node.follower.workers.copying)
+        assert set(copied) == self.wanted()
+        assert set(copied.values()) <= {1}
+        plan = PlanStore(self.admin, "r").read().plan
+        homes = {LaneKey(group, partition): task.instance for (group, partition), task in plan.owners.items()}
+        for name, node in zip(NAMES, self.nodes, strict=True):
+            for key in node.follower.workers.copying:
+                assert homes[key] == name
+        assert all(node.follower.health.is_well for node in self.nodes)
+
+
+def run(seed: int, steps: int) -> None:
+    """One schedule of faults, and the calm after it. Raises AssertionError."""
+    simulation = Simulation(seed)
+    for _ in range(steps):
+        simulation.step()
+    simulation.calm_down()
+    simulation.judge()
+
+
+def failures(seeds: range, steps: int) -> list[tuple[int, str]]:
+    """Seeds whose schedule broke a rule, and what was seen. For a process of its own."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    found = []
+    for seed in seeds:
+        try:
+            run(seed, steps)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the seed is what one needs to know
+            found.append((seed, f"{type(error).__name__}: {error}"[:500]))
+    return found
