@@ -10,14 +10,14 @@ generation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 from ortools.sat.python import cp_model
 
-from assigner.problem import Ints, TaskOf
+from assigner.problem import UNITS, Ints, TaskOf
 
 _WALL_SECONDS: Final = 60.0
 _LARGEST_SUM: Final = 2**55
@@ -100,6 +100,36 @@ def fewest_moved(
     return answer
 
 
+def fewest_moved_of_heavy(
+    sizes: Ints, home: TaskOf, start: TaskOf, rooms: Ints, heavy: int, effort: float, seed: int
+) -> Answer:
+    """As `fewest_moved`, exactly for the `heavy` first partitions; the others are taken for sand.
+
+    One dimension, sizes int64[n] by rank, rooms int64[m]. Sand stays at home or goes anywhere, by the
+    grain of a byte, so the bound holds for every placement. `task_of`: the heavy ones placed, the
+    sand at home, where tasks may then be a little above their room. `start`: where the search begins.
+    """
+    grains, is_held = sizes // UNITS, home >= 0
+    spaces = -(-rooms // UNITS)
+    sand = np.zeros(len(rooms), np.int64)
+    np.add.at(sand, home[heavy:][is_held[heavy:]], grains[heavy:][is_held[heavy:]])
+    model = _Model(grains[:heavy, None], len(rooms), spaces[:, None], None, scale=1)
+    builder = model.solver_model
+    stays = [builder.new_int_var(0, amount, "") for amount in sand.tolist()]
+    comes = [builder.new_int_var(0, space, "") for space in spaces.tolist()]
+    for task, space in enumerate(spaces.tolist()):
+        builder.add(cp_model.LinearExpr.sum([model.load(task, 0), stays[task], comes[task]]) <= space)
+    builder.add(cp_model.LinearExpr.sum([*stays, *comes]) >= int(grains[heavy:].sum()))
+    held = np.flatnonzero(is_held[:heavy]).tolist()
+    kept = [int(grains[rank]) * model.cell(rank, int(home[rank])) for rank in held]
+    builder.minimize(int(grains[is_held].sum()) - sum(kept) - sum(stays))
+    model.hint(start[:heavy])
+    answer = model.solve(effort, seed, UNITS)
+    if answer.task_of is None:
+        return answer
+    return replace(answer, task_of=np.concatenate((answer.task_of, home[heavy:])))
+
+
 def _highest(sizes: Ints, task_of: TaskOf) -> int:
     loads = np.zeros(int(task_of.max()) + 1, np.int64)
     np.add.at(loads, task_of, sizes)
@@ -117,10 +147,10 @@ def _common_divisor(sizes: Ints, rooms: Ints) -> int:
 class _Model:
     """Cells x[partition, task], each partition once, each task within its room and cap."""
 
-    def __init__(self, sizes: Ints, tasks: int, rooms: Ints, cap: int | None) -> None:
+    def __init__(self, sizes: Ints, tasks: int, rooms: Ints, cap: int | None, scale: int = 0) -> None:
         self.solver_model = cp_model.CpModel()
         self._count, self._tasks = len(sizes), tasks
-        scale = _common_divisor(sizes, rooms)
+        scale = scale or _common_divisor(sizes, rooms)
         self._sizes = -(-sizes // scale)
         self._cells = [
             [self.solver_model.new_bool_var(f"x{rank},{task}") for task in range(tasks)]

@@ -114,14 +114,16 @@ class LoadPlanner:
     ) -> tuple[Policy, TaskLimits]:
         """What was asked for, as far as loads are known well enough to do it.
 
-        With fewer than half of them known no task is given up, in a full plan neither; with none known,
-        what is placed stays, because moves could only be guesses.
+        With fewer than half of them known no task is given up, in a full plan neither, nor because of a
+        single observation that nobody asked about; with none known, what is placed stays, because
+        moves could only be guesses.
         """
         is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)
         limits = request.limits
         if present and not is_known.any():
             return replace(self._policy, mode=Mode.INCREMENTAL, rebalance=False, overload_band=1.0), limits
-        if present and request.full and is_known.mean() < ENOUGH_KNOWN:
+        unasked = not (request.full or request.rebalance)
+        if present and (is_known.mean() < ENOUGH_KNOWN if request.full else unasked and not request.recent):
             kept = min(present, limits.max_tasks or present)
             limits = replace(limits, min_tasks=max(limits.min_tasks, kept))
         policy = replace(

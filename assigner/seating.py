@@ -11,13 +11,20 @@ from typing import Final
 import numpy as np
 
 from assigner.arrangement import Arrangement
-from assigner.exact import fewest_moved
+from assigner.exact import fewest_moved, fewest_moved_of_heavy
 from assigner.full import Ask, lower
 from assigner.packing import level_tail, pour, tail_start
 from assigner.problem import Ints, Policy, Ranks, TaskOf
 from assigner.shedding import shed
 
 _ROUNDS: Final = 3
+_NEAR: Final = 1.001
+_HEAVY: Final = 16
+_HEAVY_CELLS: Final = 4
+_PATIENCE: Final = 2.0
+_SAND: Final = 20
+"""The solver places heavy partitions alone where there are so many, in a quarter of the cells that it
+may have, and the heaviest of the others fills at most a twentieth of a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +103,49 @@ def _send_home(ask: Ask, state: Arrangement, homes: TaskOf) -> None:
 
 
 def improve(ask: Ask, policy: Policy, seated: Seated, homes: TaskOf, least: int) -> Seated:
-    """The solver, where the case is small and the bound is not met."""
+    """The solver, where the case is small, or its heavy part is, and the bound is not met."""
     state = seated.state
-    moved = int(ask.sizes[(homes >= 0) & (state.task_of != homes), 0].sum())
-    fits = bool((state.loads <= ask.room).all()) and bool((state.task_of >= 0).all())
-    if (fits and moved <= least) or len(ask.sizes) * state.tasks > policy.exact_cells:
+    moved = _moved(ask, state, homes)
+    fits = _is_right(ask, state)
+    if fits and moved <= least:
         return Seated(state, seated.stage, least)
+    if len(ask.sizes) * state.tasks > policy.exact_cells:
+        if fits and moved <= least * _NEAR:
+            return Seated(state, seated.stage, least)
+        return _by_the_heavy(ask, policy, seated, homes, least)
     rooms = np.broadcast_to(ask.room, (state.tasks, ask.dimensions))
     incumbent = state.task_of if fits else None
     answer = fewest_moved(ask.sizes, homes, incumbent, rooms, ask.cap, ask.effort, ask.seed)
     if answer.task_of is None:
         return Seated(state, seated.stage, max(least, answer.bound))
     return Seated(Arrangement(ask.sizes, answer.task_of, state.tasks), "solver", max(least, answer.bound))
+
+
+def _by_the_heavy(ask: Ask, policy: Policy, seated: Seated, homes: TaskOf, least: int) -> Seated:
+    """The solver places the heavy partitions, then the light ones find seats as ever."""
+    state = seated.state
+    heavy = min(len(ask.sizes) - 1, policy.exact_cells // _HEAVY_CELLS // state.tasks)
+    if ask.dimensions > 1 or heavy < _HEAVY or ask.sizes[heavy, 0] * _SAND > ask.room[0]:
+        return Seated(state, seated.stage, least)
+    rooms, sizes = np.repeat(ask.room, state.tasks), ask.sizes[:, 0]
+    start = np.where(state.task_of >= 0, state.task_of, homes)
+    answer = fewest_moved_of_heavy(sizes, homes, start, rooms, heavy, _PATIENCE * ask.effort, ask.seed)
+    least = max(least, answer.bound)
+    if answer.task_of is None:
+        return Seated(state, seated.stage, least)
+    other = seat(ask, answer.task_of, homes, state.tasks).state
+    is_better = not _is_right(ask, state) or _moved(ask, other, homes) < _moved(ask, state, homes)
+    if _is_right(ask, other) and is_better:
+        return Seated(other, "solver", least)
+    return Seated(state, seated.stage, least)
+
+
+def _moved(ask: Ask, state: Arrangement, homes: TaskOf) -> int:
+    return int(ask.sizes[(homes >= 0) & (state.task_of != homes), 0].sum())
+
+
+def _is_right(ask: Ask, state: Arrangement) -> bool:
+    """All are placed, within room and cap."""
+    if not bool((state.task_of >= 0).all()) or not bool((state.loads <= ask.room).all()):
+        return False
+    return ask.cap is None or int(state.counts.max(initial=0)) <= ask.cap

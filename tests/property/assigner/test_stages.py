@@ -14,10 +14,10 @@ from assigner.bounds import load_bound, newcomers_bound, task_bound
 from assigner.budget import Budget, within_budget
 from assigner.columns import generate_and_dive
 from assigner.covers import cheapest_cover
-from assigner.exact import fewest_moved, fits
+from assigner.exact import fewest_moved, fewest_moved_of_heavy, fits
 from assigner.full import Ask, fewest_tasks, refine
 from assigner.packing import best_fit, level_tail, pour, tail_start
-from assigner.problem import Ints
+from assigner.problem import UNITS, Ints
 from assigner.relabel import relabel
 from assigner.ruin import ruin_and_recreate
 from assigner.shedding import shed
@@ -258,6 +258,27 @@ def test_the_solver_moves_the_fewest_bytes(values: list[int], tasks: int, seed: 
         assert least == float("inf")
     else:
         assert sizes[answer.task_of != home].sum() == least
+
+
+@given(small, st.integers(2, 3), st.integers(1, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_what_the_solver_says_of_the_heavy_holds_for_all(
+    values: list[int], tasks: int, heavy: int, seed: int
+) -> None:
+    """The others are taken for sand, so nothing moves fewer bytes; with none of them it is the truth."""
+    sizes = heaviest_first(values) * UNITS
+    heavy = min(heavy, len(sizes))
+    home = np.random.default_rng(seed).integers(-1, tasks, len(sizes)).astype(np.int32)
+    rooms = np.full(tasks, 60 * UNITS)
+    answer = fewest_moved_of_heavy(sizes[:, 0], home, np.maximum(home, 0), rooms, heavy, 1.0, 1)
+    least = fewest_moved_by_exhaustion(sorted(values, reverse=True), home.tolist(), tasks, 60)
+    if answer.task_of is None:
+        assert least == float("inf")
+        return
+    assert answer.bound <= least * UNITS
+    assert (answer.task_of[heavy:] == home[heavy:]).all()
+    if heavy == len(values):
+        assert sizes[(home >= 0) & (answer.task_of != home)].sum() == least * UNITS
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=4), st.lists(st.integers(31, 60), max_size=4))

@@ -106,6 +106,16 @@ def test_without_any_load_what_is_placed_stays_whatever_is_asked() -> None:
     assert "6 loads not known and taken as the default" in plan.reasons
 
 
+def test_no_task_is_given_up_for_a_single_observation_unless_somebody_asks() -> None:
+    current = {number: f"orders-{number}" for number in range(4)}
+    asked = request([10.0] * 4, 100, current)
+    assert len(LoadPlanner().plan(asked).tasks) == 4
+    assert len(LoadPlanner().plan(replace(asked, rebalance=True)).tasks) == 1
+    assert len(LoadPlanner().plan(replace(asked, recent=(asked.loads,))).tasks) == 1
+    day = {partition: PartitionLoad(90.0) for partition in asked.partitions}
+    assert len(LoadPlanner().plan(replace(asked, recent=(day, asked.loads))).tasks) == 4
+
+
 def test_a_full_plan_gives_up_no_task_while_most_loads_are_unknown() -> None:
     current = {number: f"orders-{number}" for number in range(4)}
     asked = request([60.0] * 4, 100_000, current, full=True)
