@@ -27,6 +27,8 @@ from mirror.ports import Clock, LoadProvider, Planner, Watch
 _log = structlog.get_logger(__name__)
 _RULES: Final = HomeRules()
 _GROUPS_A_TICK: Final = 20
+_TRIES: Final = 30
+"""Ticks in which a provider that did not answer is asked again for an observation."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class Outlook:
         self._memory = LoadMemory()
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
-        self._observed: dict[ClusterRef, LoadReport] = {}
-        self._observed_at = 0.0
+        self._tries: dict[ClusterRef, int] = {}
+        self._observed: dict[ClusterRef, tuple[LoadReport, float]] = {}
         self._task_loads: dict[TaskName, float] = {}
         self._previewing = threading.Lock()
 
@@ -86,13 +88,11 @@ class Outlook:
 
     def decide(self, world: World) -> Decision:
         """Ask for the loads of the groups that must be planned, then plan."""
-        until = self._observed_at if world.due else self._clock.monotonic()
+        now = self._clock.monotonic()
+        until = {source: at for source, (_, at) in self._observed.items()} if world.due else {}
         sources = {one.source for one in world.datastreams}
-        world = replace(
-            world,
-            loads=self._loads(world),
-            recent={source: self._memory.before(source, until) for source in sources},
-        )
+        recent = {source: self._memory.before(source, until.get(source, now)) for source in sources}
+        world = replace(world, loads=self._loads(world), recent=recent)
         decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
@@ -109,23 +109,28 @@ class Outlook:
             self._next_turn = now + self._planning.interval_seconds
         elif now >= self._next_turn:
             self._next_turn = now + self._planning.interval_seconds
-            self._observe(world, now)
+            self._observed, self._waiting = {}, []
+            self._tries = dict.fromkeys({one.source for one in world.datastreams}, _TRIES)
+        for source in sorted(self._tries):
+            self._observe(source, world, now)
         due, self._waiting = self._waiting[:_GROUPS_A_TICK], self._waiting[_GROUPS_A_TICK:]
         return replace(world, due=frozenset(due))
 
-    def _observe(self, world: World, now: float) -> None:
-        self._observed, self._observed_at = {}, now
-        for source in sorted({one.source for one in world.datastreams}):
-            try:
-                report = self._planning.provider.loads(source, _partitions(world, source))
-            except HeadraceError as error:  # no observation this time; what is placed stays
+    def _observe(self, source: ClusterRef, world: World, now: float) -> None:
+        left = self._tries.pop(source) - 1
+        try:
+            report = self._planning.provider.loads(source, _partitions(world, source))
+        except HeadraceError as error:  # no observation; what is placed stays
+            if left > 0:
+                self._tries[source] = left
+            else:
                 _log.info("loads not observed", cluster=source, reason=str(error))
-                continue
-            self._memory.note(source, report, now)
-            if len(self._memory.before(source, now + 1)) >= NEWEST:
-                self._observed[source] = report
-        groups = groups_of(world.datastreams)
-        self._waiting = [group for group in groups if groups[group][0].source in self._observed]
+            return
+        self._memory.note(source, report, now)
+        if len(self._memory.before(source, now + 1)) >= NEWEST:
+            self._observed[source] = report, now
+            groups = groups_of(world.datastreams)
+            self._waiting += [group for group in groups if groups[group][0].source == source]
 
     def preview(self, request: RebalanceRequest) -> Decision:
         """What the request would change now. Raises Unreachable."""
@@ -142,7 +147,7 @@ class Outlook:
         for group in groups_to_plan(world):
             source = groups[group][0].source
             if group in world.due and group not in asked and source in self._observed:
-                reports[group] = self._observed[source]
+                reports[group], _ = self._observed[source]
                 continue
             if source not in by_source:
                 by_source[source] = self._ask(source, world)

@@ -132,3 +132,27 @@ def test_a_provider_that_is_away_is_told_with_the_plan_and_nothing_is_planned_in
         rig.clock.advance(600)
         rig.leader.tick()
     assert len(planner.requests) == 1
+
+
+class Slow(Loads):
+    """Answers every other time."""
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        report = super().loads(cluster, partitions)
+        if len(self.asked) % 2 == 0:
+            raise LoadUnavailable("no answer yet")
+        return report
+
+
+def test_a_provider_that_is_slow_is_asked_again_in_the_next_tick() -> None:
+    planner, slow = Asked(), Slow()
+    rig, _, _, _ = a_rig(slow, planner)
+    rig.leader.tick()
+    for turn in (1, 2, 3):
+        rig.clock.advance(600)
+        rig.leader.tick()
+        assert (len(slow.asked), len(planner.requests)) == (2 * turn, 1)
+        rig.clock.advance(1)
+        rig.leader.tick()
+        assert len(slow.asked) == 2 * turn + 1
+    assert [len(request.recent) for request in planner.requests] == [0, 2]
