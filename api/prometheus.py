@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from api.services import InstanceStatus
+from mirror.coordination.worker_protocol import TaskSums
 from mirror.instance.supervisor import LaneState
+from mirror.model.metrics import LATENCY_BOUNDS_MS, add_counts
 
 
 class InstanceCollector(Collector):
@@ -32,6 +35,9 @@ class InstanceCollector(Collector):
             parts.add_metric([part], float(condition.is_well))
         yield parts
         yield from _lane_metrics(tuple(status.lanes.values()))
+        sums = tuple(status.task_sums.values())
+        yield from _task_metrics(sums)
+        yield _latency(sums)
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
@@ -56,3 +62,57 @@ def _lane_metrics(lanes: tuple[LaneState, ...]) -> Iterator[Metric]:
         lag.add_metric([group], sum(one.lag_records for one in rates))
         age.add_metric([group], max((one.lag_ms for one in rates), default=0) / 1000)
     yield from (rate, records, lag, age)
+
+
+def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
+    """Counters by task; where a task moves to another instance, that one's counters go on."""
+    labels = ["datastream", "task"]
+    counters: tuple[tuple[str, str, Callable[[TaskSums], float]], ...] = (
+        ("headrace_records", "records copied", lambda one: one.records),
+        ("headrace_bytes", "bytes copied, as fetched", lambda one: one.bytes),
+        (
+            "headrace_uncompressed_bytes",
+            "bytes before compression, of batches that tell it",
+            lambda one: one.uncompressed_bytes,
+        ),
+        ("headrace_cpu_seconds", "CPU time of the worker, by its tasks", lambda one: one.cpu_ms / 1000),
+    )
+    for name, text, value in counters:
+        counter = CounterMetricFamily(name, text, labels=labels)
+        for one in sums:
+            counter.add_metric([one.group, one.task], value(one))
+        yield counter
+    batches = CounterMetricFamily("headrace_batches", "batches written", labels=[*labels, "path"])
+    for one in sums:
+        batches.add_metric([one.group, one.task, "unopened"], one.passthrough_batches)
+        batches.add_metric([one.group, one.task, "opened"], one.batches - one.passthrough_batches)
+    yield batches
+    parts = CounterMetricFamily(
+        "headrace_latency_part_seconds",
+        "latency of all batches by where they spent it; divide by headrace_batches",
+        labels=[*labels, "part"],
+    )
+    for one in sums:
+        for part, spent in (
+            ("source", one.wait_ms),
+            ("fetch", one.fetch_ms),
+            ("queue", one.queue_ms),
+            ("produce", one.produce_ms),
+        ):
+            parts.add_metric([one.group, one.task, part], spent / 1000)
+    yield parts
+
+
+def _latency(sums: tuple[TaskSums, ...]) -> Metric:
+    """By datastream, so that percentiles are those of all its records here. Sums of batches' latencies stand
+    in for the sum of records' latencies, which nobody counts."""
+    family = HistogramMetricFamily(
+        "headrace_latency_seconds", "from a record's timestamp to its acknowledgement", labels=["datastream"]
+    )
+    for group in sorted({one.group for one in sums}):
+        mine = [one for one in sums if one.group == group]
+        counts = add_counts(one.latency_counts for one in mine)
+        bounds = [*(str(bound / 1000) for bound in LATENCY_BOUNDS_MS), "+Inf"]
+        total = sum(one.wait_ms + one.fetch_ms + one.queue_ms + one.produce_ms for one in mine)
+        family.add_metric([group], list(zip(bounds, accumulate(counts), strict=True)), sum_value=total / 1000)
+    return family

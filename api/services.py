@@ -11,9 +11,11 @@ from mirror.coordination.events import EventLog
 from mirror.coordination.membership import LiveInstance
 from mirror.coordination.planning import Decision
 from mirror.coordination.requests import RebalanceRequest
+from mirror.coordination.worker_protocol import TaskSums
 from mirror.instance.health import Condition
 from mirror.instance.supervisor import LaneState
-from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
+from mirror.lane.progress import LaneProgress
+from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 from mirror.ports import Clock, LaneKey
 
@@ -42,6 +44,11 @@ class InstanceStatus(Protocol):
         ...
 
     @property
+    def task_sums(self) -> Mapping[TaskName, TaskSums]:
+        """What each task did here since the instance began."""
+        ...
+
+    @property
     def conditions(self) -> Mapping[str, Condition]:
         """What its parts say."""
         ...
@@ -66,3 +73,5 @@ class Services:
     default_destination: ClusterRef
     cluster_of_address: Callable[[str], ClusterRef]
     address_of_cluster: Callable[[ClusterRef], str]
+    progress: Callable[[ClusterRef, GroupName], Mapping[LaneKey, LaneProgress]]
+    """What a group of datastreams has stored at a destination. Raises InvalidRequest, Unreachable."""

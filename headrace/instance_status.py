@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mirror.coordination.worker_protocol import TaskSums
 from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
 from mirror.instance.leader import Leader
-from mirror.instance.supervisor import LaneState
-from mirror.model.identifiers import Epoch, InstanceName
+from mirror.instance.supervisor import LaneState, Supervisor
+from mirror.model.identifiers import Epoch, InstanceName, TaskName
 from mirror.ports import LaneKey
 
 
 class RunningStatus:
     """Reads only what is safe from any thread."""
 
-    def __init__(self, name: InstanceName, follower: Follower, leader: Leader, health: Health) -> None:
+    def __init__(
+        self,
+        name: InstanceName,
+        follower: Follower,
+        supervisor: Supervisor,
+        leader: Leader,
+        health: Health,
+    ) -> None:
         self.name = name
+        self._supervisor = supervisor
         self._follower = follower
         self._leader = leader
         self._health = health
@@ -35,6 +44,11 @@ class RunningStatus:
     def lanes(self) -> Mapping[LaneKey, LaneState]:
         """Its lanes."""
         return self._follower.lanes
+
+    @property
+    def task_sums(self) -> Mapping[TaskName, TaskSums]:
+        """What each task did here since the instance began."""
+        return self._supervisor.task_sums
 
     @property
     def conditions(self) -> Mapping[str, Condition]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace.access import access_of
 from headrace.clusters import ClusterDirectory
-from headrace.settings import load_settings
+from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.system_clock import SystemClock
 from mirror.copying.workbench import EngineIdentity, Workbench
 
@@ -17,7 +17,13 @@ from mirror.copying.workbench import EngineIdentity, Workbench
 @contextmanager
 def one_off(config: Path | None, client_id: str) -> Iterator[Workbench]:
     """A workbench on the clusters of the settings; its connections end with the block. Raises ConfigError."""
-    settings = load_settings(config)
+    with bench_of(load_settings(config), client_id) as bench:
+        yield bench
+
+
+@contextmanager
+def bench_of(settings: HeadraceSettings, client_id: str) -> Iterator[Workbench]:
+    """The same, of settings that were read already."""
     directory = ClusterDirectory(settings.clusters)
     identity = EngineIdentity(socket.gethostname(), client_id, progress_topic=settings.mirror.progress_topic)
     bench = Workbench(

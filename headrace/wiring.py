@@ -7,6 +7,7 @@ import queue
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from api.services import Services
 from headrace.access import access_of
 from headrace.clusters import ClusterDirectory
 from headrace.instance_status import RunningStatus
+from headrace.one_off import bench_of
 from headrace.planners import choose_planning
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
 from mirror.adapters.kafka_admin import KafkaAdmin
@@ -30,6 +32,7 @@ from mirror.coordination.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.requests import RequestQueue
 from mirror.coordination.root import ensure_root
 from mirror.copying.engine import BatchEngine
+from mirror.copying.translate_job import stored_lanes
 from mirror.copying.workbench import EngineIdentity
 from mirror.copying.worker import Worker
 from mirror.instance.errands import Errands, ThreadedErrands
@@ -42,9 +45,11 @@ from mirror.instance.outlook import LeaderStores, Outlook
 from mirror.instance.service import Instance
 from mirror.instance.supervisor import Spawn, Supervisor
 from mirror.instance.surroundings import Surroundings
-from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.lane.progress import LaneProgress
+from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.model.topics import TopicDescription
+from mirror.ports import LaneKey
 
 _SESSIONS = {
     SessionState.CONNECTED: Session.CONNECTED,
@@ -114,7 +119,7 @@ def build_instance(settings: HeadraceSettings, config: Path | None, rest_address
     follower.on_joined = leader.joined
     previewing = ThreadedErrands(_PREVIEW_SECONDS, lambda: None)
     preview = _outlook(settings, stores, measured, directory, previewing)
-    status = RunningStatus(name, follower, leader, health)
+    status = RunningStatus(name, follower, supervisor, leader, health)
     services = _services(settings, stores, directory, status, events, preview)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
     return BuiltInstance(instance, services, event_topic)
@@ -140,7 +145,16 @@ def _services(
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,
         address_of_cluster=directory.address_of,
+        progress=lambda destination, group: _stored_progress(settings, destination, group),
     )
+
+
+def _stored_progress(
+    settings: HeadraceSettings, destination: ClusterRef, group: GroupName
+) -> Mapping[LaneKey, LaneProgress]:
+    """Read anew for every question, which costs connections and a look through the progress topic."""
+    with bench_of(settings, "headrace-progress") as bench:
+        return bench.run(stored_lanes(bench, destination, group))
 
 
 def build_worker(

@@ -163,6 +163,7 @@ MIRROR_METRICS: Final = Table(
     name="mirrorMetrics",
     topic="headrace-mirror-metrics",
     columns=columns_of(MirrorMetric),
+    version=2,
     time_column="time_ms",
     retention_days=14,
     inverted=("datastream", "topic"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from api.dependencies import ServicesDep
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.partitions import MoveAnswer, MoveBody, PausesBody
+from api.schemas.progress import LaneProgressAnswer
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.model.identifiers import DatastreamName
 from mirror.model.pauses import read_partitions
@@ -38,6 +39,23 @@ def list_all(services: ServicesDep) -> list[DatastreamAnswer]:
 def get(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
     """One datastream."""
     return DatastreamAnswer.from_datastream(services.control.get(DatastreamName(name)))
+
+
+@router.get("/{name}/progress")
+def progress(
+    name: NamePath,
+    services: ServicesDep,
+    offset_map: Annotated[bool, Query(description="with every run of the offset maps")] = False,
+) -> list[LaneProgressAnswer]:
+    """Checkpoints, what became of every offset, and offset maps, as they were stored last; of all partitions
+    of the datastream's group that go to its destination."""
+    datastream = services.control.get(DatastreamName(name))
+    stored = services.progress(datastream.destination, datastream.group)
+    return [
+        LaneProgressAnswer.from_progress(key, one, with_map=offset_map)
+        for key, one in stored.items()
+        if datastream.selection.matches(key.partition.topic)
+    ]
 
 
 @router.delete("/{name}", status_code=202)

@@ -10,8 +10,6 @@ from headrace.commands.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from mirror.copying.translate_job import PositionMove
-    from mirror.lane.progress import LaneProgress
-    from mirror.ports import LaneKey
 
 _MOST_ROWS: Final = 100
 
@@ -86,6 +84,7 @@ def progress(
     config: ConfigOption = None,
 ) -> None:
     """Show checkpoints, what became of every offset, offset maps and gaps, as they were stored last."""
+    from api.schemas.progress import LaneProgressAnswer
     from headrace.one_off import one_off
     from headrace.terminal import print_json, print_table
     from mirror.copying.translate_job import stored_lanes
@@ -96,7 +95,9 @@ def progress(
     with one_off(config, "headrace-progress") as bench:
         lanes = bench.run(stored_lanes(bench, ClusterRef(destination), state))
     documents = [
-        _document(key, one, runs) for key, one in lanes.items() if selection.matches(key.partition.topic)
+        LaneProgressAnswer.from_progress(key, one, with_map=runs).model_dump(exclude_none=True)
+        for key, one in lanes.items()
+        if selection.matches(key.partition.topic)
     ]
     if as_json:
         print_json(documents)
@@ -115,20 +116,3 @@ def progress(
     fates = dict.fromkeys(fate for one in documents for fate, count in one["offsets"].items() if count)
     columns = ["partition", "offsets", *fates, "map_runs", "paused", "gaps"]
     print_table(f"{len(rows)} partitions of {state}", columns, rows[:_MOST_ROWS])
-
-
-def _document(key: LaneKey, one: LaneProgress, with_runs: bool) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "topic": key.partition.topic,
-        "partition": key.partition.partition,
-        "destination_topic": one.target_topic,
-        "start_offset": one.ledger.start,
-        "next_offset": one.next_offset,
-        "offsets": one.ledger.by_fate(),
-        "is_balanced": one.ledger.is_balanced,
-        "map_runs": len(one.offset_map),
-        "life": one.life,
-        "paused": str(one.pause["reason"]) if one.pause else "",
-        "gaps": one.gaps,
-    }
-    return document | {"map": [list(run) for run in one.offset_map]} if with_runs else document

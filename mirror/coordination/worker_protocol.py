@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from mirror.errors import CorruptData
-from mirror.model.identifiers import ClusterRef, Epoch
+from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
+from mirror.model.metrics import add_counts
 from mirror.ports import LaneEvent, LaneKey, LaneSpec
 
 
@@ -71,10 +72,39 @@ class LaneRate:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskSums:
+    """What a task did in one interval, or since the instance began. Fields as of `MirrorMetric`."""
+
+    group: GroupName
+    task: TaskName
+    records: int
+    bytes: int
+    uncompressed_bytes: int
+    batches: int
+    passthrough_batches: int
+    wait_ms: float
+    fetch_ms: float
+    queue_ms: float
+    produce_ms: float
+    cpu_ms: float
+    latency_counts: tuple[int, ...]
+
+    def plus(self, other: TaskSums) -> TaskSums:
+        """Both together; of this one's task."""
+        sums = {
+            one.name: getattr(self, one.name) + getattr(other, one.name)
+            for one in fields(self)
+            if one.name not in ("group", "task", "latency_counts")
+        }
+        return replace(self, **sums, latency_counts=add_counts((self.latency_counts, other.latency_counts)))
+
+
+@dataclass(frozen=True, slots=True)
 class LaneRates:
-    """From a worker, every metrics interval: all its lanes."""
+    """From a worker, every metrics interval: the lanes with something to say, and their tasks."""
 
     rates: tuple[LaneRate, ...]
+    sums: tuple[TaskSums, ...] = ()
 
 
 Message = StartLanes | StopLanes | ExtendLease | Shutdown | LaneNews | LaneRates

@@ -38,7 +38,6 @@ class Checkpoints:
         self._next = steering.bench.loop.now() + self._interval
         self._next_groups = self._next
         self._is_saving = False
-        self._moved: dict[LiveLane, None] = {}
 
     def pump(self, now: float) -> None:
         """Begin to store if it is time, or if lanes wait for it to stop."""
@@ -56,7 +55,7 @@ class Checkpoints:
             self._bench.loop.spawn(self._save(list(lanes), stopping))
         if now >= self._next_groups:
             self._next_groups = now + _GROUP_SECONDS
-            self._bench.loop.spawn(self._commit_groups())
+            self._bench.loop.spawn(self.commit_groups())
 
     @property
     def is_saving(self) -> bool:
@@ -100,8 +99,7 @@ class Checkpoints:
             mine, upto = entries_of(lane.key, lane.progress(clean=clean or lane.is_clean), now_ms)
             entries += mine
             sealed.append((lane, upto))
-            if lane.spec.consumer_group:
-                self._moved[lane] = None
+            self._steering.note_moved(lane)
         await self._bench.progress(destination).save(entries, now_ms)
         for lane, upto in sealed:
             lane.offset_map.sealed = max(lane.offset_map.sealed, upto)
@@ -120,9 +118,9 @@ class Checkpoints:
                 if lane.source.topic_id and identity != lane.source.topic_id:
                     self._steering.restart(lane, "the source topic was deleted or created again")
 
-    async def _commit_groups(self) -> None:
+    async def commit_groups(self) -> None:
         """Show the positions to ordinary tools. Nothing depends on it, so a failure is only logged."""
-        moved, self._moved = self._moved, {}
+        moved, self._steering.moved = self._steering.moved, {}
         by_group: dict[tuple[ClusterRef, str], dict[TopicPartition, int]] = {}
         for lane in moved:
             offsets = by_group.setdefault((lane.spec.source, lane.spec.consumer_group), {})

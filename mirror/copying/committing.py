@@ -119,6 +119,7 @@ class Committing:
             return
         self._open.pop(lane, None)
         lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
+        self._steering.note_moved(lane)
         transaction.started_at, transaction.is_ending = None, False
         if lane.intent is not None:
             self._steering.settle(lane)

@@ -264,6 +264,7 @@ class Connection:
                 self._keep_from(position)
                 self._wait_for_memory(size)
                 return False
+            slab.began_at = self._loop.now()
             frame = memoryview(slab.buffer)[:size]
             here = min(self._filled - start, size)
             frame[:here] = memoryview(self._scratch)[start : start + here]

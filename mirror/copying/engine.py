@@ -8,6 +8,7 @@ This file wires the parts and runs the round; a batch goes through them in this 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import process_time
 from typing import Final
 
 from mirror.copying.access import ClusterAccess
@@ -15,7 +16,7 @@ from mirror.copying.checkpoints import Checkpoints
 from mirror.copying.committing import Committing
 from mirror.copying.identifying import Identifying
 from mirror.copying.live_lane import LiveLane
-from mirror.copying.measuring import Interval, take_metric
+from mirror.copying.measuring import Interval, share_cpu, take_metric
 from mirror.copying.options import CopyingOptions
 from mirror.copying.reading import Reading
 from mirror.copying.refusals import Refusals
@@ -61,6 +62,7 @@ class BatchEngine:
         self._checkpoints = Checkpoints(self._steering)
         self._next_tick = 0.0
         self._measured_ms = clock.now_ms()
+        self._measured_cpu = process_time()
         self._is_closed = False
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
@@ -91,6 +93,7 @@ class BatchEngine:
         if now >= self._next_tick or self._steering.stopping:
             self._next_tick = now + _TICK_SECONDS
             self._steering.probe(self._clock.now_ms())
+            self._reading.hanging.pump(now)
             self._committing.pump(now)
             self._checkpoints.pump(now)
         events, self._steering.events = self._steering.events, []
@@ -101,8 +104,10 @@ class BatchEngine:
         now_ms = self._clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         when = Interval(now_ms, interval_ms, self._bench.identity.instance)
+        cpu_seconds = process_time()
+        cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         lanes = self._steering.lanes.values()
-        return [metric for lane in lanes if (metric := take_metric(lane, when)) is not None]
+        return share_cpu([one for lane in lanes if (one := take_metric(lane, when)) is not None], cpu_ms)
 
     def reports(self) -> list[LaneReport]:
         """Every lane that has not stopped, as it is now."""
@@ -124,6 +129,9 @@ class BatchEngine:
         while self._steering.lanes and self._bench.loop.now() < until:
             events.extend(self.step(_CLOSING_STEP))
         self._is_closed = True
+        shown = self._bench.loop.spawn(self._checkpoints.commit_groups())
+        while not shown.is_done and self._bench.loop.now() < until:
+            self._bench.loop.run_once(_CLOSING_STEP)
         for source in self._steering.sources.values():
             source.close()
         for sink in self._steering.sinks.values():

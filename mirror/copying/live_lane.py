@@ -77,6 +77,7 @@ class LiveLane(Lane):
     __slots__ = (
         "buckets",
         "fetch_bytes",
+        "held_by",
         "intent",
         "is_announced",
         "is_busy",
@@ -119,6 +120,8 @@ class LiveLane(Lane):
         self.buckets = buckets
         self.retries = 0
         self.since_stable = 0.0
+        self.held_by = ""
+        """What is known of a transaction at the source that hangs; empty when none does."""
         self.size_cap: int | None = None
         """Batches larger than this were refused although the topic's settings allow them."""
         self.transaction: TransactionState | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.copying.live_lane import LiveLane
@@ -48,7 +50,25 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
         lag_records=lag,
         lag_ms=lag_ms(lane, interval.end_ms) if lag else 0,
         latency_counts=tuple(counters.latency) or _NO_LATENCY,
+        uncompressed_bytes=counters.payload_bytes,
+        wait_ms=counters.wait_ms,
+        fetch_ms=counters.fetch_ms,
+        queue_ms=counters.queue_ms,
+        produce_ms=counters.produce_ms,
     )
+
+
+def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float) -> list[MirrorMetric]:
+    """The CPU time of the worker dealt out to lanes by what they moved: about 10 microseconds a batch and
+    1 ns a byte. The sums over lanes and tasks are exact, a lane's share is an estimate."""
+    weights = [10_000 * metric.batches + metric.bytes_copied for metric in metrics]
+    total = sum(weights)
+    if not total:
+        return list(metrics)
+    return [
+        replace(metric, cpu_ms=cpu_ms * weight / total)
+        for metric, weight in zip(metrics, weights, strict=True)
+    ]
 
 
 def lag_records(lane: Lane) -> int:

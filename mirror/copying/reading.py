@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from mirror.copying.hanging import Hanging
 from mirror.copying.identifying import Identifying
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.refusals import Refusals
@@ -47,8 +48,7 @@ class Reading:
         self._settings = steering.bench.settings
         self.on_data: Callable[[LiveLane], None] = lambda _lane: None
         """Told when a lane has something to send and needs a transaction for it."""
-        self.unstable: dict[LiveLane, None] = {}
-        """Lanes that an open transaction of the source holds back."""
+        self.hanging = Hanging(steering)
 
     def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> None:
         if part.error or part.diverging is not None:
@@ -59,6 +59,7 @@ class Reading:
         if not len(part.records):
             self._on_nothing(lane)
             return
+        self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
         self._steering.mark_dirty(lane)
         if failure is not None:
@@ -78,7 +79,7 @@ class Reading:
         except (CorruptData, RecordTooLarge) as error:
             failure = error
         before, now = lane.position, self._bench.loop.now()
-        lane.accept(intake, now)
+        lane.accept(intake, now, slab.began_at)
         for bucket in lane.buckets:
             bucket.take(len(part.records), now)
         if failure is None and lane.position == before:
@@ -139,11 +140,9 @@ class Reading:
                 lane.reader.include(lane)
             return
         if lane.rules.read_committed and lane.stable_offset < lane.high_watermark:
-            if lane not in self.unstable:
-                lane.since_stable = self._bench.loop.now()
-                self.unstable[lane] = None
+            self.hanging.holds(lane)
         else:
-            self.unstable.pop(lane, None)
+            self.hanging.flows(lane)
         self._change_tier(lane, 0)
 
     def _send(self, lane: LiveLane) -> None:
@@ -245,9 +244,14 @@ class Reading:
             self._steering.source(lane).relocate([lane])
         elif lane.position < start.offset:
             self._truncated(lane, start.offset)
-        elif lane.position > end.offset:
-            self._diverged(lane, -1, end.offset)
+        elif lane.position > end.offset or 0 <= end.leader_epoch < lane.source.leader_epoch:
+            # A leader that knows no epoch as high as ours does not hold what we have copied.
+            self._diverged(lane, end.leader_epoch, min(lane.position, end.offset))
         else:
+            self._bench.loop.call_later(_RETRY_SECONDS, lambda: self._read_again(lane, turn))
+
+    def _read_again(self, lane: LiveLane, turn: int) -> None:
+        if lane.turn == turn and lane.intent is None and lane.reader is None:
             self._steering.source(lane).attach(lane)
 
     def _truncated(self, lane: LiveLane, log_start: int) -> None:

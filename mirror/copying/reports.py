@@ -16,7 +16,8 @@ class LaneReport:
     """A lane since this engine started it; `offsets` (by fate) and `map_runs` since the very beginning.
 
     `bytes` as fetched, `payload_bytes` before compression where that is known. `foreign_records`: offsets
-    at the destination that others have written between ours.
+    at the destination that others have written between ours. `in_flight`: offsets read behind
+    `next_offset` whose fate is not certain yet.
     """
 
     group: str
@@ -27,6 +28,7 @@ class LaneReport:
     reason: str
     start_offset: int
     next_offset: int
+    in_flight: int
     source_end: int
     lag: int
     offsets: dict[str, int]
@@ -57,9 +59,10 @@ def report_of(lane: LiveLane) -> LaneReport:
         partition=lane.key.partition.partition,
         destination_topic=lane.spec.destination_topic,
         state=lane.state.value,
-        reason=lane.pause.reason if lane.pause else "",
+        reason=lane.pause.reason if lane.pause else lane.held_by,
         start_offset=lane.ledger.start,
         next_offset=lane.checkpoint,
+        in_flight=max(lane.position - lane.checkpoint, 0),
         source_end=lane.high_watermark,
         lag=lag_records(lane),
         offsets=lane.ledger.by_fate(),

@@ -46,6 +46,8 @@ class Steering:
         """Lanes that have stopped, when reports of them are wanted."""
         self.dirty: dict[LiveLane, None] = {}
         """Have something new to store."""
+        self.moved: dict[LiveLane, None] = {}
+        """Have stored a position that their consumer groups do not show yet."""
         self.sources: dict[ClusterRef, Source] = {}
         self.sinks: dict[ClusterRef, Sink] = {}
         self.on_abandoned: Callable[[LiveLane], None] = lambda _lane: None
@@ -169,6 +171,11 @@ class Steering:
         if lane.dirty:
             self.dirty[lane] = None
             del lane.gaps[:-_MOST_GAPS]
+
+    def note_moved(self, lane: LiveLane) -> None:
+        """The lane has stored its position; its consumer group, if it has one, shall show it."""
+        if lane.spec.consumer_group:
+            self.moved[lane] = None
 
     def forget(self, lane: LiveLane) -> None:
         """The lane is over."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from mirror.coordination.discovery import destination_description, drift
 from mirror.copying.cluster import Cluster
-from mirror.errors import TopicMissing
+from mirror.errors import TopicMissing, Unreachable
 from mirror.model.topics import TopicDescription, TopicNaming
 from mirror.wire.codes import Code, error_of
 from mirror.wire.control.topics import create_partitions, create_topic, describe_settings
@@ -84,7 +84,7 @@ async def _wait_for(cluster: Cluster, topics: Sequence[str]) -> None:
         for topic in topics:
             known = cluster.topics[topic]
             if known.error or any(leader < 0 for leader, _ in known.leaders):
-                raise error_of(known.error or Code.LEADER_NOT_AVAILABLE, f"waiting for topic {topic}")
+                raise Unreachable(f"topic {topic} was made and has no leaders yet")
 
     if topics:
         await cluster.patiently(look, _SETTLE_SECONDS)

@@ -25,10 +25,11 @@ from mirror.coordination.worker_protocol import (
     Shutdown,
     StartLanes,
     StopLanes,
+    TaskSums,
     encode_message,
 )
 from mirror.errors import SessionLost
-from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, CopyEngine, LaneKey, MetricSink
@@ -107,7 +108,7 @@ class Worker:
         self._next_metrics = self._clock.monotonic() + self._metrics_interval
         metrics = self._engine.metrics()
         self._metric_sink.publish(metrics)
-        self._say(LaneRates(tuple(_rate(metric) for metric in metrics)))
+        self._say(LaneRates(tuple(_rate(metric) for metric in metrics), _sums(metrics)))
 
     def _say(self, message: Message) -> None:
         try:
@@ -127,3 +128,26 @@ def _rate(metric: MirrorMetric) -> LaneRate:
         lag_records=metric.lag_records,
         lag_ms=metric.lag_ms,
     )
+
+
+def _sums(metrics: Sequence[MirrorMetric]) -> tuple[TaskSums, ...]:
+    found: dict[str, TaskSums] = {}
+    for one in metrics:
+        sums = TaskSums(
+            GroupName(one.datastream),
+            TaskName(one.task),
+            one.records_copied,
+            one.bytes_copied,
+            one.uncompressed_bytes,
+            one.batches,
+            one.passthrough_batches,
+            one.wait_ms,
+            one.fetch_ms,
+            one.queue_ms,
+            one.produce_ms,
+            one.cpu_ms,
+            one.latency_counts,
+        )
+        before = found.get(one.task)
+        found[one.task] = before.plus(sums) if before else sums
+    return tuple(found.values())

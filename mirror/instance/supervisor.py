@@ -27,6 +27,7 @@ from mirror.coordination.worker_protocol import (
     Shutdown,
     StartLanes,
     StopLanes,
+    TaskSums,
     encode_message,
 )
 from mirror.errors import CorruptData
@@ -122,6 +123,12 @@ class Supervisor:
         self._seats = [_Seat(number) for number in range(workers)]
         self._lanes: dict[LaneKey, LaneState] = {}
         self._task_seat: dict[TaskName, int] = {}
+        self._sums: Mapping[TaskName, TaskSums] = {}
+
+    @property
+    def task_sums(self) -> Mapping[TaskName, TaskSums]:
+        """What each task did here since the start. Safe to read from any thread."""
+        return self._sums
 
     @property
     def inbox(self) -> queue.SimpleQueue[object]:
@@ -187,13 +194,21 @@ class Supervisor:
             case LaneNews(events):
                 for event in events:
                     self._note(seat, event)
-            case LaneRates(rates):
+            case LaneRates(rates, sums):
                 seat.failures = 0
+                self._add(sums)
                 for rate in rates:
                     if rate.key in self._lanes:
                         self._lanes[rate.key] = replace(self._lanes[rate.key], rate=rate)
             case other:
                 raise AssertionError(f"a worker does not say {type(other).__name__}")
+
+    def _add(self, sums: Iterable[TaskSums]) -> None:
+        known = dict(self._sums)
+        for one in sums:
+            before = known.get(one.task)
+            known[one.task] = before.plus(one) if before else one
+        self._sums = known
 
     def revive(self) -> None:
         """Start the workers whose restart delay is over, and kill the ones that do not listen any more."""

@@ -10,13 +10,14 @@ class LaneCounters:
     """Sums since the last `take`, and since the start of the lane for reports.
 
     `wait_ms` … `produce_ms` split the latency, summed over batches: how long the newest record lay at
-    the source, in our queue, and on its way to acknowledgement.
+    the source, was received (`fetch_ms`), lay in our queue, and was on its way to acknowledgement.
     """
 
     __slots__ = (
         "batches",
         "batches_by_path",
         "bytes",
+        "fetch_ms",
         "latency",
         "payload_bytes",
         "produce_ms",
@@ -37,6 +38,7 @@ class LaneCounters:
         self.batches_by_path = [0] * len(Path)
         self.latency: list[int] = []
         self.wait_ms = 0.0
+        self.fetch_ms = 0.0
         self.queue_ms = 0.0
         self.produce_ms = 0.0
 
@@ -57,7 +59,9 @@ class LaneCounters:
         queue_ms = (outgoing.sent_at - outgoing.fetched_at) * 1000
         self.produce_ms += produce_ms
         self.queue_ms += queue_ms
-        self.wait_ms += max(total_ms - produce_ms - queue_ms, 0.0)
+        fetch_ms = (outgoing.fetched_at - outgoing.began_at) * 1000
+        self.fetch_ms += fetch_ms
+        self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
 
     def add(self, other: LaneCounters) -> None:
         """Include another's sums."""
@@ -74,5 +78,6 @@ class LaneCounters:
             mine = self.latency or [0] * LATENCY_BUCKETS
             self.latency = [one + two for one, two in zip(mine, other.latency, strict=True)]
         self.wait_ms += other.wait_ms
+        self.fetch_ms += other.fetch_ms
         self.queue_ms += other.queue_ms
         self.produce_ms += other.produce_ms

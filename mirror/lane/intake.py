@@ -4,7 +4,7 @@ choose how each batch goes on its way.
 A batch passes unopened when nothing about it has to change. It is reframed when it has holes, begins
 before our position, carries append times or is too large, or when small batches have piled up: a
 broker pays 35 to 45 microseconds for a batch beside what its bytes cost, so sending ten records at a
-time costs the destination more than merging them costs us (`python -m bench mirror_small_batches`).
+time costs the destination more than merging them costs us (`python -m bench mirror_drain`).
 """
 
 from __future__ import annotations
@@ -120,8 +120,9 @@ class Intake:
 
     def _pass(self, fate: Fate, after: int) -> None:
         passed = Passed(fate, after - self.position)
+        is_behind = self._cursor < self.position
         self.position = after
-        if self._batches or self._records or self._passed:
+        if is_behind:
             self._passed.append((after, passed))
         else:
             self.items.append(passed)
@@ -137,7 +138,8 @@ class Intake:
             or (header.codec == Codec.ZSTD and not rules.takes_zstd)
         )
         small = header.record_count < self._merge.records[header.codec] and size < self._merge.small_bytes
-        if not small or header.codec != self._codec or self._bytes + size > self._merge.merged_bytes:
+        is_full = self._bytes + size > self._merge.merged_bytes
+        if self._records or not small or header.codec != self._codec or is_full:
             self._flush(slab)
         self._codec = header.codec
         self._batches.append((batch, header))

@@ -184,14 +184,15 @@ class Lane:
             self.spec.destination_topic,
         )
 
-    def accept(self, intake: Intake, now: float) -> None:
-        """Take over what an intake has found; it began at our position."""
+    def accept(self, intake: Intake, now: float, began_at: float | None = None) -> None:
+        """Take over what an intake found from our position on. `began_at`: when it began to arrive."""
         self.position = intake.position
         if intake.leader_epoch >= 0:
             self.source = SourceIdentity(self.source.topic_id, intake.leader_epoch)
         for item in intake.items:
             if isinstance(item, Outgoing):
                 item.fetched_at = now
+                item.began_at = now if began_at is None else began_at
                 self.bytes_in_hand += len(item.batch)
             self.queue.append(item)
         self._pass_over()

@@ -45,10 +45,12 @@ class ByteBudget:
 class Slab:
     """A receive buffer with the number of those who still need it. Starts with one holder."""
 
-    __slots__ = ("_pool", "buffer", "holders")
+    __slots__ = ("_pool", "began_at", "buffer", "holders")
 
     def __init__(self, buffer: bytearray, pool: SlabPool | None) -> None:
         self.buffer = buffer
+        self.began_at = 0.0
+        """When what lies in it began to arrive, in monotonic seconds."""
         self.holders = 1
         self._pool = pool
 

@@ -39,13 +39,14 @@ class Outgoing:
 
     It accounts for the source offsets from `first_offset` up to `next_offset`: `runs` are those of its
     records, in order; `passed` tells the fate of the others. `target`: where the destination has it,
-    once acknowledged. Times are monotonic seconds.
+    once acknowledged. Times are monotonic seconds; between `began_at` and `fetched_at` it was received.
     """
 
     __slots__ = (
         "acknowledged",
         "attributes",
         "batch",
+        "began_at",
         "budget",
         "count",
         "fetched_at",
@@ -84,6 +85,7 @@ class Outgoing:
         self.payload_bytes = 0
         self.source_batches = 1
         self.source_bytes = len(batch)
+        self.began_at = 0.0
         self.fetched_at = 0.0
         self.sent_at = 0.0
         self.sequence = -1

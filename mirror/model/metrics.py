@@ -25,8 +25,11 @@ class MirrorMetric:
 
     `bytes_copied`: as fetched (compressed). `lag_records`: source end minus position, at `time_ms`.
     `lag_ms`: age of the oldest record not yet acknowledged, 0 when there is none.
-    `latency_counts`: records per latency bucket; latency is destination acknowledgement minus
-    record timestamp.
+    `latency_counts`: records per latency bucket; latency is destination acknowledgement minus the
+    timestamp of the batch's newest record. `uncompressed_bytes`: of those batches whose size before
+    compression is known without opening them. `wait_ms` … `produce_ms`: the latency of all batches, summed,
+    by where they spent it: at the source, being received, in our queue, until the acknowledgement.
+    `cpu_ms`: the lane's share of its worker's CPU time, by batches and bytes.
     """
 
     time_ms: int
@@ -44,6 +47,12 @@ class MirrorMetric:
     lag_records: int
     lag_ms: int
     latency_counts: tuple[int, ...]
+    uncompressed_bytes: int = 0
+    wait_ms: float = 0.0
+    fetch_ms: float = 0.0
+    queue_ms: float = 0.0
+    produce_ms: float = 0.0
+    cpu_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from headrace.instance_status import RunningStatus
 from mirror.control.handlers import Control
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import NO_PLAN
+from mirror.lane.progress import LaneProgress
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
+from mirror.ports import LaneKey
 from mirror.settings import KafkaCluster
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.in_process import client_of
@@ -28,6 +30,7 @@ class Site:
 
     def __init__(self) -> None:
         self.server = FakeZooKeeper()
+        self.progress: dict[LaneKey, LaneProgress] = {}
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
         self.follower = FollowerRig(self.server)
@@ -48,7 +51,11 @@ class Site:
                 self.clock,
             ),
             status=RunningStatus(
-                InstanceName("one"), self.follower.follower, self.leader.leader, self.health
+                InstanceName("one"),
+                self.follower.follower,
+                self.follower.workers,
+                self.leader.leader,
+                self.health,
             ),
             events=self.leader.events,
             clock=self.clock,
@@ -58,6 +65,7 @@ class Site:
             default_destination=DESTINATION,
             cluster_of_address=directory.of_address,
             address_of_cluster=directory.address_of,
+            progress=lambda _, group: {key: one for key, one in self.progress.items() if key.group == group},
         )
         self.app = create_app(services)
         self.client = client_of(self.app)

@@ -114,7 +114,6 @@ CALLS: Final[list[Call[Any]]] = [
     cluster.metadata(["t"]),
     cluster.find_coordinators(cluster.TRANSACTION, ["a", "b"]),
     offsets.list_offsets({PLACE: -1}, committed=True),
-    offsets.end_of_epoch({PLACE: 3}),
     offsets.open_transactions([PLACE]),
     offsets.committed_offsets("g", [PLACE]),
     offsets.commit_offsets("g", {PLACE: 5}),

@@ -15,8 +15,6 @@ from kafka.protocol.consumer import (
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 
 from mirror.model.topics import TopicPartition
@@ -85,41 +83,6 @@ def _offsets(response: Any) -> Answers:
         for topic in response.topics
         for one in topic.partitions
     }
-
-
-def end_of_epoch(asked: Mapping[TopicPartition, int]) -> Call[Answers]:
-    """Where the log of each given leader epoch ends, says the present leader (KIP-320)."""
-
-    def build(version: int) -> Any:
-        topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-        topics = [
-            topic_class(
-                topic=name,
-                partitions=[
-                    topic_class.OffsetForLeaderPartition(
-                        partition=number,
-                        current_leader_epoch=-1,
-                        leader_epoch=asked[TopicPartition(name, number)],
-                        version=version,
-                    )
-                    for number in numbers
-                ],
-                version=version,
-            )
-            for name, numbers in by_topic(asked)
-        ]
-        return OffsetForLeaderEpochRequest(replica_id=-1, topics=topics, version=version)
-
-    def read(response: Any) -> Answers:
-        return {
-            TopicPartition(topic.topic, one.partition): OffsetAnswer(
-                one.error_code, one.end_offset, one.leader_epoch
-            )
-            for topic in response.topics
-            for one in topic.partitions
-        }
-
-    return Call(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, (2, 4), build, read)
 
 
 class OpenTransaction(NamedTuple):

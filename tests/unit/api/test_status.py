@@ -8,8 +8,10 @@ import pytest
 from httpx import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from mirror.coordination.worker_protocol import LaneRate
+from mirror.coordination.worker_protocol import LaneRate, TaskSums
 from mirror.instance.supervisor import LanePhase
+from mirror.model.identifiers import GroupName, TaskName
+from mirror.model.metrics import LATENCY_BUCKETS
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site
@@ -82,6 +84,28 @@ def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
     assert found["headrace_leader", frozenset()] == 1
     assert found["headrace_plan_epoch", frozenset()] == 1
     assert found["headrace_part_healthy", frozenset({("part", "follower")})] == 1
+
+
+def test_counters_and_latencies_of_tasks_rise(client: Client, site: Site) -> None:
+    site.create()
+    counts = (0, 3, 1, *([0] * (LATENCY_BUCKETS - 3)))
+    sums = TaskSums(
+        GroupName("orders"), TaskName("orders-0"), 4, 400, 90, 5, 3, 20.0, 1.0, 2.0, 3.0, 500.0, counts
+    )
+    site.follower.workers._add([sums, sums])
+    found = samples(client)
+    task = frozenset({("datastream", "orders"), ("task", "orders-0")})
+    assert found["headrace_records_total", task] == 8
+    assert found["headrace_bytes_total", task] == 800
+    assert found["headrace_uncompressed_bytes_total", task] == 180
+    assert found["headrace_cpu_seconds_total", task] == 1.0
+    assert found["headrace_batches_total", task | {("path", "unopened")}] == 6
+    assert found["headrace_batches_total", task | {("path", "opened")}] == 4
+    assert found["headrace_latency_part_seconds_total", task | {("part", "produce")}] == 0.006
+    orders = frozenset({("datastream", "orders")})
+    assert found["headrace_latency_seconds_bucket", orders | {("le", "0.002")}] == 6
+    assert found["headrace_latency_seconds_bucket", orders | {("le", "0.004")}] == 8
+    assert found["headrace_latency_seconds_count", orders] == 8
 
 
 def test_a_scrape_does_not_grow_with_partitions(client: Client, site: Site) -> None:

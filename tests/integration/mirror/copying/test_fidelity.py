@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from mirror.lane.ledger import Fate
 from mirror.model.datastream import StartPosition
 from mirror.model.policy import CopyPath, CopyPolicy, Isolation
+from stack.fixtures import KafkaPair
 from stack.waiting import wait_until
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
@@ -161,6 +163,32 @@ def test_an_open_transaction_holds_the_lane_at_the_last_stable_offset(engine: En
     writer.commit_transaction(20)
     engine.run_to("fidelity-open", [142])
     assert check_copy(engine, "fidelity-open") == 141
+
+
+def test_a_transaction_that_hangs_is_reported_until_it_ends(
+    new_engine: Callable[..., EngineUnderTest], kafka_pair: KafkaPair
+) -> None:
+    engine = new_engine(
+        kafka_pair.source.address,
+        kafka_pair.destination.address,
+        options={"hanging_transaction_seconds": 0.5},
+    )
+    make_pair(engine, "fidelity-hanging")
+    write(engine.source, "fidelity-hanging", shapes(10, 1))
+    writer = transactional(engine.source, "fidelity-hanging")
+    writer.begin_transaction()
+    writer.produce("fidelity-hanging", b"undecided")
+    writer.flush(10)
+    engine.start("fidelity-hanging")
+    engine.run_until(engine.paused, "it is reported")
+    (report,) = engine.engine.reports()
+    assert "back at offset 10 of 11: producer" in report.reason
+    assert "open since offset 10" in report.reason
+    assert not engine.resumed()
+    writer.commit_transaction(20)
+    engine.run_to("fidelity-hanging", [12])
+    assert len(engine.resumed()) == 1
+    assert engine.engine.reports()[0].reason == ""
 
 
 def test_read_uncommitted_copies_what_was_aborted_too(engine: EngineUnderTest) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+from zlib import crc32
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -11,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from mirror.lane.ledger import Fate
 from mirror.model.policy import CopyPolicy, OnLoss
+from stack.fixtures import KafkaPair, NewKafka
 from stack.waiting import wait_until
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, make_topic
@@ -200,3 +204,58 @@ def test_a_pause_outlives_a_restart(engine: EngineUnderTest) -> None:
     assert again.pause is not None
     assert again.pause.since_ms == since
     second.stop()
+
+
+def progress_of(engine: EngineUnderTest, topic: str) -> dict[str, Any]:
+    """The lane's stored progress."""
+    (found,) = [
+        json.loads(one.value or b"")
+        for number in range(8)
+        for one in look(engine.destination, engine.progress_topic, number)
+        if one.key == f"g-{topic}/{topic}/0".encode()
+    ][-1:]
+    assert isinstance(found, dict)
+    return found
+
+
+def store_progress(engine: EngineUnderTest, topic: str, document: dict[str, Any]) -> None:
+    key = f"g-{topic}/{topic}/0".encode()
+    record = Record(crc32(key) % 8, key, json.dumps(document).encode(), (), int(time.time() * 1000))
+    write(engine.destination, engine.progress_topic, [record])
+
+
+def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
+    new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
+) -> None:
+    """As after an unclean election: what was copied in the old epoch is not what the log holds now."""
+    source = new_kafka()
+    topic, progress = "loss-epochs", f"progress-{time.monotonic_ns()}"
+    engine = new_engine(source.address, kafka_pair.destination.address, progress_topic=progress)
+    pair(engine, topic)
+    write(source.address, topic, numbered(0, 30))
+    source.stop()
+    source.start()
+    write(source.address, topic, numbered(30, 30), client_id="after-the-restart")
+    engine.start(topic)
+    engine.run_to(topic, [60])
+    engine.stop()
+    stored = progress_of(engine, topic)
+    assert stored["epoch"] > 0, "a restart begins a new epoch"
+    for claimed, parts_at in ((0, 30), (stored["epoch"] + 7, 60)):
+        store_progress(engine, topic, {**stored, "epoch": claimed})
+        halting = new_engine(source.address, engine.destination, progress_topic=progress)
+        halting.start(topic)
+        halting.run_until(halting.paused, "it halts")
+        assert f"parts at offset {parts_at} " in halting.paused()[0].reason
+        halting.crash()
+    store_progress(engine, topic, {**stored, "epoch": 0})
+    going_on = new_engine(source.address, engine.destination, progress_topic=progress)
+    going_on.start(topic, policy=CONTINUE)
+    going_on.run_until(lambda: len(values(engine.destination, topic)) == 90, "the new history is copied")
+    lane = going_on.lane(topic)
+    going_on.run_until(lambda: lane.checkpoint == 60, "all of it")
+    assert (lane.life, lane.ledger.start, lane.ledger.is_balanced) == (1, 30, True)
+    assert "parts at offset 30" in lane.gaps[-1]
+    assert lane.offset_map.forward(29).offset == 29
+    assert lane.offset_map.forward(30).offset == look(engine.destination, topic)[60].offset
+    assert values(engine.destination, topic)[60:] == texts(30, 30)

@@ -182,7 +182,7 @@ def test_the_commands_show_first_and_do_then(copied: tuple[EngineUnderTest, str]
     assert json.loads(CliRunner().invoke(app, asked).stdout)["committed"] == 1
     assert committed(engine.destination, group, f"copy.{topic}", 1) == [17]
     told = json.loads(CliRunner().invoke(app, ["progress", "--map", *both]).stdout)
-    assert [(one["partition"], one["offsets"]["mirrored"], one["map"]) for one in told] == [
+    assert [(one["partition"], one["offsets"]["mirrored"], one["offset_map"]) for one in told] == [
         (0, 60, [[0, 0, 60]]),
         (1, 60, [[0, 7, 60]]),
     ]

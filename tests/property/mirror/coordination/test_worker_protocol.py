@@ -16,6 +16,7 @@ from mirror.coordination.worker_protocol import (
     Shutdown,
     StartLanes,
     StopLanes,
+    TaskSums,
     encode_message,
 )
 from mirror.errors import CorruptData, InvalidRequest
@@ -67,13 +68,16 @@ events = (
     | st.builds(LaneResumed, keys)
 )
 rates = st.builds(LaneRate, keys, texts, numbers, numbers, offsets, offsets)
+task_sums = st.builds(
+    TaskSums, texts, texts, *([offsets] * 5), *([numbers] * 5), st.lists(offsets, max_size=3).map(tuple)
+)
 messages: st.SearchStrategy[Message] = (
     st.builds(StartLanes, st.integers(0, 2**40), st.lists(specs, max_size=3).map(tuple))
     | st.builds(StopLanes, st.lists(keys, max_size=3).map(tuple))
     | st.builds(ExtendLease, numbers)
     | st.builds(Shutdown, numbers)
     | st.builds(LaneNews, st.lists(events, max_size=3).map(tuple))
-    | st.builds(LaneRates, st.lists(rates, max_size=3).map(tuple))
+    | st.builds(LaneRates, st.lists(rates, max_size=3).map(tuple), st.lists(task_sums, max_size=2).map(tuple))
 )
 
 

@@ -23,6 +23,8 @@ RULES = st.builds(
         MergeRule, merged_bytes=st.sampled_from([400, 262_144]), payload_bytes=st.sampled_from([500, 10**6])
     ),
     opens_records=st.booleans(),
+    opened_below=st.just(0) | st.integers(0, 150),
+    opens_singly=st.booleans(),
     takes_zstd=st.booleans(),
 )
 

@@ -84,7 +84,16 @@ metrics = st.builds(
     MirrorMetric,
     *[longs, longs, texts, texts, texts, texts, texts, *([longs] * 7)],
     st.lists(longs, min_size=LATENCY_BUCKETS, max_size=LATENCY_BUCKETS).map(tuple),
+    longs,
+    *([st.floats()] * 5),
 )
+FIRST_COLUMNS = [
+    *("time_ms", "interval_ms", "instance", "task", "datastream", "source_cluster", "topic"),
+    *("kafka_partition", "records_copied", "bytes_copied", "batches", "passthrough_batches"),
+    *("lag_records", "lag_ms"),
+    *(f"latency_{bucket:02}" for bucket in range(LATENCY_BUCKETS)),
+]
+"""As the table was at first."""
 events = st.builds(
     PlacementEvent, longs, texts, texts, longs, *([texts] * 3), longs, *([texts] * 4), st.floats(), texts
 )
@@ -101,6 +110,21 @@ def test_a_row_survives_its_own_schema(record: MirrorMetric | PlacementEvent) ->
     assert list(found) == [column.name for column in columns_of(type(record))]
     wanted = row_of(record)
     assert {k: v for k, v in found.items() if v == v} == {k: v for k, v in wanted.items() if v == v}
+
+
+@given(metrics)
+def test_who_knows_only_the_older_columns_reads_newer_rows(record: MirrorMetric) -> None:
+    """Rows go without a header, so new columns may only be appended: instances first, then the table."""
+    newest = avro_schema(MirrorMetric)
+    columns = [field["name"] for field in newest["fields"]]
+    assert columns[: len(FIRST_COLUMNS)] == FIRST_COLUMNS
+    older = fastavro.parse_schema({**newest, "fields": newest["fields"][: len(FIRST_COLUMNS)]})
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(newest), row_of(record))
+    buffer.seek(0)
+    found = fastavro.schemaless_reader(buffer, older, None)
+    assert isinstance(found, dict)
+    assert found == {name: row_of(record)[name] for name in FIRST_COLUMNS}
 
 
 def test_a_histogram_of_another_length_is_no_row() -> None:

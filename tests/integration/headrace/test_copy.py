@@ -1,0 +1,160 @@
+"""`headrace copy` and `headrace verify`, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
+
+from stack.fixtures import KafkaPair
+from tests.engines import write
+from tests.kafka_data import Record, make_topic
+
+pytestmark = pytest.mark.servers
+
+NOW = int(time.time() * 1000)
+
+
+class Clusters:
+    """Runs commands between the session's clusters on topics of one prefix."""
+
+    def __init__(self, pair: KafkaPair, folder: Path) -> None:
+        self.source, self.destination = pair.source.address, pair.destination.address
+        self.prefix = f"cp{uuid4().hex[:6]}"
+        self._report = folder / "report.json"
+
+    def run(self, command: str, *options: str) -> tuple[int, dict[str, Any], str]:
+        """Exit status, the JSON document, and what was told besides."""
+        sides = ["--source", self.source, "--destination", self.destination]
+        chosen = ["--topics", f"{self.prefix}-.*", "--rename", "copy.*", "--json"]
+        done = subprocess.run(
+            [sys.executable, "-m", "headrace", command, *sides, *chosen, *options],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+    def copy(self, *options: str) -> dict[str, Any]:
+        """A copy that comes to its end; its report."""
+        code, document, told = self.run("copy", "--until-end", "--report", str(self._report), *options)
+        assert code == 0, told
+        assert json.loads(self._report.read_text()) == document
+        return document
+
+
+@pytest.fixture
+def clusters(kafka_pair: KafkaPair, tmp_path: Path) -> Clusters:
+    return Clusters(kafka_pair, tmp_path)
+
+
+def records(count: int, partitions: int) -> list[Record]:
+    return [Record(n % partitions, b"k%d" % n, b"value %d" % n, (), NOW + n) for n in range(count)]
+
+
+def by_partition(document: dict[str, Any]) -> dict[tuple[str, int], dict[str, Any]]:
+    return {(one["topic"], one["partition"]): one for one in document["partitions"]}
+
+
+def change(address: str, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": address})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(20)
+
+
+def test_a_copy_tells_what_became_of_every_offset_and_is_verified(clusters: Clusters) -> None:
+    one, two = f"{clusters.prefix}-one", f"{clusters.prefix}-two"
+    make_topic(clusters.source, one, 3, retention_ms="-1")
+    make_topic(clusters.source, two, 1, cleanup_policy="compact")
+    write(clusters.source, one, records(300, 3))
+    write(clusters.source, two, records(50, 1), compression_type="zstd")
+    document = clusters.copy("--workers", "2")
+    assert document["complete"]
+    assert document["created_topics"] == [f"copy.{one}", f"copy.{two}"]
+    assert (document["records"], document["failures"]) == (350, [])
+    partitions = by_partition(document)
+    assert {place: lane["offsets"]["mirrored"] for place, lane in partitions.items()} == {
+        (one, 0): 100,
+        (one, 1): 100,
+        (one, 2): 100,
+        (two, 0): 50,
+    }
+    for lane in partitions.values():
+        assert sum(lane["offsets"].values()) == lane["next_offset"] - lane["start_offset"]
+        assert (lane["end_offset"], lane["map_runs"], lane["gaps"]) == (lane["next_offset"], 1, [])
+        assert sum(lane["batches"].values()) >= 1
+    assert document["cpu_seconds"] > 0
+    assert len(document["peak_rss_bytes"]) == 2
+    for way in ((), ("--hash", "40")):
+        code, verdict, _ = clusters.run("verify", *way)
+        assert (code, verdict["equal"]) == (0, True)
+    write(clusters.destination, f"copy.{one}", [Record(1, b"stranger", b"", (), NOW)])
+    code, verdict, _ = clusters.run("verify")
+    assert (code, verdict["equal"]) == (1, False)
+    assert [(p["partition"], p["surplus"]) for p in verdict["partitions"] if not p["equal"]] == [(1, 1)]
+
+
+def test_a_state_goes_on_where_it_stopped_and_follows_its_topics(clusters: Clusters) -> None:
+    topic = f"{clusters.prefix}-grows"
+    make_topic(clusters.source, topic, 2, retention_ms="1000000000")
+    write(clusters.source, topic, records(100, 2))
+    state = f"state-{clusters.prefix}"
+    code, _, told = clusters.run("copy", "--until-end", "--state", state, "--from", "checkpoint")
+    assert code != 0
+    assert "has no checkpoint" in told
+    assert clusters.copy("--state", state)["records"] == 100
+    admin = AdminClient({"bootstrap.servers": clusters.source})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20)
+    change(clusters.destination, f"copy.{topic}", "retention.ms", "2000000000")
+    later = [Record(n % 3, None, b"later %d" % n, (), NOW) for n in range(30)]
+    write(clusters.source, topic, later, client_id="knows-the-new-partition")
+    document = clusters.copy("--state", state)
+    assert (document["records"], document["created_topics"], document["grown_topics"]) == (
+        30,
+        [],
+        [f"copy.{topic}"],
+    )
+    assert document["drift"] == [
+        f"copy.{topic}: retention.ms is 2000000000, the source would have 1000000000"
+    ]
+    assert {place[1]: lane["next_offset"] for place, lane in by_partition(document).items()} == {
+        0: 60,
+        1: 60,
+        2: 10,
+    }
+    code, verdict, _ = clusters.run("verify", "--state", state)
+    assert (code, sum(one["records"] for one in verdict["partitions"])) == (0, 130)
+
+
+def test_a_copy_can_begin_at_a_time(clusters: Clusters) -> None:
+    topic = f"{clusters.prefix}-time"
+    make_topic(clusters.source, topic, 1, retention_ms="-1")
+    hour = 3_600_000
+    write(
+        clusters.source,
+        topic,
+        [Record(0, None, b"%d" % n, (), 1_700_000_000_000 + n * hour) for n in range(9)],
+    )
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_700_000_000 + 5 * 3600))
+    document = clusters.copy("--from", moment, "--bytes-per-second", "1000000")
+    assert (document["records"], document["partitions"][0]["start_offset"]) == (4, 5)
+    code, _, told = clusters.run("copy", "--from", "yesterday")
+    assert code != 0
+    assert "--from cannot be yesterday" in told
