@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinot.paging import cut
+from pinot.paging import PAGES_AT_ONCE, Page, answered, cut
 
 sizes = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(1, 25), max_size=12)
 
@@ -26,3 +29,37 @@ def test_every_partition_is_on_exactly_one_page(topics: dict[str, int], page_par
     assert sorted(held) == sorted(
         (topic, number) for topic, count in topics.items() for number in range(count)
     )
+
+
+class Book:
+    """Pages that remember how far they were read, and answers that remember which page was asked."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def pages(self, count: int) -> Iterator[Page]:
+        for number in range(count):
+            self.opened += 1
+            yield Page(str(number), str(number))
+
+
+def test_answers_come_in_order_and_no_more_than_a_few_are_held() -> None:
+    book = Book()
+    for number, answer in enumerate(answered(book.pages(20), lambda page: page.first)):
+        assert answer == str(number)
+        assert book.opened <= number + 1 + PAGES_AT_ONCE
+    assert book.opened == 20
+
+
+def test_a_question_that_fails_ends_the_answers() -> None:
+    def ask(page: Page) -> str:
+        if page.first == "2":
+            raise ValueError(page.first)
+        return page.first
+
+    book = Book()
+    answers = answered(book.pages(20), ask)
+    assert [next(answers), next(answers)] == ["0", "1"]
+    with pytest.raises(ValueError, match="2"):
+        next(answers)
+    assert book.opened <= 3 + PAGES_AT_ONCE
