@@ -26,11 +26,9 @@ class Flow:
         self._arrived: list[list[float]] = [[] for _ in range(partitions)]
         self._numbers: list[list[int]] = [[] for _ in range(partitions)]
         self._threads = [threading.Thread(target=self._produce), threading.Thread(target=self._consume)]
-        admin = AdminClient({"bootstrap.servers": source})
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=30)
-        AdminClient({"bootstrap.servers": destination}).create_topics([NewTopic(topic, partitions, 1)])[
-            topic
-        ].result(timeout=30)
+        for address in (source, destination):
+            admin = AdminClient({"bootstrap.servers": address})
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=30)
 
     def __enter__(self) -> Flow:
         for thread in self._threads:

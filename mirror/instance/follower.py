@@ -100,6 +100,11 @@ class Follower:
         """Our place among the live ones; None while we have none."""
         return self._me
 
+    @property
+    def has_drained(self) -> bool:
+        """Whether, after `drain` was called, nothing is left that somebody else could take."""
+        return self._drained.is_set()
+
     def wake(self) -> None:
         """Something in the shared state changed. Called by watches, from any thread."""
         self._inbox.put("wake")

@@ -6,71 +6,16 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from stack.fixtures import KafkaPair
 from stack.waiting import wait_until
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, counts, make_topic, produce, read_all
-from tests.running import RunningInstance, eventually
+from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
+from tests.running import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
-
-
-def some_records(partitions: int, count: int, salt: str = "") -> list[Record]:
-    """Records of every shape: null and empty keys and values, headers, timestamps out of order."""
-    shapes: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = [
-        (b"key", b"value", ()),
-        (None, b"no key", (("one", b"1"), ("one", b"2"), ("null", None))),
-        (b"tombstone", None, ()),
-        (b"", b"", (("empty", b""),)),
-    ]
-    records = []
-    for number in range(count):
-        key, value, headers = shapes[number % len(shapes)]
-        text = f"{salt}{number}".encode()
-        records.append(
-            Record(
-                number % partitions,
-                key and key + text,
-                value and value + text,
-                (*headers, ("number", text)),
-                1_700_000_000_000 + (number * 7919) % 100_000,
-            )
-        )
-    return records
-
-
-def by_partition(records: list[Record]) -> dict[int, list[Record]]:
-    found: dict[int, list[Record]] = {}
-    for record in records:
-        found.setdefault(record.partition, []).append(record)
-    return found
-
-
-def create_datastream(instance: RunningInstance, name: str, topics: str, **more: object) -> None:
-    instance.rest.post(
-        "/v1/datastreams",
-        {
-            "name": name,
-            "source": {"cluster": "source", "topics": topics},
-            "destination": {"cluster": "destination", "name": "copy.*"},
-            **{"metadata": {"owner": "tests"}, **more},
-        },
-    )
-
-
-def wait_for_copy(kafka_pair: KafkaPair, topic: str, expected: int) -> None:
-    def arrived() -> int:
-        try:
-            found = counts(kafka_pair.destination.address, [f"copy.{topic}"])[f"copy.{topic}"]
-        except KafkaException as error:
-            if not error.args[0].retriable():
-                raise
-            return 0
-        return found if found >= expected else 0
-
-    wait_until(arrived, 60, f"{expected} records of {topic}", interval_seconds=0.3)
 
 
 def test_records_arrive_as_they_were(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:

@@ -107,12 +107,12 @@ class Node:
 
     def ask_to_leave(self) -> None:
         """SIGTERM."""
-        self.follower.follower._inbox.put("leave")
+        self.follower.workers.inbox.put("leave")
 
     @property
     def has_left(self) -> bool:
         """Whether its tasks have moved, or nobody could take them; then it ends."""
-        return self.follower.follower._drained.is_set() and not self.is_acting
+        return self.follower.follower.has_drained and not self.is_acting
 
     def leave(self) -> None:
         """The end of an orderly stop."""

@@ -1,0 +1,179 @@
+"""Tasks change their instance while records flow: orderly stops, returns, moves, frozen owners, outages."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from uuid import uuid4
+
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from stack.fixtures import KafkaPair
+from stack.waiting import wait_until
+from stack.zookeeper import ZooKeeperServer
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import make_topic, produce, read_all
+from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
+from tests.running import RunningInstance, eventually
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+PARTITIONS = 6
+
+
+class Pair:
+    """Two instances that share the tasks of one topic, and records that were copied by both."""
+
+    def __init__(self, kafka_pair: KafkaPair, new_instance: NewInstance, **settings: str) -> None:
+        self.kafka = kafka_pair
+        self.topic = f"handover-{uuid4().hex[:8]}"
+        make_topic(kafka_pair.source.address, self.topic, PARTITIONS, retention_ms="-1")
+        self.instances = {name: new_instance(name, **settings) for name in ("one", "two")}
+        self.one, self.two = self.instances.values()
+        eventually(lambda: len(self.one.rest.get("/v1/instances")) == 2, 20, "both are here")
+        create_datastream(self.one, "handover", self.topic, limits={"min_tasks": 4})
+        self.sent = some_records(PARTITIONS, 300, "a")
+        produce(kafka_pair.source.address, self.topic, self.sent)
+        wait_for_copy(kafka_pair, self.topic, len(self.sent))
+
+    def homes(self, instance: RunningInstance) -> dict[str, str]:
+        """Instance by task."""
+        return {one["task"]: one["instance"] for one in instance.rest.get("/v1/plan")["tasks"]}
+
+    def send(self, salt: str) -> None:
+        """More records, and the wait until all have been copied."""
+        more = some_records(PARTITIONS, 300, salt)
+        produce(self.kafka.source.address, self.topic, more)
+        self.sent += more
+        wait_for_copy(self.kafka, self.topic, len(self.sent))
+
+    def assert_copied_once(self) -> None:
+        """Every record once, in order."""
+        copied = read_all(self.kafka.destination.address, f"copy.{self.topic}")
+        assert by_partition(copied) == by_partition(self.sent)
+
+
+@pytest.fixture
+def pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
+    return Pair(kafka_pair, new_instance)
+
+
+def test_an_instance_hands_over_before_it_goes_and_gets_its_tasks_back(
+    pair: Pair, new_instance: NewInstance
+) -> None:
+    before = pair.homes(pair.one)
+    assert set(before.values()) == {"one", "two"}
+    assert pair.two.terminate() == 0
+    assert set(pair.homes(pair.one).values()) == {"one"}
+    events = pair.one.rest.get("/v1/events")
+    assert any("two wants to go" in event["sentence"] for event in events)
+    pair.send("b")
+    new_instance("two")
+    eventually(lambda: pair.homes(pair.one) == before, 20, "it has its tasks again")
+    pair.send("c")
+    pair.assert_copied_once()
+
+
+def test_the_leader_hands_over_too(pair: Pair) -> None:
+    leader = pair.instances[pair.one.rest.get("/v1/instances")[0]["name"]]
+    (other,) = set(pair.instances.values()) - {leader}
+    assert leader.terminate() == 0
+    eventually(lambda: other.rest.get("/v1/instances")[0]["name"] == other.name, 20, "the other one leads")
+    assert set(pair.homes(other).values()) == {other.name}
+    pair.send("b")
+    pair.assert_copied_once()
+
+
+def test_partitions_move_to_the_instance_that_was_named(pair: Pair) -> None:
+    plan = pair.one.rest.get("/v1/plan")["tasks"]
+    (moved, *_) = next(one["partitions"] for one in plan if one["instance"] == "one")
+    body = {"partitions": [moved], "instance": "two"}
+    pair.one.rest.post("/v1/datastreams/handover/move", body)
+
+    def is_there() -> bool:
+        tasks = pair.one.rest.get("/v1/plan")["tasks"]
+        return any(moved in one["partitions"] and one["instance"] == "two" for one in tasks)
+
+    eventually(is_there, 20, "the move is planned")
+    pair.send("b")
+    pair.assert_copied_once()
+
+
+def test_paused_partitions_stand_still_and_the_others_go_on(pair: Pair) -> None:
+    pair.one.rest.post(
+        "/v1/datastreams/handover/pause-partitions",
+        {"partitions": {pair.topic: "2"}, "reason": "a test"},
+    )
+    lanes = f"{pair.topic}-2"
+
+    def is_released() -> bool:
+        return all(
+            lane["partition"] != lanes
+            for one in pair.instances.values()
+            for lane in one.rest.get("/v1/lanes")
+        )
+
+    eventually(is_released, 20, "the partition is released")
+    more = some_records(PARTITIONS, 300, "b")
+    produce(pair.kafka.source.address, pair.topic, more)
+    waiting = [record for record in more if record.partition == 2]
+    wait_for_copy(pair.kafka, pair.topic, len(pair.sent) + len(more) - len(waiting))
+    copied = by_partition(read_all(pair.kafka.destination.address, f"copy.{pair.topic}"))
+    assert len(copied[2]) == len(by_partition(pair.sent)[2])
+    pair.one.rest.post("/v1/datastreams/handover/resume-partitions", {"partitions": {pair.topic: "*"}})
+    pair.sent += more
+    wait_for_copy(pair.kafka, pair.topic, len(pair.sent))
+    pair.assert_copied_once()
+
+
+def test_new_partitions_and_topics_are_found(pair: Pair) -> None:
+    admin = AdminClient({"bootstrap.servers": pair.kafka.source.address})
+    admin.create_partitions([NewPartitions(pair.topic, PARTITIONS + 2)])[pair.topic].result(timeout=20)
+    eventually(
+        lambda: (
+            sum(len(one["partitions"]) for one in pair.one.rest.get("/v1/plan")["tasks"]) == PARTITIONS + 2
+        ),
+        30,
+        "the new partitions are planned",
+    )
+    more = some_records(PARTITIONS + 2, 400, "b")
+    produce(pair.kafka.source.address, pair.topic, more)
+    pair.sent += more
+    wait_for_copy(pair.kafka, pair.topic, len(pair.sent))
+    pair.assert_copied_once()
+
+
+def test_a_frozen_instance_is_overruled_and_changes_nothing_when_it_wakes(pair: Pair) -> None:
+    family = [psutil.Process(pair.two.pid), *psutil.Process(pair.two.pid).children(recursive=True)]
+    for process in family:
+        os.kill(process.pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: set(pair.homes(pair.one).values()) == {"one"}, 40, "the other one has all tasks")
+        pair.send("b")
+    finally:
+        for process in family:
+            os.kill(process.pid, signal.SIGCONT)
+    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, 40, "it is back")
+    pair.send("c")
+    pair.assert_copied_once()
+
+
+def test_zookeeper_goes_and_comes_back(
+    kafka_pair: KafkaPair, new_instance: NewInstance, new_zookeeper: Callable[..., ZooKeeperServer]
+) -> None:
+    server = new_zookeeper()
+    pair = Pair(kafka_pair, new_instance, zookeeper__servers=server.address)
+    server.kill()
+
+    def has_given_up() -> bool:
+        return all(one.rest.get("/v1/lanes") == [] for one in pair.instances.values())
+
+    eventually(has_given_up, 30, "the leases are over")
+    server.start()
+    pair.send("b")
+    assert all(wait_until(one.is_alive, 1) for one in pair.instances.values())
+    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, 30, "both have tasks again")
+    pair.send("c")
+    pair.assert_copied_once()

@@ -1,0 +1,66 @@
+"""What tests of the whole service copy: records of every shape, a datastream, and the wait for both."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaException
+
+from stack.fixtures import KafkaPair
+from stack.waiting import wait_until
+from tests.kafka_data import Record, counts
+from tests.running import RunningInstance
+
+
+def some_records(partitions: int, count: int, salt: str = "") -> list[Record]:
+    """Records of every shape: null and empty keys and values, headers, timestamps out of order."""
+    shapes: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = [
+        (b"key", b"value", ()),
+        (None, b"no key", (("one", b"1"), ("one", b"2"), ("null", None))),
+        (b"tombstone", None, ()),
+        (b"", b"", (("empty", b""),)),
+    ]
+    records = []
+    for number in range(count):
+        key, value, headers = shapes[number % len(shapes)]
+        text = f"{salt}{number}".encode()
+        records.append(
+            Record(
+                number % partitions,
+                key and key + text,
+                value and value + text,
+                (*headers, ("number", text)),
+                1_700_000_000_000 + (number * 7919) % 100_000,
+            )
+        )
+    return records
+
+
+def by_partition(records: list[Record]) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.partition, []).append(record)
+    return found
+
+
+def create_datastream(instance: RunningInstance, name: str, topics: str, **more: object) -> None:
+    instance.rest.post(
+        "/v1/datastreams",
+        {
+            "name": name,
+            "source": {"cluster": "source", "topics": topics},
+            "destination": {"cluster": "destination", "name": "copy.*"},
+            **{"metadata": {"owner": "tests"}, **more},
+        },
+    )
+
+
+def wait_for_copy(kafka_pair: KafkaPair, topic: str, expected: int) -> None:
+    def arrived() -> int:
+        try:
+            found = counts(kafka_pair.destination.address, [f"copy.{topic}"])[f"copy.{topic}"]
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+            return 0
+        return found if found >= expected else 0
+
+    wait_until(arrived, 60, f"{expected} records of {topic}", interval_seconds=0.3)
