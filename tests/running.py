@@ -41,7 +41,8 @@ class RunningInstance:
         )
 
     def start(self) -> RunningInstance:
-        """Start and wait until REST answers."""
+        """Start, also again, and wait until REST answers; its address is another one each time."""
+        self._forget_client()
         self._address_file.unlink(missing_ok=True)
         self._process.start()
         wait_until(self._is_listening, 30, f"{self.name} listens; log: {self.log_file}")
@@ -78,9 +79,13 @@ class RunningInstance:
 
     def stop(self) -> None:
         """End it, whatever its state."""
+        self._forget_client()
+        self._process.stop()
+
+    def _forget_client(self) -> None:
         if self._rest is not None:
             self._rest.close()
-        self._process.stop()
+            self._rest = None
 
     def _is_listening(self) -> bool:
         assert self._process.is_alive(), self.log_file.read_text()[-3000:]
