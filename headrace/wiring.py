@@ -70,19 +70,19 @@ class BuiltInstance:
     event_topic: RecordTopic[PlacementEvent]
 
 
-def instance_name(settings: HeadraceSettings) -> InstanceName:
-    """As configured, or `<host>:<port of REST>`, which is the same after a restart."""
-    return InstanceName(
-        settings.mirror.instance_name or f"{socket.gethostname()}:{settings.api.port or os.getpid()}"
-    )
+def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
+    """As configured, or `<host>:<port of REST>`, which is the same after a restart; a port that is not
+    chosen (0) says nothing, then the process does."""
+    return InstanceName(settings.mirror.instance_name or f"{socket.gethostname()}:{rest_port or os.getpid()}")
 
 
-def build_instance(settings: HeadraceSettings, config: Path | None, rest_address: str) -> BuiltInstance:
+def build_instance(
+    settings: HeadraceSettings, config: Path | None, name: InstanceName, rest_address: str
+) -> BuiltInstance:
     """The control process. Raises ConfigError."""
     for key in ("destination_cluster", "metrics_cluster"):
         settings.check_cluster(f"mirror.{key}", getattr(settings.mirror, key))
     clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
-    name = instance_name(settings)
     directory = ClusterDirectory(settings.clusters)
     session = ZooKeeper(settings.zookeeper, lambda state: inbox.put(_SESSIONS[state]))
     membership, definitions = Membership(session), DefinitionStore(session)

@@ -33,11 +33,13 @@ def serve(
     from headrace.wiring import build_instance, instance_name
 
     settings = load_settings(config)
-    configure_logs(settings.logging, instance=instance_name(settings))
+    rest_port = settings.api.port if port is None else port
+    name = instance_name(settings, rest_port)
+    configure_logs(settings.logging, instance=name)
     log = structlog.get_logger("headrace.serve")
-    rest = RestServer(settings.api.host, settings.api.port if port is None else port)
+    rest = RestServer(settings.api.host, rest_port)
     rest.bind()
-    built = build_instance(settings, config_file(config), rest.address)
+    built = build_instance(settings, config_file(config), name, rest.address)
     rest.attach(create_app(built.services))
     asked_to_stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

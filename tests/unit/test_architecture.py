@@ -173,7 +173,7 @@ def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) 
         "from mirror.coordination.placement import SimplePlanner\n"
         "settings = load_settings()\n"
         "assert isinstance(choose_planner(settings), SimplePlanner)\n"
-        "build_instance(settings, None, '127.0.0.1:0')\n"
+        "build_instance(settings, None, 'one', '127.0.0.1:0')\n"
         "print('built')"
     )
     done = without(ANALYTICS, script)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from headrace.settings import HeadraceSettings, config_file, load_settings
-from headrace.wiring import build_instance
+from headrace.wiring import build_instance, instance_name
 from mirror.errors import ConfigError
+from mirror.model.identifiers import InstanceName
 from tests.unit.headrace.conftest import Write
 
 
@@ -123,7 +125,7 @@ def test_what_is_wrong_in_the_environment_is_named(
 def test_a_service_needs_the_clusters_that_it_writes_to(write: Write) -> None:
     settings = load_settings(write('[clusters.a]\nbootstrap_servers = "a:1"\n'))
     with pytest.raises(ConfigError, match=r"mirror\.destination_cluster: .*'destination' \(known: a\)"):
-        build_instance(settings, None, "127.0.0.1:1")
+        build_instance(settings, None, InstanceName("one"), "127.0.0.1:1")
 
 
 def test_a_cluster_may_be_an_address_instead_of_an_alias(write: Write) -> None:
@@ -167,3 +169,16 @@ def test_settings_do_not_change() -> None:
     settings: HeadraceSettings = load_settings()
     with pytest.raises(ValueError, match="frozen"):
         settings.zookeeper.servers = "x"  # type: ignore[misc]
+
+
+def test_an_instance_has_the_same_name_after_a_restart_unless_its_port_is_any() -> None:
+    settings = load_settings()
+    assert instance_name(settings, 32311) == instance_name(settings, 32311)
+    assert instance_name(settings, 32311).endswith(":32311")
+    assert instance_name(settings, 32312) != instance_name(settings, 32311)
+    assert instance_name(settings, 0).endswith(f":{os.getpid()}")
+
+
+def test_a_name_that_was_given_is_the_name(write: Write) -> None:
+    settings = load_settings(write('[mirror]\ninstance_name = "east-1"\n'))
+    assert instance_name(settings, 32311) == "east-1"
