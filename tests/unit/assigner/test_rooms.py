@@ -38,3 +38,15 @@ def test_the_verifier_shares_no_code_with_the_stages() -> None:
 def test_no_room_reads_a_clock() -> None:
     for room in ROOMS:
         assert not {"time", "datetime"} & imported(room), room.name
+
+
+def test_no_plan_leaves_unchecked() -> None:
+    """The verifier stands between every plan and its return, and nothing else makes plans."""
+    tree = ast.parse((Path(assigner.__file__).parent / "planner.py").read_text())
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "plan")
+    assert [ast.unparse(line) for line in function.body[-2:]] == [
+        "check_plan(result, capacity, limits)",
+        "return result",
+    ]
+    users = [room.name for room in ROOMS if "assigner.assemble" in imported(room)]
+    assert users == ["planner.py"]
