@@ -64,7 +64,8 @@ class Intake:
                     self._take_legacy(batch)
                 elif header.base_offset + header.last_offset_delta >= self.position:
                     if self._end is not None and header.base_offset >= self._end:
-                        self._pass(Fate.COMPACTED, self._end)
+                        if self.position < self._end:
+                            self._pass(Fate.COMPACTED, self._end)
                         break
                     verify(batch, header)
                     self._take_batch(batch, header, committed, slab)

@@ -25,10 +25,12 @@ def batch(base: int, offsets: Sequence[int], span: int = 0) -> bytearray:
     return sealed(made, base, Codec.NONE, UNSTAMPED.producer_id)
 
 
-def taken(rules: IntakeRules, position: int, *batches: bytearray) -> tuple[list[int], dict[Fate, int]]:
+def taken(
+    rules: IntakeRules, position: int, *batches: bytearray, end: int | None = None
+) -> tuple[list[int], dict[Fate, int]]:
     """Source offsets that are sent, and the counts by fate."""
     data = b"".join(batches)
-    intake = Intake(rules, position, ByteBudget(10**9))
+    intake = Intake(rules, position, ByteBudget(10**9), end)
     intake.take(memoryview(data), (), Slab(bytearray(data), None))
     sent: list[int] = []
     fates = {Fate.MIRRORED: 0}
@@ -61,3 +63,15 @@ def test_a_start_in_the_holes_at_the_end_of_an_opened_batch_is_counted() -> None
     sent, fates = taken(rules, 3, batch(0, [0, 2], span=5), batch(5, [], span=2), batch(7, [7]))
     assert sent == [7]
     assert fates == {Fate.MIRRORED: 1, Fate.COMPACTED: 4}
+
+
+def test_behind_the_end_nothing_is_taken_but_a_batch_that_reaches_over_it_is_whole() -> None:
+    behind = batch(6, [6, 7])
+    assert taken(IntakeRules(), 0, batch(0, [0, 1, 2, 3, 4, 5]), behind, end=3) == (
+        [0, 1, 2, 3, 4, 5],
+        {Fate.MIRRORED: 6},
+    )
+    assert taken(IntakeRules(), 0, batch(0, [0, 1]), behind, end=4) == (
+        [0, 1],
+        {Fate.MIRRORED: 2, Fate.COMPACTED: 2},
+    )
