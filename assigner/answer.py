@@ -52,17 +52,15 @@ def to_json(question: Question, answer: Plan, names: Sequence[Label]) -> dict[st
 
 
 def _hosts(question: Question, answer: Plan, names: Sequence[Label]) -> list[dict[str, Any]]:
-    alive = np.flatnonzero(answer.alive).tolist()
-    labels = {str(names[task]): names[task] for task in alive}
-    placed = place_tasks({str(names[task]): float(answer.loads[task, 0]) for task in alive}, question.hosts)
-    weights = {host.name: host.weight for host in question.hosts}
+    numbers = {str(names[task]): task for task in np.flatnonzero(answer.alive).tolist()}
+    loads = {name: float(answer.loads[task, 0]) for name, task in numbers.items()}
     return [
         {
-            "name": name,
-            "tasks": [labels[task] for task, host in placed.host_of.items() if host == name],
-            "load_bytes_per_second": share * weights[name],
+            "name": host,
+            "tasks": [names[numbers[task]] for task in tasks],
+            "load_bytes_per_second": sum(loads[task] for task in tasks),
         }
-        for name, share in placed.shares.items()
+        for host, tasks in place_tasks(loads, question.hosts).items()
     ]
 
 
