@@ -6,54 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import Holding, LiveInstance, Membership
-from mirror.coordination.plan_store import PlanStore, StoredPlan
+from mirror.coordination.membership import Holding, LiveInstance
 from mirror.errors import LoadUnavailable
 from mirror.model.datastream import DatastreamStatus
-from mirror.model.identifiers import Epoch, GroupName, InstanceName
-from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.identifiers import InstanceName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey
 from stack.waiting import wait_until
-from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_task
-from tests.fakes.instances import HANDOVER_DEADLINE_SECONDS, SESSION_TIMEOUT_SECONDS, FollowerRig
+from tests.builders import SOURCE, a_datastream, a_key, a_task
+from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig
 from tests.fakes.lockstep import Lockstep
-from tests.fakes.node_store import FakeZooKeeper, Fault
-
-MINE = a_task("orders-0", ["t-0", "t-1"], "one")
-THEIRS = a_task("orders-1", ["t-2"], "two")
-
-
-class Service:
-    """A root with a datastream, and plans as a leader would publish them."""
-
-    def __init__(self) -> None:
-        self.server = FakeZooKeeper()
-        session = self.server.session()
-        self.members = Membership(session)
-        self.definitions = DefinitionStore(session)
-        self.definitions.create(a_datastream())
-        self._store = PlanStore(session, "leader")
-
-    def publish(self, *tasks: TaskPlacement) -> Plan:
-        known: StoredPlan = self._store.read()
-        plan = a_plan(*tasks, epoch=known.plan.epoch + 1)
-        self._store.publish(plan, known)
-        return plan
-
-    def holdings(self) -> dict[str, Holding | None]:
-        return {one.name: self.members.holding(one) for one in self.members.live()}
+from tests.fakes.node_store import Fault
+from tests.fakes.planned import MINE, THEIRS, Service, held
 
 
 @pytest.fixture
 def service() -> Service:
     return Service()
-
-
-def held(epoch: int, *releasing: LaneKey) -> Holding:
-    return Holding(Epoch(epoch), frozenset(releasing), frozenset({GroupName("orders")}))
 
 
 def is_well(rig: FollowerRig) -> bool:
@@ -359,63 +328,3 @@ def test_a_name_is_free_again_after_a_restart(service: Service) -> None:
     assert again.lanes == ["t-0", "t-1"]
     assert again.follower.me is not None
     assert again.follower.me.name == InstanceName("one")
-
-
-def test_one_that_wants_to_go_says_so_and_stays_until_its_tasks_have_moved(service: Service) -> None:
-    one, two = FollowerRig(service.server, "one"), FollowerRig(service.server, "two")
-    service.publish(MINE, THEIRS)
-    one.turn(2)
-    two.turn(2)
-    one.workers.inbox.put("leave")
-    one.turn(2)
-    assert [each.is_leaving for each in Membership(two.session).live()] == [True, False]
-    assert one.lanes == ["t-0", "t-1"]
-    assert not one.follower.has_drained
-    service.publish(a_task("orders-0", ["t-0", "t-1"], "two"), THEIRS)
-    one.turn(2)
-    assert not one.follower.has_drained
-    one.workers.drain()
-    one.turn()
-    assert one.follower.has_drained
-    two.turn(2)
-    assert two.lanes == ["t-0", "t-1", "t-2"]
-
-
-def test_one_that_is_alone_or_among_leavers_has_nobody_to_hand_over_to(service: Service) -> None:
-    rigs = [FollowerRig(service.server, name) for name in ("one", "two")]
-    service.publish(MINE, THEIRS)
-    for rig in rigs:
-        rig.turn(2)
-        rig.workers.inbox.put("leave")
-    for rig in [*rigs, *rigs]:
-        rig.turn()
-    assert all(rig.follower.has_drained for rig in rigs)
-    assert rigs[0].lanes == ["t-0", "t-1"]
-
-
-def test_one_without_a_session_has_nothing_to_hand_over(service: Service) -> None:
-    rig = FollowerRig(service.server)
-    rig.turn()
-    rig.suspend()
-    rig.clock.advance(SESSION_TIMEOUT_SECONDS)
-    rig.workers.inbox.put("leave")
-    rig.turn()
-    assert rig.follower.has_drained
-
-
-def test_a_lane_that_is_not_released_in_time_is_taken(service: Service) -> None:
-    one, two = FollowerRig(service.server, "one"), FollowerRig(service.server, "two")
-    service.publish(MINE, THEIRS)
-    one.turn(2)
-    two.turn(2)
-    service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1", "t-2"], "two"))
-    one.turn(2)
-    two.turn(2)
-    two.clock.advance(HANDOVER_DEADLINE_SECONDS - 1)
-    two.contact = two.clock.monotonic()
-    two.turn()
-    assert two.lanes == ["t-2"]
-    two.clock.advance(1)
-    two.contact = two.clock.monotonic()
-    two.turn()
-    assert two.lanes == ["t-1", "t-2"]

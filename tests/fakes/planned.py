@@ -1,0 +1,40 @@
+"""A root with a datastream, and plans as a leader would publish them: the world of one follower."""
+
+from __future__ import annotations
+
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.membership import Holding, Membership
+from mirror.coordination.plan_store import PlanStore, StoredPlan
+from mirror.model.identifiers import Epoch, GroupName
+from mirror.model.plan import Plan, TaskPlacement
+from mirror.ports import LaneKey
+from tests.builders import a_datastream, a_plan, a_task
+from tests.fakes.node_store import FakeZooKeeper
+
+MINE = a_task("orders-0", ["t-0", "t-1"], "one")
+THEIRS = a_task("orders-1", ["t-2"], "two")
+
+
+class Service:
+    """A root with a datastream, and plans as a leader would publish them."""
+
+    def __init__(self) -> None:
+        self.server = FakeZooKeeper()
+        session = self.server.session()
+        self.members = Membership(session)
+        self.definitions = DefinitionStore(session)
+        self.definitions.create(a_datastream())
+        self._store = PlanStore(session, "leader")
+
+    def publish(self, *tasks: TaskPlacement) -> Plan:
+        known: StoredPlan = self._store.read()
+        plan = a_plan(*tasks, epoch=known.plan.epoch + 1)
+        self._store.publish(plan, known)
+        return plan
+
+    def holdings(self) -> dict[str, Holding | None]:
+        return {one.name: self.members.holding(one) for one in self.members.live()}
+
+
+def held(epoch: int, *releasing: LaneKey) -> Holding:
+    return Holding(Epoch(epoch), frozenset(releasing), frozenset({GroupName("orders")}))
