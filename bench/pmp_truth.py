@@ -6,7 +6,6 @@ import gzip
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -145,8 +144,7 @@ def _rates(samples: Sequence[PartitionRates], since_ms: int, until_ms: int) -> I
         if since_ms < sample.newest_ms <= until_ms and not sample.topic.startswith("__"):
             of[TopicPartition(sample.topic, sample.kafka_partition)].append(sample)
     for rows in of.values():
-        yield replace(
-            rows[-1],
+        yield rows[-1]._replace(
             broker=max(row.broker for row in rows),
             sampled=sum(row.sampled for row in rows) / len(rows),
             growth_bytes=sum(row.growth_bytes for row in rows),

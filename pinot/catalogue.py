@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
@@ -100,9 +100,7 @@ def _value(name: str, text: str, hint: Any) -> Any:
 
 
 def _row(row: Any) -> dict[str, Any]:
-    assert is_dataclass(row)
-    assert not isinstance(row, type)
-    answer = asdict(row)
+    answer = row._asdict() if hasattr(row, "_asdict") else asdict(row)
     for name in _PROPERTIES:
         if hasattr(row, name):
             answer[name] = getattr(row, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pinot.client import PinotClient, Row
 from pinot.paging import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, Page, answered, bounds, pages
@@ -16,15 +16,14 @@ from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRates:
+class PartitionRates(NamedTuple):
     """What the samples of one partition say over a range. Rates per second, sizes in bytes.
 
     `inflow`: the asked statistic of the inflow; over hours, p95 is the p95 of the hours' p95.
     `sampled`: mean of the sampled rate, which in Cruise Control is an average over the topic on that
     broker. `messages`: mean of the sampled message rate, None where it is not known throughout.
     `growth_bytes` over `growth_ms`: what the log grew by, where that is known; `shrunk` samples found
-    it smaller than before.
+    it smaller than before. A tuple, because there are hundreds of thousands of them.
     """
 
     topic: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from mirror.model.load import LoadLevel, RateSource
@@ -31,12 +29,12 @@ PLAIN = PartitionRates(
 
 def grown(number: int, rate: float, **other: object) -> PartitionRates:
     """A partition whose log grew by `rate` bytes a second; the topic's average is 100."""
-    return replace(PLAIN, kafka_partition=number, inflow=rate, growth_bytes=rate * 60, **other)  # type: ignore[arg-type]
+    return PLAIN._replace(kafka_partition=number, inflow=rate, growth_bytes=rate * 60, **other)  # type: ignore[arg-type]
 
 
 def averaged(number: int, **other: object) -> PartitionRates:
     """A partition of which only the topic's average is known."""
-    return replace(PLAIN, kafka_partition=number, growth_bytes=0.0, growth_ms=0, **other)  # type: ignore[arg-type]
+    return PLAIN._replace(kafka_partition=number, growth_bytes=0.0, growth_ms=0, **other)  # type: ignore[arg-type]
 
 
 def bytes_of(rates: list[PartitionRates], reading: Reading = MEAN) -> dict[int, float]:
@@ -68,7 +66,7 @@ def test_what_the_others_leave_is_never_negative() -> None:
 
 
 def test_brokers_and_topics_are_summed_apart() -> None:
-    other_topic = replace(grown(0, 7), topic="u")
+    other_topic = grown(0, 7)._replace(topic="u")
     rates = [grown(0, 190), averaged(1), averaged(2, broker=2), other_topic]
     loads = partition_loads(rates, MEAN)
     assert loads[TopicPartition("t", 1)].bytes_per_second == 10
@@ -109,7 +107,7 @@ def test_growth_that_retention_hides_is_found_by_the_sum(
 
 def test_a_statistic_is_corrected_like_the_mean() -> None:
     p95 = Reading(statistic=Statistic.P95)
-    steady = replace(grown(0, 190), inflow=300.0)
+    steady = grown(0, 190)._replace(inflow=300.0)
     unknown = averaged(1, inflow=120.0)
     assert bytes_of([steady, unknown], p95) == {0: 300, 1: 12}
 
