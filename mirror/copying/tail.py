@@ -107,6 +107,8 @@ class _Expected:
         if self._stretch is None:
             committed = lane.rules.read_committed
             end = (await self._cluster.offsets({place: LATEST}, committed=committed))[place].offset
+            if lane.spec.end_offset is not None:
+                end = min(end, lane.spec.end_offset)
             self._stretch = Stretch(self._cluster, place, lane.checkpoint, end, committed=committed)
         part = await self._stretch.next_part()
         if part is None:

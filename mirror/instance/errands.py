@@ -4,11 +4,13 @@ Who asks waits a moment for the answer; in a line that is slow already, not at a
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Protocol, TypeVar
+from time import monotonic
+from typing import Any, Final, Protocol, TypeVar
 
 from mirror.errors import LoadUnavailable, TimedOut
 from mirror.model.identifiers import ClusterRef
@@ -17,6 +19,8 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
 
 _T = TypeVar("_T")
+_FRESH_SECONDS: Final = 15.0
+"""Whoever waits for an answer is woken when it comes. One that lies longer was meant for another question."""
 
 
 class StillAsking(TimedOut):
@@ -52,15 +56,18 @@ class _Line:
 
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._answers: dict[str, Future[Any]] = {}
+        self._answers: dict[str, _Answer[Any]] = {}
         self._is_slow = False
         threading.Thread(target=self._run, name=f"errands-{name}", daemon=True).start()
 
     def ask(self, key: str, job: Callable[[], _T], patience_seconds: float, wake: Callable[[], None]) -> _T:
-        answer: Future[_T] = self._answers.setdefault(key, Future())
-        is_new = not answer.running() and not answer.done()
+        known = self._answers.get(key)
+        if known is not None and known.is_stale():
+            known, self._is_slow = None, False
+        is_new = known is None
+        answer: _Answer[_T] = _Answer() if known is None else known
         if is_new:
-            answer.set_running_or_notify_cancel()
+            self._answers[key] = answer
             self._jobs.put(lambda: _do(job, answer))
         done, _ = wait([answer], 0 if self._is_slow else patience_seconds)
         if not done:
@@ -77,11 +84,27 @@ class _Line:
             self._jobs.get()()
 
 
-def _do(job: Callable[[], _T], answer: Future[_T]) -> None:
+class _Answer(Future[_T]):
+    """`done_at`: when it came, in monotonic seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done_at = math.inf
+
+    def is_stale(self) -> bool:
+        """Whether it came so long ago that nobody can have waited for it."""
+        return monotonic() - self.done_at > _FRESH_SECONDS
+
+
+def _do(job: Callable[[], _T], answer: _Answer[_T]) -> None:
     try:
-        answer.set_result(job())
+        result = job()
     except Exception as error:  # noqa: BLE001 - raised where the answer is asked for
+        answer.done_at = monotonic()
         answer.set_exception(error)
+    else:
+        answer.done_at = monotonic()
+        answer.set_result(result)
 
 
 class PatientLoads:

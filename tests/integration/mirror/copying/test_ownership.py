@@ -108,6 +108,22 @@ def test_foreign_records_in_the_tail_do_not_confuse_the_comparison(engine: Engin
     second.stop()
 
 
+def test_the_comparison_ends_where_the_copy_shall_end(engine: EngineUnderTest) -> None:
+    topic = "own-end"
+    pair(engine, topic)
+    first = another(engine, checkpoint_seconds=60.0)
+    write(engine.source, topic, numbered(0, 100), per_batch=BATCH)
+    first.start(topic)
+    first.run_until(lambda: first.lane(topic).checkpoint == 100, "all is copied")
+    first.crash()
+    write(engine.destination, topic, [Record(0, b"foreign", b"", (), NOW)])
+    write(engine.source, topic, numbered(100, 50))
+    engine.start(topic, end_offset=100)
+    engine.run_until(engine.stopped, "it stops at its end")
+    assert engine.stopped()[0].next_offset == 100
+    assert len(seen(engine, topic)) == 101
+
+
 @pytest.mark.parametrize("guarantee", list(Guarantee))
 def test_a_former_owner_is_fenced_on_the_partitions_that_moved_and_no_other(
     engine: EngineUnderTest, guarantee: Guarantee

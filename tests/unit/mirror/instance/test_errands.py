@@ -91,3 +91,14 @@ def test_loads_that_are_on_their_way_are_unavailable_for_now() -> None:
     slow.go_on.set()
     assert errands.woken.wait(20)
     assert provider.loads(HERE, []).provider == "slow"
+
+
+def test_an_answer_that_nobody_fetched_for_long_is_not_the_answer_to_a_new_question() -> None:
+    errands, slow = Errands(), Slow(Unreachable("it was not there yet"))
+    with pytest.raises(StillAsking):
+        errands.ask("line", "key", slow)
+    slow.go_on.set()
+    assert errands.woken.wait(20)
+    errands._lines["line"]._answers["key"].done_at -= 60
+    errands._patience = 20.0
+    assert errands.ask("line", "key", lambda: "it is there") == "it is there"
