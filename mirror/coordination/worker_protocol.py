@@ -54,7 +54,7 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class LaneNews:
-    """From a worker: what happened to lanes."""
+    """From a worker: what happened to lanes. The first one, without events, says that it is ready."""
 
     events: tuple[LaneEvent, ...]
 

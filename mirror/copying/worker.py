@@ -66,6 +66,7 @@ class Worker:
 
     def run(self) -> None:
         """Until the control process says so or is gone. Raises LeaseOver."""
+        self._say(LaneNews(()))
         while self._deadline is None:
             for message in self._receive():
                 self._obey(message)

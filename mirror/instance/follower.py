@@ -221,7 +221,13 @@ class Follower:
             self._obedience.look_again()
 
     def _join(self) -> None:
-        """Take a place among the live ones, unless another process has our name."""
+        """Take a place among the live ones, unless another process has our name.
+
+        Not before the workers are up: who is live is given partitions, and they would stand still meanwhile.
+        """
+        if not self._supervisor.is_ready:
+            self._trouble = "waiting for its workers to start"
+            return
         members, identity = self._members, self._identity
         twins = [one for one in members.live(self.wake) if one.name == identity.name]
         for twin in twins:

@@ -94,6 +94,7 @@ class _Seat:
     generation: int = 0
     process: subprocess.Popen[bytes] | None = None
     channel: socket.socket | None = None
+    is_ready: bool = False
     failures: int = 0
     restart_at: float | None = None
     outgoing: bytearray = field(default_factory=bytearray)
@@ -145,6 +146,12 @@ class Supervisor:
         """Worker processes that are alive."""
         return sum(seat.process is not None for seat in self._seats)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a worker is there, and every one that is there has started up."""
+        alive = [seat for seat in self._seats if seat.process is not None]
+        return bool(alive) and all(seat.is_ready for seat in alive)
+
     def process_ids(self) -> tuple[int, ...]:
         """Of the workers that are alive."""
         return tuple(seat.process.pid for seat in self._seats if seat.process is not None)
@@ -190,6 +197,7 @@ class Supervisor:
         if isinstance(item, WorkerGone):
             self._bury(seat)
             return
+        seat.is_ready = True
         match item.message:
             case LaneNews(events):
                 for event in events:
@@ -250,6 +258,7 @@ class Supervisor:
     def _launch(self, seat: _Seat) -> None:
         ours, theirs = socket.socketpair()
         seat.generation += 1
+        seat.is_ready = False
         try:
             seat.process = self._spawn(seat.number, theirs)
         except OSError as error:

@@ -40,6 +40,7 @@ def main(descriptor: int, behaviour: str) -> None:
         channel.sendall(b"\x00\x00\x00\x02{}")
     if behaviour in {"deaf", "departing", "babbling"}:
         signal.pause()
+    channel.sendall(encode_message(LaneNews(())))
     for message in _messages(channel):
         if behaviour != "stubborn":
             _obey(channel, message, behaviour)

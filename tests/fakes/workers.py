@@ -26,6 +26,7 @@ class FakeWorkers(Supervisor):
         self._now = clock.monotonic
         self._states: dict[LaneKey, LaneState] = {}
         self.is_up = False
+        self.may_start = True
         self.lease_until = 0.0
         self.abandoned = 0
         self.stopped = False
@@ -43,6 +44,10 @@ class FakeWorkers(Supervisor):
     @property
     def workers_running(self) -> int:
         return int(self.is_up)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_up
 
     def start(self) -> None:
         self.is_up = True
@@ -79,7 +84,7 @@ class FakeWorkers(Supervisor):
         raise AssertionError(f"nobody can have said {item}")
 
     def revive(self) -> None:
-        self.is_up = True
+        self.is_up = self.may_start
 
     def abandon(self) -> None:
         self._states.clear()

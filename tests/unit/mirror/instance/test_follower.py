@@ -48,6 +48,19 @@ def test_it_runs_nothing_as_long_as_there_is_no_plan(service: Service) -> None:
     assert rig.lanes == ["t-0", "t-1"]
 
 
+def test_it_joins_when_its_workers_are_up_and_not_before(service: Service) -> None:
+    rig = FollowerRig(service.server)
+    rig.workers.is_up = False
+    service.publish(MINE)
+    rig.workers.may_start = False
+    rig.turn(2)
+    assert service.holdings() == {}
+    assert not is_well(rig)
+    rig.workers.may_start = True
+    rig.turn(2)
+    assert rig.lanes == ["t-0", "t-1"]
+
+
 def test_it_says_that_it_is_here_before_it_reads_its_first_plan(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)

@@ -230,6 +230,7 @@ def test_a_worker_that_cannot_be_talked_to_is_ended_and_replaced(new_crew: NewCr
 
 def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew: NewCrew) -> None:
     crew = new_crew(2, "deaf", "obedient")
+    crew.until(lambda: crew.supervisor._seats[1].is_ready)  # else it does not listen yet, either
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
     crew.supervisor.revive()
@@ -270,3 +271,20 @@ def test_a_lane_that_paused_itself_says_why_until_it_goes_on(new_crew: NewCrew) 
     crew.supervisor.stop_lanes([key])
     crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LanePaused(key, "late"),))))
     assert crew.supervisor.lanes[key].phase is LanePhase.STOPPING
+
+
+def test_workers_are_ready_when_all_that_are_there_have_said_so(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.until(lambda: crew.supervisor.is_ready)
+    crew.spawned[0].kill()
+    crew.until(lambda: crew.supervisor.workers_running == 1)
+    assert crew.supervisor.is_ready
+    crew.spawned[1].kill()
+    crew.until(lambda: crew.supervisor.workers_running == 0)
+    assert not crew.supervisor.is_ready
+
+
+def test_a_worker_that_says_nothing_is_not_ready(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "deaf")
+    crew.until(lambda: crew.supervisor.workers_running == 1)
+    assert not crew.supervisor.is_ready
