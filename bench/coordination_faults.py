@@ -83,15 +83,15 @@ def _rolling_restart(running: Service) -> float:
 
 
 def _zookeeper_away(running: Service, seconds: float) -> tuple[float, float]:
-    """Seconds until every partition flows again once it is back, and for how long it flowed without it."""
+    """Seconds from its start until every partition flows again, and for how long it flowed without it."""
     began = time.monotonic()
     running.zookeeper.kill()
     wait_until(
         lambda: time.monotonic() - began > seconds, 2 * seconds, "the outage is over", interval_seconds=1
     )
     flowed = running.flow.longest_silence(range(PARTITIONS), began, time.monotonic())
-    running.zookeeper.start()
     back = time.monotonic()
+    running.zookeeper.start()
     wait_until(lambda: running.flow.flows_since(back), 60, "everything flows again")
     took = time.monotonic() - back
     running.wait_until_spread()
@@ -130,7 +130,7 @@ def main() -> None:
             "< 15",
         )
         away = _several(max(1, runs // 3), lambda _: _zookeeper_away(running, outage))
-        _row(f"ZooKeeper away for {outage:.0f} s: flowing again after its return", away[0], "< 5")
+        _row(f"ZooKeeper away for {outage:.0f} s: flowing again after its start", away[0], "< 5")
         _row("  flowed on without it for", away[1], "the lease")
         running.flow.settle(30)
         sent, missing, repeated = running.flow.counts()
