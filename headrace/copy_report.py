@@ -9,6 +9,7 @@ from typing import Any, Final
 from headrace.copy_run import CopyOutcome, CopyProgress
 from headrace.terminal import error_console, print_json, print_table
 from mirror.copying.copy_job import CopyJob, CopyPlan
+from mirror.copying.measuring import cpu_weight
 
 _TERMINAL_SECONDS: Final = 0.2
 _FILE_SECONDS: Final = 5.0
@@ -73,11 +74,14 @@ def _some(names: list[str]) -> str:
 
 
 def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: float) -> dict[str, Any]:
-    """The report. `complete`: every partition came to its end, with nothing in flight."""
+    """The report. `complete`: every partition came to its end, with nothing in flight. A partition's
+    `cpu_seconds` is its share of all, by batches and bytes."""
     ends = {(spec.key.partition.topic, spec.key.partition.partition): spec.end_offset for spec in plan.specs}
     lanes = sorted(outcome.lanes, key=lambda lane: (lane["topic"], lane["partition"]))
-    for lane in lanes:
+    weights = [cpu_weight(lane["source_batches"], lane["bytes"]) for lane in lanes]
+    for lane, weight in zip(lanes, weights, strict=True):
         lane["end_offset"] = ends.get((lane["topic"], lane["partition"]))
+        lane["cpu_seconds"] = round(outcome.cpu_seconds * weight / max(sum(weights), 1), 4)
     copied = sum(lane["bytes"] for lane in lanes)
     return {
         "state": job.state,
