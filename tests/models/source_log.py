@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from mirror.lane.ledger import Fate
 from mirror.wire import batch as batches
 from mirror.wire.batch import HEADER_SIZE, BatchHeader, ProducerStamp, stamp
 from mirror.wire.compression import Codec, compress
+from mirror.wire.legacy import last_offset
 from mirror.wire.records import Record, write_batch
 from mirror.wire.varint import decode, encode
 
@@ -20,6 +22,27 @@ from mirror.wire.varint import decode, encode
 def header_of(batch: bytes | bytearray | memoryview) -> BatchHeader:
     """The header of the batch at the beginning of these bytes."""
     return BatchHeader._make(batches.HEADER.unpack_from(batch))
+
+
+def last_of(batch: bytes | bytearray) -> int:
+    """The last offset that a batch or a message of an old format holds."""
+    return last_offset(memoryview(batch)) if is_old(batch) else header_of(batch).last_offset
+
+
+def is_old(batch: bytes | bytearray) -> bool:
+    """Whether it is a message of an old format."""
+    return batch[16] < 2
+
+
+def old_message(record: Record) -> bytearray:
+    """A record in format 1, not compressed."""
+    fields = [
+        struct.pack(">i", -1) if field is None else struct.pack(">i", len(field)) + field
+        for field in (record.key, record.value)
+    ]
+    body = struct.pack(">bbq", 1, 0, record.timestamp) + b"".join(fields)
+    checked = struct.pack(">I", zlib.crc32(body)) + body
+    return bytearray(struct.pack(">qi", record.offset, len(checked)) + checked)
 
 
 def holed_batch(records: Sequence[Record], codec: int, *, base: int, span: int) -> bytearray:
@@ -74,7 +97,7 @@ class SourceLog:
         """From the batch that holds `position`, cut at `size` bytes; the first one is always whole."""
         found = bytearray()
         for batch in self.batches:
-            if header_of(batch).last_offset < position:
+            if last_of(batch) < position:
                 continue
             if found and len(found) + len(batch) > size:
                 found += batch[: max(size - len(found), 0)]
@@ -94,18 +117,22 @@ RECORDS = st.tuples(
 )
 
 
+KINDS = ["dense", "dense", "dense", "holes", "empty", "append", "abort", "marker", "gap"]
+
+
 @st.composite
-def source_logs(draw: st.DrawFn, most_batches: int = 8) -> SourceLog:
-    """Dense, holed, empty, append-time, transactional, aborted and control batches in any order."""
+def source_logs(draw: st.DrawFn, most_batches: int = 8, old_formats: bool = False) -> SourceLog:
+    """Dense, holed, empty, append-time, transactional, aborted and control batches in any order, and
+    messages of an old format between them if so asked."""
     log = SourceLog()
     log.start = log.end = draw(st.integers(0, 40))
     open_aborts: dict[int, int] = {}
     for _ in range(draw(st.integers(1, most_batches))):
-        kind = draw(
-            st.sampled_from(["dense", "dense", "dense", "holes", "empty", "append", "abort", "marker", "gap"])
-        )
+        kind = draw(st.sampled_from([*KINDS, "old", "old"] if old_formats else KINDS))
         if kind == "gap":
             log.end += draw(st.integers(1, 5))
+        elif kind == "old":
+            _add_old(draw, log)
         elif kind == "marker":
             _add_marker(draw, log, open_aborts)
         else:
@@ -144,6 +171,15 @@ def _add_batch(draw: st.DrawFn, log: SourceLog, kind: str, open_aborts: dict[int
         log.fates[record.offset] = fate
     if kind != "abort":
         log.visible += records
+
+
+def _add_old(draw: st.DrawFn, log: SourceLog) -> None:
+    timestamp, key, value, _ = draw(RECORDS)
+    record = Record(log.end, timestamp, key, value)
+    log.batches.append(old_message(record))
+    log.fates[record.offset] = Fate.MIRRORED
+    log.visible.append(record)
+    log.end += 1
 
 
 def _add_marker(draw: st.DrawFn, log: SourceLog, open_aborts: dict[int, int]) -> None:
