@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from mirror.adapters.settings import KafkaCluster, KafkaSecurity, ZooKeeperSettings
+from mirror.adapters.settings import KafkaCluster, KafkaSecurity, ZooKeeperSecurity, ZooKeeperSettings
 from mirror.copying.settings import CopyingSettings
 from mirror.instance.settings import LeaderSettings, WorkerSettings
 from mirror.options import Seconds, Settings
@@ -18,6 +18,7 @@ __all__ = [
     "Seconds",
     "Settings",
     "WorkerSettings",
+    "ZooKeeperSecurity",
     "ZooKeeperSettings",
 ]
 

@@ -51,6 +51,49 @@ class KafkaCluster(Settings):
     """Our rack, as the brokers name racks: records are then read from the nearest replica."""
 
 
+class ZooKeeperSecurity(Settings):
+    """How to reach a ZooKeeper that is not open to all."""
+
+    tls: bool = False
+    """Reach the servers through TLS, at their secure client port."""
+    ca_file: str = ""
+    """Certificate authorities (PEM) that sign the servers' certificates; empty: the system's."""
+    certificate_file: str = ""
+    """Our own certificate (PEM) for mutual TLS."""
+    key_file: str = ""
+    """Key of `certificate_file` (PEM)."""
+    key_password: SecretStr = SecretStr("")
+    """Password of `key_file`."""
+    verify: bool = True
+    """Check the servers' certificates and names. Without it anybody can pose as ZooKeeper."""
+    mechanism: Literal["", "digest", "DIGEST-MD5"] = ""
+    """How we say who we are: `digest` is ZooKeeper's own scheme, `DIGEST-MD5` is SASL."""
+    username: str = ""
+    """For both mechanisms."""
+    password: SecretStr = SecretStr("")
+    """For both mechanisms."""
+    access: Literal["automatic", "creator", "open"] = "automatic"
+    """Who may read and write the nodes we make: `creator` nobody but our identity, `open` everybody,
+    `automatic` the creator where a mechanism is set."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nodes are made for our identity only."""
+        return self.access == "creator" or (self.access == "automatic" and bool(self.mechanism))
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ZooKeeperSecurity:
+        if bool(self.mechanism) != bool(self.username and self.password.get_secret_value()):
+            raise ValueError("mechanism, username and password go together")
+        if bool(self.certificate_file) != bool(self.key_file):
+            raise ValueError("certificate_file and key_file go together")
+        if not self.tls and (self.ca_file or self.certificate_file or not self.verify):
+            raise ValueError("ca_file, certificate_file and verify need tls")
+        if self.access == "creator" and not (self.mechanism or self.certificate_file):
+            raise ValueError("access = creator needs an identity: a mechanism or a certificate_file")
+        return self
+
+
 class ZooKeeperSettings(Settings):
     """Where instances meet."""
 
@@ -62,6 +105,7 @@ class ZooKeeperSettings(Settings):
     """An instance that is silent for this long is taken for dead."""
     connect_timeout_seconds: Seconds = 10.0
     """How long a start waits for ZooKeeper before it gives up."""
+    security: ZooKeeperSecurity = ZooKeeperSecurity()
 
     @model_validator(mode="after")
     def _consistent(self) -> ZooKeeperSettings:

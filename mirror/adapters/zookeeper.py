@@ -10,12 +10,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, ConnectionLoss
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 
 from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.zookeeper_access import authenticate_by_sasl, client_options, connect_through_tls
 from mirror.adapters.zookeeper_errors import translated
-from mirror.errors import AlreadyExists, NotFound, Unreachable, VersionConflict
+from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
 from mirror.ports import Node, Watch
 
 if TYPE_CHECKING:
@@ -56,20 +58,34 @@ class ZooKeeper:
             timeout=settings.session_timeout_seconds,
             connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2},
             logger=logging.getLogger("kazoo"),
+            **client_options(settings.security),
         )
+        if settings.security.tls:
+            connect_through_tls(self._client, settings.security)
+        if settings.security.mechanism == "DIGEST-MD5":
+            authenticate_by_sasl(self._client, settings.security)
+        self._trouble = ""
         self._client.add_listener(self._changed)
         self._granted = settings.session_timeout_seconds
         self._note_granted_timeout()
 
     def start(self) -> None:
-        """Connect. Raises Unreachable after `connect_timeout_seconds`."""
+        """Connect. Raises Unreachable after `connect_timeout_seconds`, NotAuthorized when we are refused."""
         try:
             self._client.start(timeout=self._settings.connect_timeout_seconds)
-        except KazooTimeoutError as error:
+            self._client.exists_async("/").get(timeout=self._deadline)  # answered when we are accepted
+        except (KazooTimeoutError, ConnectionLoss) as error:
             self.stop()
+            why = f" ({self._trouble})" if self._trouble else ""
             raise Unreachable(
-                f"ZooKeeper does not answer at {self._settings.servers}",
+                f"ZooKeeper does not answer at {self._settings.servers}{why}",
                 advice="start it (headrace stack up zookeeper) or set zookeeper.servers",
+            ) from error
+        except AuthFailedError as error:
+            self.stop()
+            raise NotAuthorized(
+                f"ZooKeeper at {self._settings.servers} does not accept who we are",
+                advice="check zookeeper.security: mechanism, username and password",
             ) from error
 
     def stop(self) -> None:
@@ -202,7 +218,11 @@ class ZooKeeper:
         connect = connection._connect  # noqa: SLF001
 
         def noting(*address: object) -> tuple[float, float]:
-            read_timeout_ms, connect_timeout_ms = connect(*address)
+            try:
+                read_timeout_ms, connect_timeout_ms = connect(*address)
+            except Exception as error:
+                self._trouble = str(error.__cause__ or error)
+                raise
             self._granted = read_timeout_ms * 1.5 / 1000
             return read_timeout_ms, connect_timeout_ms
 

@@ -12,6 +12,7 @@ class KazooClient:
     client_id: tuple[int, bytes] | None
     state: str
     connected: bool
+    handler: Any
     _connection: Any
     def __init__(
         self,
@@ -26,11 +27,6 @@ class KazooClient:
         sasl_options: dict[str, Any] | None = ...,
         randomize_hosts: bool = ...,
         logger: Any = ...,
-        use_ssl: bool = ...,
-        ca: str | None = ...,
-        certfile: str | None = ...,
-        keyfile: str | None = ...,
-        verify_certs: bool = ...,
     ) -> None: ...
     def start(self, timeout: float = ...) -> None: ...
     def stop(self) -> None: ...

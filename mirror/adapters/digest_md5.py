@@ -1,0 +1,79 @@
+"""The client's side of SASL DIGEST-MD5 (RFC 2831), as ZooKeeper speaks it: quality of protection `auth`,
+algorithm `md5-sess`, UTF-8. Both sides prove that they know the password. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+from mirror.errors import NotAuthorized
+
+_DIRECTIVE: Final = re.compile(r'([\w-]+)=(?:"((?:[^"\\]|\\.)*)"|([^,\s]*))')
+_COUNT: Final = "00000001"
+
+
+class DigestMd5:
+    """One authentication: `answer` the server's challenge, then `check` its own proof.
+
+    `nonce`: fresh random text of ours. Methods raise NotAuthorized when the server does not speak the
+    mechanism or does not know the password.
+    """
+
+    def __init__(self, username: str, password: str, digest_uri: str, nonce: str) -> None:
+        self._username = username
+        self._password = password
+        self._uri = digest_uri
+        self._own_nonce = nonce
+        self._expected = ""
+
+    def answer(self, challenge: bytes) -> bytes:
+        """Our proof. `digest-uri` is `<service>/<host>`."""
+        said = directives(challenge)
+        if "nonce" not in said or "auth" not in said.get("qop", "auth").split(","):
+            raise NotAuthorized("the server's challenge is not one of DIGEST-MD5")
+        realm, nonce = said.get("realm", ""), said["nonce"]
+        secret = _md5(f"{self._username}:{realm}:{self._password}".encode())
+        session = _md5(secret + f":{nonce}:{self._own_nonce}".encode()).hex()
+        middle = f"{nonce}:{_COUNT}:{self._own_nonce}:auth"
+        proof = _proof(session, middle, f"AUTHENTICATE:{self._uri}")
+        self._expected = _proof(session, middle, f":{self._uri}")
+        fields = {
+            "username": _quoted(self._username),
+            "realm": _quoted(realm),
+            "nonce": _quoted(nonce),
+            "cnonce": _quoted(self._own_nonce),
+            "nc": _COUNT,
+            "qop": "auth",
+            "digest-uri": _quoted(self._uri),
+            "response": proof,
+            "charset": "utf-8",
+        }
+        return ",".join(f"{name}={value}" for name, value in fields.items()).encode()
+
+    def check(self, final: bytes) -> None:
+        """The server's proof, `rspauth`."""
+        if not self._expected or directives(final).get("rspauth") != self._expected:
+            raise NotAuthorized("the server does not prove that it knows our password")
+
+
+def directives(text: bytes) -> dict[str, str]:
+    """`name=value` or `name="value"`, joined by commas."""
+    return {
+        name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
+        for name, quoted, plain in _DIRECTIVE.findall(text.decode("utf-8", "replace"))
+    }
+
+
+def _proof(session: str, middle: str, what: str) -> str:
+    return _md5(f"{session}:{middle}:{_md5(what.encode()).hex()}".encode()).hex()
+
+
+def _md5(data: bytes) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()  # the mechanism's own
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,94 @@
+"""How a session proves who it is: kazoo's options; TLS; and SASL, for which kazoo has no implementation."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import EXCEPTIONS, AuthFailedError
+from kazoo.protocol.serialization import SASL
+from kazoo.security import CREATOR_ALL_ACL
+
+from mirror.adapters.digest_md5 import DigestMd5
+from mirror.adapters.settings import ZooKeeperSecurity
+from mirror.errors import ConfigError, NotAuthorized
+
+_DIGEST_URI: Final = "zookeeper/zk-sasl-md5"
+"""ZooKeeper's servers and clients both use this for every host."""
+_SASL_XID: Final = 1
+
+
+def client_options(security: ZooKeeperSecurity) -> dict[str, Any]:
+    """Arguments of KazooClient."""
+    options: dict[str, Any] = {}
+    if security.mechanism == "digest":
+        options["auth_data"] = [("digest", f"{security.username}:{security.password.get_secret_value()}")]
+    if security.is_private:
+        options["default_acl"] = CREATOR_ALL_ACL
+    return options
+
+
+def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> None:
+    """Let every connection of the client go through TLS; one whose handshake fails is closed at once.
+
+    Raises ConfigError when certificates cannot be used.
+    """
+    context = _tls_context(security)
+
+    def connect(address: tuple[str, int], hostname: str, timeout: float, **_: object) -> socket.socket:
+        plain = socket.create_connection(address, timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return context.wrap_socket(plain, server_hostname=hostname)
+        except OSError:
+            plain.close()
+            raise
+
+    client.handler.create_connection = connect
+
+
+def _tls_context(security: ZooKeeperSecurity) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=security.ca_file or None)
+        if not security.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if security.certificate_file:
+            secret = security.key_password.get_secret_value()
+            context.load_cert_chain(security.certificate_file, security.key_file, lambda: secret)
+    except OSError as error:
+        files = ", ".join(filter(None, (security.ca_file, security.certificate_file, security.key_file)))
+        raise ConfigError(f"zookeeper.security: {files} cannot be used ({error})") from error
+    return context
+
+
+def authenticate_by_sasl(client: KazooClient, security: ZooKeeperSecurity) -> None:
+    """Let every connection of the client begin with DIGEST-MD5.
+
+    A connection that breaks meanwhile is tried again; only a refusal ends the session.
+    """
+    connection = client._connection  # noqa: SLF001
+    connection.sasl_options = {}  # anything but None makes kazoo call what is replaced here
+
+    def authenticate(_host: str, timeout: float) -> None:
+        password = security.password.get_secret_value()
+        exchange = DigestMd5(security.username, password, _DIGEST_URI, secrets.token_hex(16))
+        try:
+            challenge = _say(connection, b"", timeout)
+            exchange.check(_say(connection, exchange.answer(challenge), timeout))
+        except NotAuthorized as error:
+            raise AuthFailedError(error.message) from error
+
+    connection._authenticate_with_sasl = authenticate  # noqa: SLF001
+
+
+def _say(connection: Any, token: bytes, timeout: float) -> bytes:
+    connection._submit(SASL(token), timeout, _SASL_XID)  # noqa: SLF001
+    header, buffer, offset = connection._read_header(timeout)  # noqa: SLF001
+    if header.err:
+        raise EXCEPTIONS[header.err]()
+    answer, _ = SASL.deserialize(buffer, offset)
+    return answer or b""

@@ -1,0 +1,189 @@
+"""A ZooKeeper that wants to know who we are: digests, SASL, TLS, and nodes that are ours alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+
+from mirror.adapters.settings import ZooKeeperSecurity, ZooKeeperSettings
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination import znodes
+from mirror.coordination.root import ensure_root
+from mirror.errors import NewerFormat, NotAuthorized, Unreachable
+from stack.ports import free_ports
+from stack.zookeeper import DEFAULT_JVM, ZooKeeperServer
+
+pytestmark = pytest.mark.servers
+
+TLS: Final = Path(__file__).parents[3] / "data/tls"
+JAAS: Final = """Server {
+  org.apache.zookeeper.server.auth.DigestLoginModule required
+    user_mirror="right" user_other="theirs";
+};
+"""
+DIGEST: Final = {"mechanism": "digest", "username": "mirror", "password": "right"}
+SASL: Final = {"mechanism": "DIGEST-MD5", "username": "mirror", "password": "right"}
+TRUSTING: Final = {"tls": True, "ca_file": str(TLS / "ca.pem")}
+MUTUAL: Final = TRUSTING | {
+    "certificate_file": str(TLS / "client-certificate.pem"),
+    "key_file": str(TLS / "client-key.pem"),
+}
+
+
+class Guarded:
+    """One server with a listener for everybody and one for TLS with client certificates."""
+
+    def __init__(self, folder: Path) -> None:
+        plain, secure = free_ports(2)
+        jaas = folder / "jaas.conf"
+        jaas.write_text(JAAS)
+        self.secure = f"127.0.0.1:{secure}"
+        self.server = ZooKeeperServer(
+            "guarded",
+            folder / "guarded",
+            plain,
+            jvm=replace(DEFAULT_JVM, options=(f"-Djava.security.auth.login.config={jaas}",)),
+            settings={
+                "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "secureClientPort": secure,
+                "secureClientPortAddress": "127.0.0.1",
+                "ssl.keyStore.location": TLS / "broker.pem",
+                "ssl.keyStore.type": "PEM",
+                "ssl.trustStore.location": TLS / "ca.pem",
+                "ssl.trustStore.type": "PEM",
+                "ssl.hostnameVerification": "false",
+                "ssl.clientHostnameVerification": "false",
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    made = Guarded(tmp_path_factory.mktemp("guarded"))
+    made.server.start()
+    yield made
+    made.server.kill()
+    made.server.wipe()
+
+
+Connect = Callable[..., ZooKeeper]
+
+
+@pytest.fixture
+def connect(guarded: Guarded) -> Iterator[Connect]:
+    """`connect(security…)` gives a started session below a root of the test's own."""
+    root = f"/guarded-{uuid4().hex[:8]}"
+    made: list[ZooKeeper] = []
+
+    def start(security: dict[str, Any], servers: str = "") -> ZooKeeper:
+        servers = servers or (guarded.secure if security.get("tls") else guarded.server.address)
+        settings = ZooKeeperSettings(
+            servers=servers, root=root, connect_timeout_seconds=3, security=ZooKeeperSecurity(**security)
+        )
+        session = ZooKeeper(settings)
+        made.append(session)
+        session.start()
+        return session
+
+    yield start
+    for session in made:
+        session.stop()
+
+
+WAYS: Final = {
+    "digest": DIGEST,
+    "sasl": SASL,
+    "certificate": MUTUAL | {"access": "creator"},
+    "digest in TLS": MUTUAL | DIGEST,
+    "sasl in TLS": MUTUAL | SASL,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nodes_are_made_read_and_deleted_by_us_and_by_nobody_else(connect: Connect, way: str) -> None:
+    ours = connect(WAYS[way])
+    ensure_root(ours)
+    ours.create("/live/i-", b"me", ephemeral=True, sequential=True)
+    ours.create("/datastreams/orders", b"secret")
+    ours.create_all([("/plan/a/0", b"x"), ("/plan/a/1", b"y")])
+    again = connect(WAYS[way])
+    assert again.read("/datastreams/orders").data == b"secret"
+    assert [node.data for node in again.read_all(["/plan/a/0", "/plan/a/1"])] == [b"x", b"y"]
+    stranger = connect({})
+    for forbidden in (
+        lambda: stranger.read("/datastreams/orders"),
+        lambda: stranger.children("/datastreams"),
+        lambda: stranger.children("/plan/a"),
+        lambda: stranger.children("/live"),
+        lambda: stranger.children(""),
+        lambda: stranger.write("/datastreams/orders", b"mine", 0),
+        lambda: stranger.create("/datastreams/other"),
+        lambda: stranger.delete("/datastreams/orders"),
+    ):
+        with pytest.raises(NotAuthorized):
+            forbidden()
+    assert again.write("/datastreams/orders", b"ours", 0) == 1
+    again.delete_tree("/datastreams")
+
+
+@pytest.mark.parametrize("other", [{"password": "wrong"}, {"username": "other", "password": "theirs"}])
+def test_another_identity_of_the_same_kind_reads_nothing(connect: Connect, other: dict[str, str]) -> None:
+    connect(DIGEST).create("/datastreams/orders", b"secret")
+    with pytest.raises(NotAuthorized):
+        connect(DIGEST | other).read("/datastreams/orders")
+
+
+def test_nodes_can_be_left_open_to_all(connect: Connect) -> None:
+    connect(DIGEST | {"access": "open"}).create("/datastreams/orders", b"public")
+    assert connect({}).read("/datastreams/orders").data == b"public"
+
+
+@pytest.mark.parametrize("wrong", [{"password": "wrong"}, {"username": "nobody"}])
+def test_a_wrong_password_is_refused_at_the_start_and_said(connect: Connect, wrong: dict[str, str]) -> None:
+    with pytest.raises(NotAuthorized, match="does not accept who we are") as refusal:
+        connect(SASL | wrong)
+    assert "zookeeper.security" in refusal.value.advice
+    assert "wrong" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("security", "why"),
+    [
+        (MUTUAL | {"ca_file": str(TLS / "other-ca.pem")}, "certificate verify failed"),
+        (TRUSTING, "certificate required|socket|alert|EOF|closed"),
+    ],
+)
+def test_certificates_are_checked_on_both_sides(connect: Connect, security: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unreachable, match=why):
+        connect(security)
+
+
+def test_the_servers_name_is_checked(connect: Connect, guarded: Guarded) -> None:
+    """The certificate names 127.0.0.1, and 127.0.0.2 is the same machine only on the way."""
+    with pytest.raises(Unreachable):
+        connect(MUTUAL, guarded.secure.replace("127.0.0.1", "127.0.0.2"))
+    assert connect(MUTUAL, guarded.secure.replace("127.0.0.1", "localhost")).is_connected
+
+
+def test_a_server_is_not_verified_only_where_that_is_asked_for(connect: Connect) -> None:
+    security = MUTUAL | {"ca_file": str(TLS / "other-ca.pem"), "verify": False}
+    assert connect(security).children("") == ()
+
+
+@pytest.mark.parametrize("security", [{}, DIGEST])
+def test_a_root_of_a_newer_version_is_refused_and_left_as_it_is(
+    connect: Connect, security: dict[str, str]
+) -> None:
+    session = connect(security)
+    newer = str(znodes.FORMAT + 1)
+    session.create("/version", newer.encode())
+    with pytest.raises(NewerFormat, match=f"format {newer}, this version writes {znodes.FORMAT}"):
+        ensure_root(session)
+    assert session.read("/version").data == newer.encode()
+    assert session.children("") == ("version",)

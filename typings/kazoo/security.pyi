@@ -1,0 +1,3 @@
+from typing import Any
+
+CREATOR_ALL_ACL: list[Any]
