@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
 from mirror.instance.obedience import SharedState
+from mirror.instance.observations import LoadMemory
 from mirror.instance.outlook import LeaderStores, Outlook
 from mirror.instance.service import Instance
 from mirror.instance.supervisor import Spawn, Supervisor
@@ -112,13 +113,14 @@ def build_instance(
     stores = LeaderStores(membership, definitions, plans, requests)
     patience = settings.mirror.leader.patience_seconds
     errands = ThreadedErrands(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
-    outlook = _outlook(settings, stores, measured, directory, errands)
+    memory = LoadMemory()
+    outlook = _outlook(settings, stores, measured, directory, errands, memory)
     leader = Leader(
         outlook, events, event_topic.publish, clock, health, settings.mirror.leader.tick_interval_seconds
     )
     follower.on_joined = leader.joined
     previewing = ThreadedErrands(_PREVIEW_SECONDS, lambda: None)
-    preview = _outlook(settings, stores, measured, directory, previewing)
+    preview = _outlook(settings, stores, measured, directory, previewing, memory)
     status = RunningStatus(name, follower, supervisor, leader, health)
     services = _services(settings, stores, directory, status, events, preview)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
@@ -205,6 +207,7 @@ def _outlook(
     measured: MeasuredLoads,
     directory: ClusterDirectory,
     errands: Errands,
+    memory: LoadMemory,
 ) -> Outlook:
     clock = SystemClock()
 
@@ -218,4 +221,5 @@ def _outlook(
         surroundings.need_topic(
             ClusterRef(settings.mirror.metrics_cluster), TopicDescription(topic, 4, settings=_METRIC_TOPICS)
         )
-    return Outlook(stores, choose_planning(settings, measured, errands), surroundings, clock)
+    planning = replace(choose_planning(settings, measured, errands), memory=memory)
+    return Outlook(stores, planning, surroundings, clock)

@@ -90,7 +90,7 @@ def agenda(world: World, changes: Sequence[Change], decision: Decision) -> tuple
     return (
         *changes,
         *([Publish(decision)] if decision.plan is not None else []),
-        *(Answer(request) for request in world.requests),
+        *(Answer(one) for one in world.requests if one.identity not in decision.postponed),
         *(Remove(name) for name in over),
     )
 

@@ -66,7 +66,8 @@ class World:
 class Decision:
     """The next plan (None: the one in force is right), what it moves, and why.
 
-    `problems`: groups that could not be planned and keep the tasks they have.
+    `problems`: groups that could not be planned and keep the tasks they have. `postponed`: identities of
+    requests that a later decision answers.
     """
 
     plan: Plan | None
@@ -74,6 +75,7 @@ class Decision:
     moves: tuple[Move, ...] = ()
     group_plans: Mapping[GroupName, GroupPlan] = field(default_factory=dict)
     problems: Mapping[GroupName, str] = field(default_factory=dict)
+    postponed: frozenset[str] = frozenset()
 
 
 def groups_of(datastreams: Sequence[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:

@@ -107,6 +107,10 @@ def _do(job: Callable[[], _T], answer: _Answer[_T]) -> None:
         answer.set_result(result)
 
 
+class LoadsOnTheWay(LoadUnavailable):
+    """The provider has been asked and has not answered yet."""
+
+
 class PatientLoads:
     """A load provider that never holds up who asks. Satisfies `ports.LoadProvider`."""
 
@@ -115,10 +119,10 @@ class PatientLoads:
         self._errands = errands
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """The provider's answer. Raises LoadUnavailable, also while the answer is on its way."""
+        """The provider's answer. Raises LoadUnavailable, and LoadsOnTheWay."""
         try:
             return self._errands.ask(
                 "loads", f"loads of {cluster}", lambda: self._provider.loads(cluster, partitions)
             )
         except StillAsking as error:
-            raise LoadUnavailable(error.message, advice="the next plan has them") from error
+            raise LoadsOnTheWay(error.message, advice="the next plan has them") from error

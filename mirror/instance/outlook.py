@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -16,6 +16,7 @@ from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.planning import Decision, World, decide, groups_of, groups_to_plan
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.errors import HeadraceError
+from mirror.instance.errands import LoadsOnTheWay
 from mirror.instance.observations import NEWEST, LoadMemory
 from mirror.instance.surroundings import Surroundings
 from mirror.model.datastream import Datastream
@@ -26,6 +27,8 @@ from mirror.ports import Clock, LoadProvider, Planner, Watch
 
 _log = structlog.get_logger(__name__)
 _RULES: Final = HomeRules()
+_LONGEST_WAIT_MS: Final = 30_000
+"""How long a request waits for a load provider that is slow; then it is planned without."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
 """Ticks in which a provider that did not answer is asked again for an observation."""
@@ -50,6 +53,7 @@ class Planning:
     capacity: TaskCapacity
     interval_seconds: float = 600.0
     rules: HomeRules = _RULES
+    memory: LoadMemory = field(default_factory=LoadMemory)
 
 
 class Outlook:
@@ -62,7 +66,7 @@ class Outlook:
         self.surroundings = surroundings
         self._planning = planning
         self._clock = clock
-        self._memory = LoadMemory()
+        self._memory = planning.memory
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
         self._tries: dict[ClusterRef, int] = {}
@@ -92,11 +96,23 @@ class Outlook:
         until = {source: at for source, (_, at) in self._observed.items()} if world.due else {}
         sources = {one.source for one in world.datastreams}
         recent = {source: self._memory.before(source, until.get(source, now)) for source in sources}
-        world = replace(world, loads=self._loads(world), recent=recent)
+        loads, awaited = self._loads(world)
+        postponed = self._postponed(world, awaited)
+        requests = tuple(one for one in world.requests if one.identity not in postponed)
+        world = replace(world, loads=loads, recent=recent, requests=requests)
         decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
-        return decision
+        return replace(decision, postponed=postponed)
+
+    def _postponed(self, world: World, awaited: frozenset[GroupName]) -> frozenset[str]:
+        """Requests that can wait a little for the loads that they are about."""
+        since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
+        return frozenset(
+            one.identity
+            for one in world.rebalances
+            if one.identity and one.group in awaited and one.requested_ms > since_ms
+        )
 
     def in_turn(self, world: World) -> World:
         """The same world, with some groups that are planned because their turn has come.
@@ -139,24 +155,29 @@ class Outlook:
             world = self.world(datastreams, self.stores.plans.read(NO_PLAN))
             return self.decide(replace(world, requests=(request,)))
 
-    def _loads(self, world: World) -> Mapping[GroupName, LoadReport]:
+    def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:
+        """Reports by group; and the groups whose loads are on their way."""
         groups = groups_of(world.datastreams)
         asked = {request.group for request in world.requests}
         by_source: dict[ClusterRef, LoadReport] = {}
         reports: dict[GroupName, LoadReport] = {}
+        late: set[ClusterRef] = set()
         for group in groups_to_plan(world):
             source = groups[group][0].source
             if group in world.due and group not in asked and source in self._observed:
                 reports[group], _ = self._observed[source]
                 continue
             if source not in by_source:
-                by_source[source] = self._ask(source, world)
+                by_source[source] = self._ask(source, world, late)
             reports[group] = by_source[source]
-        return reports
+        return reports, frozenset(group for group in reports if groups[group][0].source in late)
 
-    def _ask(self, source: ClusterRef, world: World) -> LoadReport:
+    def _ask(self, source: ClusterRef, world: World, late: set[ClusterRef]) -> LoadReport:
         try:
             return self._planning.provider.loads(source, _partitions(world, source))
+        except LoadsOnTheWay as error:
+            late.add(source)
+            return LoadReport({}, "none", notes=(f"planned by count: {error}",))
         except HeadraceError as error:  # whatever ails the provider, placement goes on without it
             _log.warning("planning by count", cluster=source, reason=str(error))
             return LoadReport({}, "none", notes=(f"planned by count: {error}",))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import RebalanceRequest
 from mirror.errors import LoadUnavailable
+from mirror.instance.errands import LoadsOnTheWay
+from mirror.instance.observations import LoadMemory
+from mirror.instance.outlook import Outlook, Planning
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.load import LoadReport, PartitionLoad
+from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.ports import GroupPlan, LoadProvider, PlanningRequest
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
@@ -156,3 +160,52 @@ def test_a_provider_that_is_slow_is_asked_again_in_the_next_tick() -> None:
         rig.leader.tick()
         assert len(slow.asked) == 2 * turn + 1
     assert [len(request.recent) for request in planner.requests] == [0, 2]
+
+
+class Late(Loads):
+    """A provider that was asked and has not answered yet."""
+
+    is_late = False
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        if self.is_late:
+            raise LoadsOnTheWay("no answer yet")
+        return super().loads(cluster, partitions)
+
+
+def a_rig_whose_loads_are_late() -> tuple[LeaderRig, Late]:
+    late = Late()
+    rig, _, _, _ = a_rig(late)
+    rig.leader.tick()
+    late.is_late = True
+    rig.stores.requests.add(replace(a_request(full=False), requested_ms=rig.clock.now_ms()))
+    rig.leader.tick()
+    return rig, late
+
+
+def test_a_request_waits_for_the_loads_that_are_on_their_way() -> None:
+    rig, late = a_rig_whose_loads_are_late()
+    assert len(rig.stores.requests.pending()) == 1
+    late.is_late = False
+    rig.leader.tick()
+    assert rig.stores.requests.pending() == ()
+
+
+def test_a_request_does_not_wait_for_ever() -> None:
+    rig, _ = a_rig_whose_loads_are_late()
+    rig.clock.advance(31)
+    rig.leader.tick()
+    assert rig.stores.requests.pending() == ()
+
+
+def test_a_preview_knows_what_the_leader_has_observed() -> None:
+    memory = LoadMemory()
+    planning = Planning(SimplePlanner(), Loads(), TaskCapacity(100), memory=memory)
+    rig, _, _, _ = a_rig()
+    memory.note(SOURCE, LoadReport({TopicPartition("t", 0): PartitionLoad(5.0)}, "test"), 0.0)
+    asked = Asked()
+    outlook = Outlook(rig.stores, replace(planning, planner=asked), rig.surroundings, rig.clock)
+    rig.leader.tick()
+    rig.clock.advance(1)
+    outlook.preview(a_request())
+    assert len(asked.requests[0].recent) == 1
