@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from stack.waiting import wait_until
+
+_COORDINATOR_IS_MADE = {14, 15, 16}
+"""What brokers answer for a group while the topic of groups is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +127,24 @@ def delete_records(address: str, topic: str, partition: int, before: int) -> Non
     admin = AdminClient({"bootstrap.servers": address})
     place = TopicPartition(topic, partition, before)
     admin.delete_records([place], request_timeout=20)[place].result(timeout=20)
+
+
+def group_positions(address: str, group: str, topic: str, partitions: int) -> list[int]:
+    """What a group has committed of each partition; -1001 where nothing."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})
+    places = [TopicPartition(topic, number) for number in range(partitions)]
+
+    def ask() -> list[int] | None:
+        try:
+            return [place.offset for place in consumer.committed(places, timeout=20)]
+        except KafkaException as error:
+            if error.args[0].code() not in _COORDINATOR_IS_MADE:
+                raise
+            return None
+
+    try:
+        found = wait_until(ask, 30, f"the positions of group {group}")
+    finally:
+        consumer.close()
+    assert found is not None
+    return found

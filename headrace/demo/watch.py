@@ -16,7 +16,7 @@ from mirror.model.metrics import percentile_ms
 from pinot.client import PinotClient
 from pinot.loads import partition_rates
 from pinot.offending import offending_partitions
-from pinot.queries import LatencyRow, lag_by_partition, latency_by_datastream, latency_by_task
+from pinot.queries import LatencyRow, latency_by_datastream, latency_by_task
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
@@ -64,11 +64,6 @@ class Watch:
     def latency_by_task(self, seconds: float) -> list[LatencyRow]:
         """Of each task over the last seconds."""
         return latency_by_task(self._client, TimeRange.up_to(self.now_ms(), int(seconds * 1000)), DATASTREAM)
-
-    def lag_records(self) -> int:
-        """Records that wait, as every partition reported last."""
-        rows = lag_by_partition(self._client, TimeRange.up_to(self.now_ms(), 10_000), DATASTREAM)
-        return sum(row.lag_records for row in rows)
 
     def partition_loads(self, seconds: float) -> dict[str, float]:
         """Bytes per second of each source partition (`topic-number`), from the samples in Pinot."""

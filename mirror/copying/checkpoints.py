@@ -88,7 +88,7 @@ class Checkpoints:
     async def _save_to(self, destination: ClusterRef, lanes: Iterable[LiveLane]) -> None:
         now_ms = self._bench.clock.now_ms()
         entries: list[Entry] = []
-        sealed: list[tuple[LiveLane, int]] = []
+        written: list[tuple[LiveLane, int, int]] = []
         for lane in lanes:
             if not lane.is_loaded or lane.position < 0:
                 continue
@@ -98,11 +98,11 @@ class Checkpoints:
             entries += forgotten_chunks(lane.key, before, lane.offset_map.first_index)
             mine, upto = entries_of(lane.key, lane.progress(clean=clean or lane.is_clean), now_ms)
             entries += mine
-            sealed.append((lane, upto))
-            self._steering.note_moved(lane)
+            written.append((lane, upto, lane.checkpoint))
         await self._bench.progress(destination).save(entries, now_ms)
-        for lane, upto in sealed:
+        for lane, upto, position in written:
             lane.offset_map.sealed = max(lane.offset_map.sealed, upto)
+            self._steering.note_moved(lane, position)
 
     async def _check_topics(self, lanes: Sequence[LiveLane]) -> None:
         """Where topics go by name, a topic that was created anew is only seen by looking for it; nothing
@@ -122,9 +122,9 @@ class Checkpoints:
         """Show the positions to ordinary tools. Nothing depends on it, so a failure is only logged."""
         moved, self._steering.moved = self._steering.moved, {}
         by_group: dict[tuple[ClusterRef, str], dict[TopicPartition, int]] = {}
-        for lane in moved:
+        for lane, position in moved.items():
             offsets = by_group.setdefault((lane.spec.source, lane.spec.consumer_group), {})
-            offsets[lane.key.partition] = lane.checkpoint
+            offsets[lane.key.partition] = position
         for (source, group), offsets in by_group.items():
             cluster = self._bench.cluster(source)
             try:

@@ -107,6 +107,7 @@ class Committing:
             if lane.turn != turn:
                 return
         try:
+            position = lane.checkpoint
             entries, sealed = self._entries(lane)
             await self._write_progress(lane, transaction, entries)
             if lane.turn == turn:
@@ -119,7 +120,7 @@ class Committing:
             return
         self._open.pop(lane, None)
         lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
-        self._steering.note_moved(lane)
+        self._steering.note_moved(lane, position)
         transaction.started_at, transaction.is_ending = None, False
         if lane.intent is not None:
             self._steering.settle(lane)

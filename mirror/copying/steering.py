@@ -46,8 +46,8 @@ class Steering:
         """Lanes that have stopped, when reports of them are wanted."""
         self.dirty: dict[LiveLane, None] = {}
         """Have something new to store."""
-        self.moved: dict[LiveLane, None] = {}
-        """Have stored a position that their consumer groups do not show yet."""
+        self.moved: dict[LiveLane, int] = {}
+        """Positions that are durable and that the lanes' consumer groups do not show yet."""
         self.sources: dict[ClusterRef, Source] = {}
         self.sinks: dict[ClusterRef, Sink] = {}
         self.on_abandoned: Callable[[LiveLane], None] = lambda _lane: None
@@ -172,10 +172,11 @@ class Steering:
             self.dirty[lane] = None
             del lane.gaps[:-_MOST_GAPS]
 
-    def note_moved(self, lane: LiveLane) -> None:
-        """The lane has stored its position; its consumer group, if it has one, shall show it."""
+    def note_moved(self, lane: LiveLane, position: int) -> None:
+        """The lane's position is durable; its consumer group, if it has one, shall show it. Never more than
+        that: whoever goes on from the group must not miss what was not stored or committed."""
         if lane.spec.consumer_group:
-            self.moved[lane] = None
+            self.moved[lane] = position
 
     def forget(self, lane: LiveLane) -> None:
         """The lane is over."""

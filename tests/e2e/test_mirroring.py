@@ -6,19 +6,15 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from stack.fixtures import KafkaPair
 from stack.waiting import wait_until
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import Record, counts, make_topic, produce, read_all
+from tests.kafka_data import Record, counts, group_positions, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.running import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
-
-COORDINATOR_IS_MADE = {14, 15, 16}
-"""What brokers answer for a group while the topic of groups is new."""
 
 
 def test_records_arrive_as_they_were(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
@@ -110,20 +106,12 @@ def test_a_datastream_is_copied_as_its_metadata_asks_and_shows_its_positions(
     }
     create_datastream(instance, "asked", topic, metadata=metadata)
     wait_for_copy(kafka_pair, topic, len(records))
-    consumer = Consumer({"bootstrap.servers": kafka_pair.source.address, "group.id": f"group-{topic}"})
-    places = [TopicPartition(topic, number) for number in range(2)]
-
-    def committed() -> bool:
-        try:
-            found = consumer.committed(places, timeout=20)
-        except KafkaException as error:
-            if error.args[0].code() not in COORDINATOR_IS_MADE:
-                raise
-            return False
-        return [place.offset for place in found] == [100, 100]
-
-    wait_until(committed, 30, "the positions are committed at the source", interval_seconds=0.3)
-    consumer.close()
+    wait_until(
+        lambda: group_positions(kafka_pair.source.address, f"group-{topic}", topic, 2) == [100, 100],
+        30,
+        "the positions are committed at the source",
+        interval_seconds=0.3,
+    )
     names = {"one": "two"}
     expected = [
         replace(

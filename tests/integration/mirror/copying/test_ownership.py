@@ -9,7 +9,7 @@ import pytest
 
 from mirror.model.policy import CopyPolicy, Guarantee
 from tests.engines import EngineUnderTest, check_copy, look, write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, group_positions, make_topic
 
 pytestmark = pytest.mark.servers
 
@@ -28,7 +28,7 @@ def pair(engine: EngineUnderTest, topic: str) -> None:
     make_topic(engine.destination, topic)
 
 
-def another(engine: EngineUnderTest, **fields: float) -> EngineUnderTest:
+def another(engine: EngineUnderTest, **fields: object) -> EngineUnderTest:
     return EngineUnderTest(engine.source, engine.destination, **fields)  # type: ignore[arg-type]
 
 
@@ -106,6 +106,19 @@ def test_foreign_records_in_the_tail_do_not_confuse_the_comparison(engine: Engin
     mine = [value for value in seen(engine, "own-foreign") if value != b"writer"]
     assert mine == [record.value for record in numbered(0, 140)]
     second.stop()
+
+
+def test_a_consumer_group_shows_only_what_is_committed(engine: EngineUnderTest) -> None:
+    pair(engine, "own-shown")
+    write(engine.source, "own-shown", numbered(0, 20))
+    slow = another(engine, options={"transaction_interval_seconds": 30.0})
+    policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
+    slow.start("own-shown", policy=policy, consumer_group="own-shown")
+    slow.run_until(lambda: slow.lane("own-shown").checkpoint == 20, "all is acknowledged")
+    slow.engine._bench.run(slow.engine._checkpoints.commit_groups())
+    assert group_positions(engine.source, "own-shown", "own-shown", 1) == [-1001]
+    slow.stop()
+    assert group_positions(engine.source, "own-shown", "own-shown", 1) == [20]
 
 
 def test_the_comparison_ends_where_the_copy_shall_end(engine: EngineUnderTest) -> None:

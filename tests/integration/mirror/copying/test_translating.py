@@ -27,7 +27,7 @@ from mirror.copying.translate_job import (
 from mirror.copying.workbench import EngineIdentity, Workbench
 from mirror.errors import InvalidRequest, Refused
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, look, write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, group_positions, make_topic
 
 pytestmark = pytest.mark.servers
 
@@ -44,14 +44,6 @@ def commit(address: str, group: str, offsets: dict[tuple[str, int], int]) -> Non
         offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()], asynchronous=False
     )
     consumer.close()
-
-
-def committed(address: str, group: str, topic: str, partitions: int) -> list[int]:
-    consumer = group_consumer(address, group)
-    places = [TopicPartition(topic, number) for number in range(partitions)]
-    found = [place.offset for place in consumer.committed(places, timeout=20)]
-    consumer.close()
-    return found
 
 
 @pytest.fixture
@@ -98,7 +90,7 @@ def test_a_group_goes_on_at_the_copy_with_the_very_next_record(copied: tuple[Eng
     group = f"consumers-{topic}"
     commit(engine.source, group, {(topic, 0): 17, (topic, 1): 41})
     assert Commands(engine).apply(job(topic, group)) == 2
-    positions = committed(engine.destination, group, f"copy.{topic}", 2)
+    positions = group_positions(engine.destination, group, f"copy.{topic}", 2)
     assert positions == [17, 48]
     for number, position in enumerate(positions):
         here = look(engine.source, topic, number)
@@ -121,7 +113,7 @@ def test_there_and_back_is_where_it_was(copied: tuple[EngineUnderTest, str]) -> 
         (f"copy.{topic}", 33, ""),
     ]
     commands.apply(job(topic, group, back=True))
-    assert committed(engine.source, group, topic, 2) == [60, 33]
+    assert group_positions(engine.source, group, topic, 2) == [60, 33]
 
 
 def test_positions_that_are_ahead_there_stay_unless_told_otherwise(
@@ -135,7 +127,7 @@ def test_positions_that_are_ahead_there_stay_unless_told_otherwise(
     assert [move["skipped"] for move in commands.plan(job(topic, group))] == [AHEAD]
     assert commands.apply(job(topic, group)) == 0
     assert commands.apply(job(topic, group, rewinds=True)) == 1
-    assert committed(engine.destination, group, f"copy.{topic}", 1) == [10]
+    assert group_positions(engine.destination, group, f"copy.{topic}", 1) == [10]
 
 
 def test_a_group_with_members_there_keeps_its_positions(copied: tuple[EngineUnderTest, str]) -> None:
@@ -178,9 +170,9 @@ def test_the_commands_show_first_and_do_then(copied: tuple[EngineUnderTest, str]
     assert [(one["offset"], one["becomes"], one["precision"]) for one in shown["positions"]] == [
         (17, 17, "exact")
     ]
-    assert committed(engine.destination, group, f"copy.{topic}", 1) == [-1001]
+    assert group_positions(engine.destination, group, f"copy.{topic}", 1) == [-1001]
     assert json.loads(CliRunner().invoke(app, asked).stdout)["committed"] == 1
-    assert committed(engine.destination, group, f"copy.{topic}", 1) == [17]
+    assert group_positions(engine.destination, group, f"copy.{topic}", 1) == [17]
     told = json.loads(CliRunner().invoke(app, ["progress", "--map", *both]).stdout)
     assert [(one["partition"], one["offsets"]["mirrored"], one["offset_map"]) for one in told] == [
         (0, 60, [[0, 0, 60]]),
