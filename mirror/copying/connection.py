@@ -24,6 +24,8 @@ from mirror.wire.frame import SIZE_BYTES, correlation_of, frame_size, request_he
 T = TypeVar("T")
 
 _SCRATCH_BYTES: Final = 64 * 1024
+_WORTH_EXPECTING: Final = 512 * 1024
+"""Every wake-up costs a round of the loop; a large response shall come in as few as the kernel allows."""
 _MOST_READS: Final = 64
 """Reads from one socket before the others get their turn."""
 
@@ -71,6 +73,7 @@ class Connection:
         self._slab: Slab | None = None
         self._frame = memoryview(b"")
         self._waits_for_memory = False
+        self._expected = 1
         self._held: list[Request] | None = None
         loop.watch(transport.socket, READ, self._on_ready)
 
@@ -238,13 +241,24 @@ class Connection:
             window = (memoryview(self._scratch) if self._slab is None else self._frame)[self._filled :]
             received = self._transport.receive_into(window)
             if received is None:
-                return
+                break
             if received == 0:
                 self.close(Unreachable(f"{self.name} closed the connection"))
                 return
             self._filled += received
-            if not self._take_frames() or received < len(window):
+            if not self._take_frames():
                 return
+            if received < len(window):
+                break
+        self._expect()
+
+    def _expect(self) -> None:
+        """Tell the kernel how much of a response is worth waking us for."""
+        missing = 1 if self._slab is None else len(self._frame) - self._filled
+        expected = min(missing, _WORTH_EXPECTING)
+        if expected != self._expected:
+            self._expected = expected
+            self._transport.expect(expected)
 
     def _take_frames(self) -> bool:
         """Dispatch what is complete; False when reading must wait or has ended."""

@@ -36,6 +36,10 @@ class Transport:
         except (BlockingIOError, ssl.SSLWantReadError):
             return None
 
+    def expect(self, size: int) -> None:
+        """Be woken when so many bytes are there, not for each packet. Raises OSError."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+
     def send(self, buffers: Sequence[Buffer]) -> int:
         """Bytes that went; 0 when none can go now. Raises OSError."""
         try:
@@ -52,6 +56,9 @@ class TlsTransport(Transport):
     """The same through TLS."""
 
     socket: ssl.SSLSocket
+
+    def expect(self, size: int) -> None:
+        """Nothing to do: bytes on the socket are not yet bytes for us."""
 
     def send(self, buffers: Sequence[Buffer]) -> int:
         """One buffer, or the small ones at the front together: a TLS record each would be wasteful."""
