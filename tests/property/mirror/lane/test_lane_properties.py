@@ -27,7 +27,15 @@ from tests.models.target_log import TargetLog
 
 KEY = LaneKey(GroupName("g"), TopicPartition("t", 0))
 SPEC = LaneSpec(KEY, TaskName("g-0"), ClusterRef("a"), ClusterRef("b"), "t")
-RULES = st.sampled_from([IntakeRules(), IntakeRules(merge=MergeRule()), IntakeRules(opens_records=True)])
+RULES = st.sampled_from(
+    [
+        IntakeRules(),
+        IntakeRules(merge=MergeRule()),
+        IntakeRules(opens_records=True),
+        IntakeRules(merge=MergeRule(), opened_below=30),
+        IntakeRules(merge=MergeRule(), opened_below=30, opens_singly=True),
+    ]
+)
 STEPS = st.sampled_from(
     ["fetch", "fetch", "send", "send", "send", "answer", "answer", "lose", "refuse", "shed", "store"]
 )
@@ -158,7 +166,7 @@ def run(world: World, data: st.DataObject, *, crashes: bool) -> int:
 
 
 @settings(max_examples=200)
-@given(source_logs(), RULES, st.data())
+@given(source_logs(old_formats=True), RULES, st.data())
 def test_without_a_crash_every_record_arrives_once_in_order(
     log: SourceLog, rules: IntakeRules, data: st.DataObject
 ) -> None:
@@ -176,7 +184,7 @@ def test_without_a_crash_every_record_arrives_once_in_order(
 
 
 @settings(max_examples=200)
-@given(source_logs(), RULES, st.data())
+@given(source_logs(old_formats=True), RULES, st.data())
 def test_a_crash_loses_nothing_and_the_map_points_at_the_newest_copy(
     log: SourceLog, rules: IntakeRules, data: st.DataObject
 ) -> None:
