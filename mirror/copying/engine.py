@@ -73,6 +73,7 @@ class BatchEngine:
             self._open(spec)
             buckets = self._bench.buckets(spec)
             lane = LiveLane(spec, self._bench.fetch_bytes(buckets), buckets)
+            lane.started_at = self._bench.loop.now()
             self._steering.lanes[spec.key] = lane
             self._steering.to_start[lane] = None
 
@@ -111,7 +112,8 @@ class BatchEngine:
 
     def reports(self) -> list[LaneReport]:
         """Every lane that has not stopped, as it is now."""
-        return [report_of(lane) for lane in self._steering.lanes.values()]
+        now = self._bench.loop.now()
+        return [report_of(lane, now) for lane in self._steering.lanes.values()]
 
     def take_final_reports(self) -> list[LaneReport]:
         """Lanes that have stopped since the last call, as they were in the end; none unless the engine's

@@ -92,6 +92,7 @@ class LiveLane(Lane):
         "retries",
         "since_stable",
         "size_cap",
+        "started_at",
         "transaction",
         "turn",
         "waits",
@@ -125,6 +126,8 @@ class LiveLane(Lane):
         self.size_cap: int | None = None
         """Batches larger than this were refused although the topic's settings allow them."""
         self.transaction: TransactionState | None = None
+        self.started_at: float | None = None
+        """When its engine took it, in monotonic seconds."""
 
     @property
     def target(self) -> TopicPartition:

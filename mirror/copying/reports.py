@@ -17,7 +17,7 @@ class LaneReport:
 
     `bytes` as fetched, `payload_bytes` before compression where that is known. `foreign_records`: offsets
     at the destination that others have written between ours. `in_flight`: offsets read behind
-    `next_offset` whose fate is not certain yet.
+    `next_offset` whose fate is not certain yet. `seconds`: since the engine took it.
     """
 
     group: str
@@ -41,14 +41,15 @@ class LaneReport:
     foreign_records: int
     gaps: list[str]
     life: int
+    seconds: float
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
 
 
-def report_of(lane: LiveLane) -> LaneReport:
-    """A snapshot."""
+def report_of(lane: LiveLane, now: float) -> LaneReport:
+    """A snapshot at `now`, in monotonic seconds."""
     sums = LaneCounters()
     if lane.totals is not None:
         sums.add(lane.totals)
@@ -75,4 +76,5 @@ def report_of(lane: LiveLane) -> LaneReport:
         foreign_records=lane.foreign_records,
         gaps=list(lane.gaps),
         life=lane.life,
+        seconds=round(now - lane.started_at, 3) if lane.started_at is not None else 0.0,
     )

@@ -187,7 +187,7 @@ class Steering:
         self.to_start.pop(lane, None)
         self.lanes.pop(lane.key, None)
         if self.bench.identity.keeps_reports:
-            self.final.append(report_of(lane))
+            self.final.append(report_of(lane, self.bench.loop.now()))
 
     def _paused(self, lane: LiveLane) -> None:
         self._let_go(lane)

@@ -100,6 +100,7 @@ def test_a_copy_tells_what_became_of_every_offset_and_is_verified(clusters: Clus
         assert sum(lane["offsets"].values()) == lane["next_offset"] - lane["start_offset"]
         assert (lane["end_offset"], lane["map_runs"], lane["gaps"]) == (lane["next_offset"], 1, [])
         assert sum(lane["batches"].values()) >= 1
+        assert 0 < lane["seconds"] < document["seconds"]
     shares = [lane["cpu_seconds"] for lane in document["partitions"]]
     assert document["cpu_seconds"] == pytest.approx(sum(shares), abs=0.01)
     assert min(shares) > 0
