@@ -1,0 +1,106 @@
+"""Three ZooKeeper servers, of which one and then all go away, under a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from stack.fixtures import KafkaPair
+from stack.waiting import wait_until
+from stack.zookeeper import ZooKeeperEnsemble
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import Record, make_topic, produce, read_all
+from tests.running import RunningInstance, eventually
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+
+NOW_MS = 1_795_000_000_000
+PARTITIONS = 4
+
+
+@pytest.fixture
+def ensemble(tmp_path: Path) -> Iterator[ZooKeeperEnsemble]:
+    """Three servers, of which a test may kill any."""
+    made = ZooKeeperEnsemble("ensemble", tmp_path / "ensemble")
+    made.start()
+    yield made
+    made.kill()
+
+
+class Flow:
+    """One topic that is mirrored under its own name; each call writes some more and waits for it."""
+
+    def __init__(self, pair: KafkaPair) -> None:
+        self.pair = pair
+        self.name = f"outage-{uuid4().hex[:8]}"
+        self._written = 0
+        for cluster in pair:
+            make_topic(cluster.address, self.name, PARTITIONS)
+
+    def mirror(self, instance: RunningInstance) -> None:
+        body = {
+            "name": self.name,
+            "source": {"cluster": "source", "topics": self.name},
+            "destination": {"cluster": "destination"},
+            "metadata": {"owner": "tests"},
+        }
+        eventually(lambda: instance.rest.post("/v1/datastreams", body), 60, "a datastream is created")
+
+    def goes_on(self, why: str) -> None:
+        records = [Record(number % PARTITIONS, b"k", b"v", (), NOW_MS) for number in range(40)]
+        produce(self.pair.source.address, self.name, records)
+        self._written += len(records)
+        try:
+            wait_until(
+                lambda: self.arrived() >= self._written, 60, f"{why}: records arrive", interval_seconds=0.3
+            )
+        finally:
+            assert self.arrived() == self._written, f"{why}: {self.name}"
+
+    def arrived(self) -> int:
+        """Records, not offsets: who takes a lane over from an owner that died fences it with a marker."""
+        return len(read_all(self.pair.destination.address, self.name))
+
+
+def sequences(instance: RunningInstance) -> dict[str, int]:
+    """Who is here, by the number that its ZooKeeper session got."""
+    found = eventually(lambda: instance.rest.get("/v1/instances"), 60, "ZooKeeper answers")
+    return {one["name"]: one["sequence"] for one in found}
+
+
+def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
+    kafka_pair: KafkaPair, ensemble: ZooKeeperEnsemble, new_instance: NewInstance
+) -> None:
+    settings = {"zookeeper__servers": ensemble.address, "zookeeper__session_timeout_seconds": "10"}
+    instances = [new_instance(name, **settings) for name in ("one", "two")]
+    first = instances[0]
+    wait_until(lambda: len(sequences(first)) == 2, 60, "both are here")
+    before = sequences(first)
+    flow = Flow(kafka_pair)
+    flow.mirror(first)
+    flow.goes_on("with all three")
+
+    leader = ensemble.leader
+    assert leader is not None
+    leader.kill()
+    flow.goes_on("while the other two elect")
+    wait_until(lambda: ensemble.leader not in (None, leader), 60, "another server leads")
+    second = Flow(kafka_pair)
+    second.mirror(instances[1])
+    second.goes_on("a plan was made by two servers")
+    assert sequences(first) == before, "nobody has lost a session"
+
+    ensemble.kill()
+    wait_until(lambda: all("worker ended" in one.log_file.read_text() for one in instances), 60, "leases end")
+    for server in ensemble.servers:
+        server.launch()
+    for server in ensemble.servers:
+        server.wait_until_ready()
+    third = Flow(kafka_pair)
+    third.mirror(first)
+    for one in (flow, second, third):
+        one.goes_on("all three are back")
+    assert [one.arrived() % 40 for one in (flow, second, third)] == [0, 0, 0], "nothing twice"
