@@ -117,7 +117,7 @@ class Identifying:
             lane.position,
         )
         lane.state = LaneState.COPYING
-        self._steering.source(lane).attach(lane)
+        self._steering.read_on(lane)
 
     async def _end(self, target: Cluster, lane: LiveLane) -> int:
         answer = (await target.offsets({lane.target: LATEST}))[lane.target]

@@ -266,7 +266,7 @@ class Reading:
         lane.lose(log_start, missing)
         lane.source = SourceIdentity(lane.source.topic_id)
         self._steering.mark_dirty(lane)
-        self._steering.source(lane).attach(lane)
+        self._steering.read_on(lane)
 
     def _diverged(self, lane: LiveLane, epoch: int, end: int) -> None:
         """The leader's log parts at `end` from what we have copied."""
@@ -288,4 +288,4 @@ class Reading:
         if lane.turn == turn and lane.intent is None:
             lane.begin_life(end, sentence, same_log=True)
             self._steering.mark_dirty(lane)
-            self._steering.source(lane).attach(lane)
+            self._steering.read_on(lane)

@@ -168,11 +168,7 @@ class Starting:
             lane.is_announced = True
             self._steering.events.append(LaneStarted(lane.key, lane.position))
         sink.attach(lane)
-        end = lane.spec.end_offset
-        if end is not None and lane.position >= end:
-            self._steering.finish(lane)
-        else:
-            source.attach(lane)
+        self._steering.read_on(lane)
 
 
 def _route(lane: LiveLane) -> tuple[ClusterRef, ClusterRef]:

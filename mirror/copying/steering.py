@@ -111,6 +111,14 @@ class Steering:
             lane.state = LaneState.DRAINING
             self.settle(lane)
 
+    def read_on(self, lane: LiveLane) -> None:
+        """Read from the lane's position on, or finish when there is nothing more that it shall read."""
+        end = lane.spec.end_offset
+        if end is not None and lane.position >= end:
+            self.finish(lane)
+        else:
+            self.source(lane).attach(lane)
+
     def finish(self, lane: LiveLane) -> None:
         """The lane has read all that it shall; it stops when that is sent."""
         self.source(lane).detach(lane)
