@@ -9,24 +9,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from mirror.adapters.system_clock import SystemClock
+from mirror.copying.access import ClusterAccess, endpoints
+from mirror.copying.options import CopyingOptions
+from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicPartition
+from mirror.wire.control.offsets import LATEST
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from stack.side_by_side import for_each
 from stack.waiting import wait_until
 
 _PATIENCE_SECONDS = 60
-_NO_LEADERS = -156  # KafkaError._NOENT: what librdkafka says of a topic that it does not find
-_NOT_THERE = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    _NO_LEADERS,
-)
+_HERE = ClusterRef("here")
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,8 @@ class Topics:
     def __init__(self, cluster: KafkaCluster) -> None:
         self._address = cluster.address
         self._admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+        access = ClusterAccess(endpoints(cluster.address))
+        self._bench = Workbench(lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock())
 
     def create(self, name: str, partitions: int, **settings: str) -> None:
         """Create a topic; underscores in setting names stand for dots."""
@@ -110,15 +111,9 @@ class Topics:
         return sum(self._ends(name, partitions))
 
     def _ends(self, name: str, partitions: int) -> list[int]:
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(name, number): latest for number in range(partitions)}
-        try:
-            answers = self._admin.list_offsets(asked, request_timeout=10).values()
-            return [answer.result().offset for answer in answers]
-        except KafkaException as error:
-            if error.args[0].code() in _NOT_THERE:
-                return []
-            raise
+        asked = dict.fromkeys((TopicPartition(name, number) for number in range(partitions)), LATEST)
+        answers = self._bench.run(self._bench.cluster(_HERE).offsets(asked)).values()
+        return [] if any(answer.error for answer in answers) else [answer.offset for answer in answers]
 
     def _named(self, prefixes: tuple[str, ...]) -> list[str]:
         names = self._admin.list_topics(timeout=_PATIENCE_SECONDS).topics
