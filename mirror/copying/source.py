@@ -91,6 +91,7 @@ class FetchChannel:
         """Read for the lane, from its position on."""
         lane.reader = self
         lane.waits = False
+        lane.is_fresh = True
         self._partitions.add(lane.key.partition)
         if self._connection is None:
             lane.place = (b"", id(lane))  # until the version tells whether topics go by id
@@ -117,6 +118,11 @@ class FetchChannel:
             leader = self._cluster.leader(lane.key.partition)
             self._session.put(lane.place, lane.fetch_position(leader[1] if leader else -1))
             self.pump()
+
+    def ask_again(self, lane: LiveLane) -> None:
+        if lane.place is not None:
+            self._session.forget(lane.place)
+        self.include(lane)
 
     def exclude(self, lane: LiveLane) -> None:
         if not lane.waits:
