@@ -38,7 +38,7 @@ class Flow:
         self.name = f"outage-{uuid4().hex[:8]}"
         self._written = 0
         for cluster in pair:
-            make_topic(cluster.address, self.name, PARTITIONS)
+            make_topic(cluster.address, self.name, PARTITIONS, retention_ms="-1")
 
     def mirror(self, instance: RunningInstance) -> None:
         body = {
