@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from stack.fixtures import KafkaPair
 from stack.waiting import wait_until
 from tests.kafka_data import Record, counts
 from tests.running import RunningInstance
+
+_NOT_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+"""What a topic answers that is being made."""
 
 
 def some_records(partitions: int, count: int, salt: str = "") -> list[Record]:
@@ -58,7 +65,7 @@ def wait_for_copy(kafka_pair: KafkaPair, topic: str, expected: int) -> None:
         try:
             found = counts(kafka_pair.destination.address, [f"copy.{topic}"])[f"copy.{topic}"]
         except KafkaException as error:
-            if not error.args[0].retriable():
+            if not error.args[0].retriable() and error.args[0].code() not in _NOT_YET:
                 raise
             return 0
         return found if found >= expected else 0
