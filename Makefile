@@ -18,7 +18,8 @@ demo: setup ## the whole loop on real servers, ending in a report; KEEP=1 leaves
 	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,)
 
 test: setup lint types ## every check and test: what CI runs
-	@exec $(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --cov --cov-report= $(PYTEST_ARGS)
+	@$(BIN)/coverage report
 
 lint: setup ## style and import rules
 	@$(BIN)/ruff check .

@@ -10,7 +10,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,14 +28,6 @@ _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 """Loads by partition, by the start of the hour in epoch milliseconds."""
-
-
-class LoadHistory(Protocol):
-    """Where recorded loads come from: a file, or Pinot."""
-
-    def hours(self) -> Hourly:
-        """Every recorded hour. Raises LoadUnavailable when nothing is known."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

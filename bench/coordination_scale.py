@@ -8,12 +8,10 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import structlog
 
@@ -38,34 +36,11 @@ from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicDescription, TopicSelection
 from stack.ports import free_ports
 from stack.zookeeper import ZooKeeperServer
+from tests.fakes.instances import AtOnce
+from tests.fakes.topic_admin import FakeTopicAdmin
 
 DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, TASKS_EACH, INSTANCES = 500, 20, 20, 4, 50
 _SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
-_T = TypeVar("_T")
-
-
-class _Topics:
-    """A cluster's topics. Satisfies `ports.TopicAdmin`."""
-
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self.counts = dict(counts)
-
-    def list_topics(self) -> Mapping[str, int]:
-        return dict(self.counts)
-
-    def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        return {topic: TopicDescription(topic, self.counts[topic]) for topic in topics}
-
-    def create(self, topic: TopicDescription) -> None:
-        self.counts[topic.name] = topic.partitions
-
-    def grow(self, topic: str, partitions: int) -> None:
-        self.counts[topic] = partitions
-
-
-class _AtOnce:
-    def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        return job()
 
 
 def _datastream(number: int) -> Datastream:
@@ -95,13 +70,13 @@ class _World:
             for number in range(DATASTREAMS)
             for topic in range(TOPICS_EACH)
         }
-        self.source, self.destination = _Topics(topics), _Topics(topics)
+        self.source, self.destination = FakeTopicAdmin(**topics), FakeTopicAdmin(**topics)
         self.definitions = DefinitionStore(own)
         self.plans = PlanStore(own, "bench")
         stores = LeaderStores(Membership(own), self.definitions, self.plans, RequestQueue(own))
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()
-        surroundings = Surroundings(lambda cluster: admins[cluster], clock, 0.001, _AtOnce())
+        surroundings = Surroundings(lambda cluster: admins[cluster], clock, 0.001, AtOnce())
         planning = Planning(SimplePlanner(), MeasuredLoads(own), TaskCapacity(10 * 2**20))
         self.leader = Leader(
             Outlook(stores, planning, surroundings, clock),
@@ -165,7 +140,7 @@ def main() -> None:
         world = _World(server.address, exit_stack)
         for number in range(DATASTREAMS):
             world.definitions.create(_datastream(number))
-        print(f"{DATASTREAMS} datastreams, {len(world.source.counts)} topics, {INSTANCES} instances")
+        print(f"{DATASTREAMS} datastreams, {len(world.source.topics)} topics, {INSTANCES} instances")
         print(f"  {'leader':44} {'CPU s':>7} {'wall s':>7}")
         world.tick("all datastreams are new: the first plan")
         seconds, lanes = world.read_by_all()
@@ -175,7 +150,7 @@ def main() -> None:
         world.tick("nothing happened")
         world.source.grow("team-007-03", PARTITIONS_EACH + 1)
         world.tick("a topic grew")
-        world.source.counts["team-008-99"] = 5
+        world.source.create(TopicDescription("team-008-99", 5))
         world.tick("a topic was created")
         world.definitions.create(_datastream(DATASTREAMS - 1 + 1))
         world.tick("a datastream was created")

@@ -28,7 +28,7 @@ from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.events import EventLog
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Membership
-from mirror.coordination.plan_store import NO_PLAN, PlanStore
+from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.coordination.requests import RequestQueue
 from mirror.coordination.root import ensure_root
 from mirror.copying.engine import BatchEngine
@@ -141,7 +141,7 @@ def _services(
         status=status,
         events=events,
         clock=clock,
-        plan=lambda: stores.plans.read(NO_PLAN).plan,
+        plan=LatestPlan(stores.plans),
         live=members.live,
         preview=preview.preview,
         default_destination=ClusterRef(settings.mirror.destination_cluster),

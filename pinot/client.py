@@ -17,8 +17,9 @@ import pinotdb
 from pinotdb import exceptions as pinot_exceptions
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, NotFound, TimedOut, Unreachable
+from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, NotFound, TimedOut
 from pinot.settings import PinotSettings
+from pinot.unreachable import translated
 
 Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[int]
 Row: TypeAlias = list[Any]
@@ -106,14 +107,8 @@ def _check(sql: str, parameters: Mapping[str, Value]) -> None:
 def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str) -> Mapping[str, Any]:
     """Run one query and give the raw response; errors of pinotdb and httpx become ours."""
     try:
-        cursor.execute(sql, parameters)
-    except httpx.TimeoutException as error:
-        raise TimedOut(f"the Pinot broker {broker} did not answer in time") from error
-    except httpx.HTTPError as error:
-        raise Unreachable(
-            f"the Pinot broker {broker} does not answer ({str(error) or type(error).__name__})",
-            advice="is it running? headrace stack status",
-        ) from error
+        with translated(f"broker {broker}"):
+            cursor.execute(sql, parameters)
     except pinot_exceptions.Error as error:
         raise _failure(cursor.raw_query_response, error) from error
     response: Mapping[str, Any] = cursor.raw_query_response["response"]

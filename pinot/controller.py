@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from mirror.errors import AnalyticsError, NotAuthorized, Refused, TimedOut, Unreachable
+from mirror.errors import AnalyticsError, NotAuthorized, Refused
 from pinot.settings import PinotSettings
+from pinot.unreachable import translated
 
 
 class PinotController:
@@ -76,15 +77,8 @@ class PinotController:
     def _call(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, missing_is_none: bool = False
     ) -> Any:
-        try:
+        with translated(f"controller {self._address}"):
             answer = self._http.request(method, path, json=body)
-        except httpx.TimeoutException as error:
-            raise TimedOut(f"the Pinot controller {self._address} did not answer in time") from error
-        except httpx.HTTPError as error:
-            raise Unreachable(
-                f"the Pinot controller {self._address} does not answer ({error or type(error).__name__})",
-                advice="is it running? headrace stack status",
-            ) from error
         if answer.status_code == httpx.codes.NOT_FOUND and missing_is_none:
             return None
         _raise_for(answer, f"{method} {path}")

@@ -22,6 +22,7 @@ class Flow:
         self._source, self._destination = source, destination
         self.topic, self.partitions = topic, partitions
         self._stop = threading.Event()
+        self._is_settling = threading.Event()
         self._sent = [0] * partitions
         self._arrived: list[list[float]] = [[] for _ in range(partitions)]
         self._numbers: list[list[int]] = [[] for _ in range(partitions)]
@@ -64,19 +65,17 @@ class Flow:
 
     def settle(self, timeout_seconds: float) -> None:
         """Stop to produce, and wait until everything that was sent has arrived, or for so long."""
-        self._stop_producing = True
+        self._is_settling.set()
         until = time.monotonic() + timeout_seconds
         while self.counts()[1] and time.monotonic() < until:
             self._stop.wait(0.1)
-
-    _stop_producing = False
 
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self._source, "enable.idempotence": True, "linger.ms": 0})
         due = time.monotonic()
         while not self._stop.wait(max(0.0, due - time.monotonic())):
             due += 1 / RATE
-            if self._stop_producing:
+            if self._is_settling.is_set():
                 continue
             for partition in range(self.partitions):
                 number = self._sent[partition]

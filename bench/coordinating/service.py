@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -60,8 +61,6 @@ class Service:
         eventually(is_spread, 90, "the work is spread")
 
     def _is_calm(self) -> bool:
-        import time
-
         moment = time.monotonic()
         return wait_until(lambda: self.flow.flows_since(moment), 60, "every partition flows")
 

@@ -38,6 +38,20 @@ class StoredPlan:
 NO_PLAN = StoredPlan(Plan(NO_EPOCH, (), 0, "no plan yet"), None, {})
 
 
+class LatestPlan:
+    """The plan in force at each call; only what has changed since the last call is read. For any thread."""
+
+    def __init__(self, plans: PlanStore) -> None:
+        self._plans = plans
+        self._known = NO_PLAN
+
+    def __call__(self) -> Plan:
+        """Raises CorruptData as `PlanStore.read`."""
+        known = self._plans.read(self._known)
+        self._known = known
+        return known.plan
+
+
 class PlanStore:
     """Reads and publishes plans. `writer` is for people: it tells who wrote a document."""
 

@@ -57,11 +57,6 @@ class Checkpoints:
             self._next_groups = now + _GROUP_SECONDS
             self._bench.loop.spawn(self.commit_groups())
 
-    @property
-    def is_saving(self) -> bool:
-        """Whether something is on its way to the progress topic."""
-        return self._is_saving
-
     async def _save(self, lanes: Sequence[LiveLane], stopping: Sequence[LiveLane]) -> None:
         try:
             await self._check_topics(lanes)

@@ -33,10 +33,6 @@ class Reader(Protocol):
         """Read on from the lane's position with the next request."""
         ...
 
-    def ask_again(self, lane: LiveLane) -> None:
-        """As `include`, and name the position to the broker whatever it remembers."""
-        ...
-
     def exclude(self, lane: LiveLane) -> None:
         """Do not read for now."""
         ...
@@ -75,8 +71,7 @@ class LiveLane(Lane):
     `is_live`: up to date, so it is read through the channel that catching up cannot delay. `is_ready`:
     queued for sending. `is_writable`: there is a connection to write to; without one nothing is read.
     `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
-    been read. `is_announced`: its start has been reported. `is_fresh`: nothing has come yet since it was
-    attached to its reader.
+    been read. `is_announced`: its start has been reported.
     """
 
     __slots__ = (
@@ -86,7 +81,6 @@ class LiveLane(Lane):
         "intent",
         "is_announced",
         "is_busy",
-        "is_fresh",
         "is_identifying",
         "is_live",
         "is_loaded",
@@ -120,7 +114,6 @@ class LiveLane(Lane):
         self.is_busy = True
         """As it was when it was measured last; the first measurement of an idle lane is told too."""
         self.is_identifying = False
-        self.is_fresh = False
         self.needs_fence = False
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""
         self.waits = False

@@ -25,7 +25,7 @@ from mirror.lane.lane import LaneState
 from mirror.lane.memory import Slab
 from mirror.lane.progress import SourceIdentity
 from mirror.model.policy import OnLoss
-from mirror.wire.batch import first_offset, first_size
+from mirror.wire.batch import first_size
 from mirror.wire.codes import MOVED, TRANSIENT, Code, error_of
 from mirror.wire.control.offsets import EARLIEST, LATEST
 from mirror.wire.fetch import FetchedPartition
@@ -60,8 +60,6 @@ class Reading:
             self._on_nothing(lane)
             return
         self.hanging.flows(lane)
-        if self._is_doubtful(lane, part.records):
-            return
         failure = self._take(lane, part, slab)
         self._steering.mark_dirty(lane)
         if failure is not None:
@@ -71,17 +69,6 @@ class Reading:
         self._read_on(lane, len(part.records))
         if lane.queue:
             self._send(lane)
-
-    def _is_doubtful(self, lane: LiveLane, records: memoryview) -> bool:
-        """Whether the first answer since the lane was attached leaves out where it stands. It may be a hole
-        that compaction has left; but to pass over records that are there would lose them, so ask twice."""
-        is_first, lane.is_fresh = lane.is_fresh, False
-        first = first_offset(records)
-        if not is_first or lane.reader is None or first is None or first <= lane.position:
-            return False
-        _log.info("lane %s stands at %d, the answer begins at %d", lane.key.partition, lane.position, first)
-        lane.reader.ask_again(lane)
-        return True
 
     def _take(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> HeadraceError | None:
         budget = self._bench.budget_of(live=lane.is_live)

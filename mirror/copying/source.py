@@ -23,6 +23,7 @@ from mirror.lane.memory import Slab
 from mirror.model.policy import Isolation
 from mirror.model.topics import TopicPartition
 from mirror.wire import fetch
+from mirror.wire.batch import first_offset
 from mirror.wire.fetch import FetchedPartition, FetchRequest
 from mirror.wire.fetch_session import LOST, FetchSession, Place
 
@@ -74,6 +75,7 @@ class FetchChannel:
         self._rules = rules
         self._lanes: dict[Place, LiveLane] = {}
         self._partitions: set[TopicPartition] = set()
+        self._fresh: set[LiveLane] = set()
         self._excluded = 0
         self._connection: Connection | None = None
         self._version = -1
@@ -91,7 +93,7 @@ class FetchChannel:
         """Read for the lane, from its position on."""
         lane.reader = self
         lane.waits = False
-        lane.is_fresh = True
+        self._fresh.add(lane)
         self._partitions.add(lane.key.partition)
         if self._connection is None:
             lane.place = (b"", id(lane))  # until the version tells whether topics go by id
@@ -119,11 +121,6 @@ class FetchChannel:
             self._session.put(lane.place, lane.fetch_position(leader[1] if leader else -1))
             self.pump()
 
-    def ask_again(self, lane: LiveLane) -> None:
-        if lane.place is not None:
-            self._session.forget(lane.place)
-        self.include(lane)
-
     def exclude(self, lane: LiveLane) -> None:
         if not lane.waits:
             lane.waits = True
@@ -138,6 +135,7 @@ class FetchChannel:
         if lane.place is not None and self._lanes.pop(lane.place, None) is not None:
             self._session.remove(lane.place)
             self._partitions.discard(lane.key.partition)
+        self._fresh.discard(lane)
         lane.reader, lane.place = None, None
 
     def close(self) -> None:
@@ -211,13 +209,26 @@ class FetchChannel:
             lane, asked = self._lanes.get(place), self._session.asked(place)
             if lane is None or asked is None:
                 continue
-            if asked.offset == lane.position:
+            if asked.offset == lane.position and not self._is_doubtful(lane, part):
                 self._source.listener.on_fetched(lane, part, slab)
             elif not lane.waits:
-                self.include(lane)  # it has gone back since it was asked for
+                self.include(lane)  # once more: from where it has gone back to, or to be sure
         if self._rules.gather_ms and response.partitions:
             self._not_before = self._cluster.loop.now() + self._rules.gather_ms / 1000
         self.pump()
+
+    def _is_doubtful(self, lane: LiveLane, part: FetchedPartition) -> bool:
+        """Whether the first records since the lane was attached leave out where it stands. It may be a hole
+        that compaction has left; but to pass over records that are there would lose them."""
+        first = first_offset(part.records)
+        if first is None or lane not in self._fresh:
+            return False
+        self._fresh.discard(lane)
+        if first <= lane.position:
+            return False
+        _log.info("lane %s stands at %d, the answer begins at %d", lane.key.partition, lane.position, first)
+        self._session.forget((part.topic, part.partition))
+        return True
 
     def _on_failure(self, error: HeadraceError) -> None:
         self._is_asking = False

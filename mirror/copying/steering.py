@@ -20,7 +20,7 @@ from mirror.copying.source import Source
 from mirror.copying.workbench import Workbench
 from mirror.errors import HeadraceError
 from mirror.lane.lane import LaneState
-from mirror.lane.pausing import Pause, ProbeRule, pause_again
+from mirror.lane.pausing import ProbeRule, pause_again
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed
 from mirror.wire.codes import Code, error_of
@@ -223,8 +223,3 @@ class Steering:
         lane.drop()
         if lane.is_in_transaction:
             self.on_abandoned(lane)
-
-
-def describe_pause(pause: Pause | None) -> str:
-    """One line for people; empty when the lane copies."""
-    return "" if pause is None else f"{pause.reason} (attempt {pause.attempt})"

@@ -142,7 +142,7 @@ class Leader:
         datastreams = tuple(one.datastream for one in stored.values())
         self._look_after([one for one in datastreams if one.status in _PREPARED])
         changes = status_changes(datastreams, self._plan.plan, self._clock.now_ms())
-        world = self._outlook.world(after(datastreams, changes), self._plan, self.wake)
+        world = self._outlook.world(after(datastreams, changes), self._plan.plan, self.wake)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waits for the others to come back before it plans"
         decision = self._outlook.decide(self._outlook.in_turn(world))

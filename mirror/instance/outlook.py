@@ -12,7 +12,7 @@ import structlog
 from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.homes import HomeRules
 from mirror.coordination.membership import Membership
-from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
+from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.coordination.planning import Decision, World, decide, groups_of, groups_to_plan
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.errors import HeadraceError
@@ -22,6 +22,7 @@ from mirror.instance.surroundings import Surroundings
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import LoadReport, TaskCapacity
+from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
 
@@ -73,16 +74,15 @@ class Outlook:
         self._observed: dict[ClusterRef, tuple[LoadReport, float]] = {}
         self._task_loads: dict[TaskName, float] = {}
         self._previewing = threading.Lock()
+        self._latest_plan = LatestPlan(stores.plans)
 
-    def world(
-        self, datastreams: tuple[Datastream, ...], plan: StoredPlan, watch: Watch | None = None
-    ) -> World:
+    def world(self, datastreams: tuple[Datastream, ...], plan: Plan, watch: Watch | None = None) -> World:
         """Everything a plan depends on but loads; the watch fires when requests or instances change."""
         sources = sorted({one.source for one in datastreams})
         return World(
             datastreams=datastreams,
             live=self.stores.membership.live(watch),
-            plan=plan.plan,
+            plan=plan,
             topics=self.surroundings.topics(sources),
             requests=self.stores.requests.pending(watch),
             task_loads=self._task_loads,
@@ -152,7 +152,7 @@ class Outlook:
         """What the request would change now. Raises Unreachable."""
         with self._previewing:
             datastreams = tuple(one.datastream for one in self.stores.definitions.all())
-            world = self.world(datastreams, self.stores.plans.read(NO_PLAN))
+            world = self.world(datastreams, self._latest_plan())
             return self.decide(replace(world, requests=(request,)))
 
     def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:

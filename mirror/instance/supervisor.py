@@ -152,10 +152,6 @@ class Supervisor:
         alive = [seat for seat in self._seats if seat.process is not None]
         return bool(alive) and all(seat.is_ready for seat in alive)
 
-    def process_ids(self) -> tuple[int, ...]:
-        """Of the workers that are alive."""
-        return tuple(seat.process.pid for seat in self._seats if seat.process is not None)
-
     def start(self) -> None:
         """Start every worker."""
         for seat in self._seats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -19,6 +20,29 @@ from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)
 _LOOK_AGAIN_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A datastream's destination as it was left, and what of the source it was made for.
+
+    `source_counts` is compared by identity: the same object means that nothing has changed.
+    """
+
+    datastream: Datastream
+    source_counts: Mapping[str, int]
+    wanted: Mapping[str, int]
+    look_again_at: float
+    drift: tuple[str, ...] = ()
+
+    def holds_for(self, datastream: Datastream, source_counts: Mapping[str, int], now: float) -> bool:
+        return (
+            now < self.look_again_at and self.datastream == datastream and self.source_counts is source_counts
+        )
+
+    def needs_nothing_for(self, datastream: Datastream, wanted: Mapping[str, int], now: float) -> bool:
+        is_same = self.datastream.destination == datastream.destination and self.wanted == wanted
+        return now < self.look_again_at and is_same
 
 
 class Surroundings:
@@ -39,10 +63,7 @@ class Surroundings:
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._asked_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, str] = {}
-        self._prepared: dict[DatastreamName, tuple[ClusterRef, dict[str, int]]] = {}
-        self._unchanged: dict[DatastreamName, tuple[Datastream, int]] = {}
-        self._look_again_at: dict[DatastreamName, float] = {}
-        self._drift: dict[DatastreamName, tuple[str, ...]] = {}
+        self._prepared: dict[DatastreamName, _Prepared] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
 
     def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
@@ -84,33 +105,32 @@ class Surroundings:
         source_counts = self._topics.get(datastream.source)
         if source_counts is None:
             return ()
-        now, name, names = self._clock.monotonic(), datastream.name, datastream.naming
-        is_recent = now < self._look_again_at.get(name, 0.0)
-        if is_recent and self._unchanged.get(name) == (datastream, id(source_counts)):
+        now, name = self._clock.monotonic(), datastream.name
+        known = self._prepared.get(name)
+        if known is not None and known.holds_for(datastream, source_counts, now):
             return ()
-        topics = self.matching.topics(datastream, self._topics)
-        wanted = datastream.destination, {names.destination(one): source_counts[one] for one in topics}
-        self._unchanged[name] = datastream, id(source_counts)
-        if is_recent and self._prepared.get(name) == wanted:
+        chosen = self.matching.topics(datastream, self._topics)
+        wanted = {datastream.naming.destination(topic): source_counts[topic] for topic in chosen}
+        if known is not None and known.needs_nothing_for(datastream, wanted, now):
+            self._prepared[name] = replace(known, datastream=datastream, source_counts=source_counts)
             return ()
-        del self._unchanged[name]
+        question = _Prepared(datastream, source_counts, wanted, now + _LOOK_AGAIN_SECONDS)
         line = _topics_at(datastream.destination)
-        work, sentences = self._errands.ask(line, name, lambda: self._make(datastream, source_counts))
-        self._prepared[name] = wanted
-        self._look_again_at[name] = now + _LOOK_AGAIN_SECONDS
-        for sentence in sorted(set(sentences) - set(self._drift.get(name, ()))):
+        # A late answer may be to an older question: it comes with what it was made for.
+        work, prepared = self._errands.ask(line, name, lambda: self._prepare(question))
+        self._prepared[name] = prepared
+        for sentence in sorted(set(prepared.drift) - set(known.drift if known else ())):
             _log.warning("destination topic differs", datastream=name, difference=sentence)
-        self._drift[name] = sentences
         return work
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
         """Settings of destination topics that are not as they would be made today, a sentence each. They
         are only told: whoever runs the destination may want them so."""
-        return self._drift.get(datastream.name, ())
+        known = self._prepared.get(datastream.name)
+        return known.drift if known else ()
 
-    def _make(
-        self, datastream: Datastream, source_counts: Mapping[str, int]
-    ) -> tuple[tuple[TopicWork, ...], tuple[str, ...]]:
+    def _prepare(self, question: _Prepared) -> tuple[tuple[TopicWork, ...], _Prepared]:
+        datastream, source_counts = question.datastream, question.source_counts
         destination = self._admin_of(datastream.destination)
         present = destination.list_topics()
         chosen = datastream.selection.choose(source_counts)
@@ -128,7 +148,7 @@ class Surroundings:
         }
         found = destination.describe(sorted(wanted)) if wanted else {}
         differing = [sentence for name, one in found.items() for sentence in drift(wanted[name], one)]
-        return work, tuple(sorted(differing))
+        return work, replace(question, drift=tuple(sorted(differing)))
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:
         self._asked_at[cluster] = now

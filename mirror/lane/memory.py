@@ -107,9 +107,5 @@ class SlabPool:
         while self._waiting and self._has_room(self._waiting[0][0]):
             self._waiting.popleft()[1]()
 
-    def trim(self) -> None:
-        """Give unused buffers back to the system, but for one."""
-        del self._free[1:]
-
     def _has_room(self, size: int) -> bool:
         return self._budget.used == 0 or self._budget.free >= max(size, self._size)

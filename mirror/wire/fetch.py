@@ -19,9 +19,11 @@ from mirror.wire.frame import (
     read_bytes,
     read_count,
     read_tags,
+    read_topic,
     skip_tags,
     write_count,
     write_string,
+    write_topic,
 )
 
 API: Final = 1
@@ -125,7 +127,7 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
     tail = NO_TAGS if flexible else b""
     parts.append(write_count(len(request.topics), flexible=flexible))
     for topic, positions in request.topics.items():
-        parts.append(topic if version >= BY_ID_FROM else write_string(topic, flexible=flexible))
+        parts.append(write_topic(topic, by_id=version >= BY_ID_FROM, flexible=flexible))
         parts.append(write_count(len(positions), flexible=flexible))
         parts.extend(_position(version, number, position) for number, position in positions)
         parts.append(tail)
@@ -141,7 +143,7 @@ def _encode_forgotten(version: int, forgotten: Mapping[TopicKey, Sequence[int]],
     flexible = version >= _FLEXIBLE_FROM
     parts.append(write_count(len(forgotten), flexible=flexible))
     for topic, numbers in forgotten.items():
-        parts.append(topic if version >= BY_ID_FROM else write_string(topic, flexible=flexible))
+        parts.append(write_topic(topic, by_id=version >= BY_ID_FROM, flexible=flexible))
         parts.append(write_count(len(numbers), flexible=flexible))
         parts.append(struct.pack(f">{len(numbers)}i", *numbers))
         if flexible:
@@ -182,12 +184,7 @@ def _decode(version: int, body: View) -> FetchResponse:
     partitions: list[FetchedPartition] = []
     topics, position = read_count(body, position, flexible=flexible)
     for _ in range(topics):
-        if version >= BY_ID_FROM:
-            topic = bytes(body[position : position + 16])
-            position += 16
-        else:
-            name, position = read_bytes(body, position, flexible=flexible)
-            topic = bytes(name or b"")
+        topic, position = read_topic(body, position, by_id=version >= BY_ID_FROM, flexible=flexible)
         count, position = read_count(body, position, flexible=flexible)
         for _ in range(count):
             partition, position = _partition(version, topic, body, position)

@@ -19,6 +19,7 @@ View = memoryview
 
 NO_TAGS: Final = b"\x00"
 SIZE_BYTES: Final = 4
+_ID_SIZE: Final = 16
 LARGEST_FRAME: Final = 2**30
 """A response that claims more is nonsense (or another protocol on that port)."""
 
@@ -69,6 +70,11 @@ def write_string(text: bytes | None, *, flexible: bool) -> bytes:
     return b"\xff\xff" if text is None else _SHORT.pack(len(text)) + text
 
 
+def write_topic(topic: TopicKey, *, by_id: bool, flexible: bool) -> bytes:
+    """A topic's id as it is, or its name."""
+    return topic if by_id else write_string(topic, flexible=flexible)
+
+
 def write_count(count: int, *, flexible: bool) -> bytes:
     """The length of an array in either encoding."""
     return encode_unsigned(count + 1) if flexible else _INT.pack(count)
@@ -110,6 +116,14 @@ def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False)
     if end > len(data):
         raise CorruptData(f"a field of {length} bytes in {len(data) - position} bytes")
     return data[position:end], end
+
+
+def read_topic(data: View, position: int, *, by_id: bool, flexible: bool) -> tuple[TopicKey, int]:
+    """(a topic's id or name, position behind it). Raises CorruptData for a name that ends too early."""
+    if by_id:
+        return bytes(data[position : position + _ID_SIZE]), position + _ID_SIZE
+    name, position = read_bytes(data, position, flexible=flexible)
+    return bytes(name or b""), position
 
 
 def skip_tags(data: View, position: int) -> int:

@@ -21,9 +21,11 @@ from mirror.wire.frame import (
     read_bytes,
     read_count,
     read_tags,
+    read_topic,
     skip_tags,
     write_count,
     write_string,
+    write_topic,
 )
 from mirror.wire.varint import encode_unsigned
 
@@ -89,7 +91,7 @@ def encode_request(
     buffers: list[Batch] = []
     size = 0
     for topic, batches in topics.items():
-        head += topic if version >= BY_ID_FROM else write_string(topic, flexible=flexible)
+        head += write_topic(topic, by_id=version >= BY_ID_FROM, flexible=flexible)
         head += write_count(len(batches), flexible=flexible)
         for partition, batch in batches:
             length = len(batch)
@@ -121,12 +123,7 @@ def _decode(version: int, body: View) -> ProduceResponse:
     partitions: list[ProducedPartition] = []
     topics, position = read_count(body, 0, flexible=flexible)
     for _ in range(topics):
-        if version >= BY_ID_FROM:
-            topic = bytes(body[position : position + 16])
-            position += 16
-        else:
-            name, position = read_bytes(body, position, flexible=flexible)
-            topic = bytes(name or b"")
+        topic, position = read_topic(body, position, by_id=version >= BY_ID_FROM, flexible=flexible)
         count, position = read_count(body, position, flexible=flexible)
         for _ in range(count):
             partition, position = _partition(version, topic, body, position)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from mirror.errors import Refused, Unreachable
+from mirror.instance.errands import StillAsking
 from mirror.instance.surroundings import Surroundings
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicNaming
@@ -138,3 +141,37 @@ def test_a_destination_topic_that_somebody_deleted_is_made_again(land: Land) -> 
     land.clock.advance(600.0)
     (work,) = land.surroundings.prepare_destination(a_datastream())
     assert (work.topic.name, work.create) == ("t", True)
+
+
+class OneLate:
+    """Errands whose answer for a datastream comes at the second question. Satisfies `errands.Errands`."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Any] = {}
+        self._served: set[str] = set()
+
+    def ask(self, line: str, key: str, job: Callable[[], Any]) -> Any:
+        """As in the port."""
+        if not line.startswith("topics at") or key in self._served:
+            return job()
+        if key not in self._waiting:
+            self._waiting[key] = job()
+            raise StillAsking(key)
+        self._served.add(key)
+        return self._waiting.pop(key)
+
+
+def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_for(land: Land) -> None:
+    clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
+    surroundings = Surroundings(lambda cluster: clusters[cluster], land.clock, 3.0, OneLate())
+    surroundings.topics([SOURCE])
+    with pytest.raises(StillAsking):
+        surroundings.prepare_destination(a_datastream())
+    land.source.grow("t", 5)
+    land.clock.advance(3.0)
+    surroundings.topics([SOURCE])
+    (first,) = surroundings.prepare_destination(a_datastream())
+    (second,) = surroundings.prepare_destination(a_datastream())
+    assert surroundings.prepare_destination(a_datastream()) == ()
+    assert (first.topic.partitions, second.topic.partitions) == (2, 5)
+    assert land.destination.list_topics() == {"t": 5}
