@@ -61,6 +61,8 @@ class Identifying:
         finally:
             lane.is_identifying = False
             self._running -= 1
+            if lane.queue:
+                self.identify(lane)  # it has begun anew meanwhile, and what it has read waits for this
             self._pump()
 
     async def _make_ready(self, lane: LiveLane, turn: int) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 from zlib import crc32
 
 import pytest
 
+from mirror.copying import identifying, identity
 from mirror.model.policy import CopyPolicy, Guarantee
+from mirror.wire.batch import ProducerStamp
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, group_positions, make_topic
 
@@ -209,3 +212,25 @@ def test_a_checkpoint_that_is_no_more_than_an_offset_is_taken_over(engine: Engin
     taking_over.run_to("own-over", [30])
     taking_over.stop()
     assert seen(engine, "own-over") == [record.value for record in numbered(20, 10)]
+
+
+def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
+    engine: EngineUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its records come with one answer, so that nothing but the identity can set it going."""
+    pair(engine, "own-anew")
+    write(engine.source, "own-anew", numbered(0, 20))
+    engine.start("own-anew")
+    lane, take = engine.lane("own-anew"), identity.take_identity
+
+    async def take_slowly(*arguments: Any, **options: Any) -> ProducerStamp:
+        stamp = await take(*arguments, **options)
+        while lane.turn == 0 or not lane.queue:
+            await engine.engine._bench.loop.sleep(0.01)
+        return stamp
+
+    monkeypatch.setattr(identifying, "take_identity", take_slowly)
+    engine.run_until(lambda: lane.is_identifying, "it asks for an identity")
+    engine.engine._steering.restart(lane, "the test says so")
+    engine.run_to("own-anew", [20])
+    assert seen(engine, "own-anew") == [record.value for record in numbered(0, 20)]
