@@ -99,6 +99,7 @@ def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: flo
         "created_topics": plan.changes.created,
         "grown_topics": plan.changes.grown,
         "drift": plan.changes.drift,
+        "restarts": outcome.restarts,
         "failures": outcome.failures,
         "partitions": lanes,
         "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
@@ -27,6 +29,10 @@ T = TypeVar("T")
 
 _TICK_SECONDS: Final = 0.2
 _EXIT_SECONDS: Final = 30.0
+_RESTARTS: Final = 5
+"""A worker that dies so often in a row is given up."""
+_STEADY_SECONDS: Final = 60.0
+"""Who has run for so long did not die of its start."""
 
 
 @dataclass
@@ -42,12 +48,42 @@ class CopyProgress:
 
 @dataclass
 class CopyOutcome:
-    """How it ended: a report for each lane, CPU and memory of the workers."""
+    """How it ended: a report for each lane, CPU and memory of the workers that came to their end.
+
+    `restarts`: of workers that died; their lanes went on from their checkpoints.
+    """
 
     lanes: list[dict[str, Any]] = field(default_factory=list)
     cpu_seconds: float = 0.0
     peak_rss_bytes: list[int] = field(default_factory=list)
+    restarts: int = 0
     failures: list[str] = field(default_factory=list)
+
+
+class _Seat:
+    """One worker, which may be started anew. `left`: its lanes that have not come to their end."""
+
+    def __init__(self, share: Sequence[LaneSpec]) -> None:
+        self.left = {(spec.key.partition.topic, spec.key.partition.partition): spec for spec in share}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.started_at = 0.0
+        self.tries = 0
+        self.has_failed = False
+        self.is_done = False
+        self.latest = dict.fromkeys(("records", "bytes", "lag"), 0)
+        self.before = {"records": 0, "bytes": 0}
+
+    def note_death(self) -> None:
+        """What it has told so far stays counted."""
+        for what in self.before:
+            self.before[what] += self.latest[what]
+        self.latest = dict.fromkeys(self.latest, 0)
+        self.tries = 1 if time.monotonic() - self.started_at > _STEADY_SECONDS else self.tries + 1
+
+    def close(self) -> None:
+        """Let it drain, checkpoint and end."""
+        if self.process is not None and self.process.stdin is not None and not self.process.stdin.closed:
+            self.process.stdin.close()
 
 
 @dataclass(frozen=True)
@@ -69,8 +105,8 @@ class CopyRun:
         self._workers = workers
         self._clusters = {name: plain(cluster) for name, cluster in setup.clusters.items()}
         self._messages: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._latest: dict[int, dict[str, Any]] = {}
+        self._seats: list[_Seat] = []
+        self._is_stopping = False
         self.progress = CopyProgress()
         self.outcome = CopyOutcome()
 
@@ -84,26 +120,31 @@ class CopyRun:
 
     def run(self, specs: Sequence[LaneSpec]) -> Iterator[CopyProgress]:
         """Start the workers; yields a few times a second until all have ended."""
-        for share in shares(specs, self._workers):
-            self._start(share)
+        self._seats = [_Seat(share) for share in shares(specs, self._workers)]
+        for number, seat in enumerate(self._seats):
+            self._start(number, seat)
         self.progress.remaining = len(specs)
-        running = set(range(len(self._processes)))
+        running = set(range(len(self._seats)))
         while running:
             self._take_messages(running)
             yield self.progress
-        for process in self._processes:
+        for process in self._processes():
             process.wait(_EXIT_SECONDS)
 
     def stop(self) -> None:
         """Let the workers drain, checkpoint and end. Idempotent."""
-        for process in self._processes:
-            if process.stdin is not None and not process.stdin.closed:
-                process.stdin.close()
+        self._is_stopping = True
+        for seat in self._seats:
+            seat.close()
 
     def kill(self) -> None:
         """End the workers at once; what they had not checkpointed is compared or copied again later."""
-        for process in self._processes:
+        self._is_stopping = True
+        for process in self._processes():
             process.kill()
+
+    def _processes(self) -> list[subprocess.Popen[bytes]]:
+        return [seat.process for seat in self._seats if seat.process is not None]
 
     def _with_bench(self, make: Callable[[Workbench], Coroutine[Any, Any, T]]) -> T:
         bench = Workbench(
@@ -117,7 +158,7 @@ class CopyRun:
         finally:
             bench.close()
 
-    def _start(self, share: Sequence[LaneSpec]) -> None:
+    def _start(self, number: int, seat: _Seat) -> None:
         identity = asdict(self._setup.identity)
         del identity["keeps_reports"]
         document = {
@@ -130,11 +171,11 @@ class CopyRun:
             [sys.executable, "-m", "headrace.copy_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert process.stdin is not None
-        number = len(self._processes)
-        self._processes.append(process)
-        process.stdin.write(json.dumps(document).encode() + b"\n")
-        process.stdin.write(encode_message(StartLanes(NO_EPOCH, tuple(share))))
-        process.stdin.flush()
+        seat.process, seat.started_at = process, time.monotonic()
+        with contextlib.suppress(BrokenPipeError):  # it has died already, which `_listen` finds out
+            process.stdin.write(json.dumps(document).encode() + b"\n")
+            process.stdin.write(encode_message(StartLanes(NO_EPOCH, tuple(seat.left.values()))))
+            process.stdin.flush()
         threading.Thread(target=self._listen, args=(number, process), name=f"copy-{number}").start()
 
     def _listen(self, number: int, process: subprocess.Popen[bytes]) -> None:
@@ -149,37 +190,52 @@ class CopyRun:
             number, message = self._messages.get(timeout=_TICK_SECONDS)
         except queue.Empty:
             return
-        if message is None:
+        if message is not None:
+            self._take(self._seats[number], message)
+        elif not self._replace(number, self._seats[number]):
             running.discard(number)
-            if number not in self._latest or self._latest[number].get("kind") != "done":
-                self.outcome.failures.append(f"worker {number} died")
-            return
-        self._take(number, message)
 
-    def _take(self, number: int, message: dict[str, Any]) -> None:
+    def _replace(self, number: int, seat: _Seat) -> bool:
+        """Start a worker anew that died; False when it has done its work or is given up."""
+        if seat.is_done or seat.has_failed:
+            return False
+        seat.note_death()
+        if not seat.left or self._is_stopping or seat.tries > _RESTARTS:
+            self.outcome.failures.append(f"worker {number} died")
+            return False
+        for topic, partition in seat.left:
+            self.progress.paused.pop(f"{topic}-{partition}", None)
+        self.outcome.restarts += 1
+        self._start(number, seat)
+        return True
+
+    def _take(self, seat: _Seat, message: dict[str, Any]) -> None:
         kind = message["kind"]
         if kind == "lane":
-            self.outcome.lanes.append(message["report"])
+            report = message["report"]
+            self.outcome.lanes.append(report)
+            seat.left.pop((report["topic"], report["partition"]), None)
         elif kind == "paused":
             self.progress.paused[message["partition"]] = message["reason"]
         elif kind == "resumed":
             self.progress.paused.pop(message["partition"], None)
         elif kind == "failed":
+            seat.has_failed = True
             self.outcome.failures.append(message["error"])
+        elif kind == "done":
+            seat.is_done = True
+            self.outcome.cpu_seconds += message["cpu_seconds"]
+            self.outcome.peak_rss_bytes.append(message["peak_rss_bytes"])
         else:
-            self._latest[number] = message
-            if kind == "done":
-                self.outcome.cpu_seconds += message["cpu_seconds"]
-                self.outcome.peak_rss_bytes.append(message["peak_rss_bytes"])
-            else:
-                self._add_up()
+            seat.latest = {what: message[what] for what in seat.latest}
+            self._add_up()
 
     def _add_up(self) -> None:
-        known = [one for one in self._latest.values() if one["kind"] == "progress"]
-        self.progress.records = sum(one["records"] for one in known)
-        self.progress.bytes = sum(one["bytes"] for one in known)
-        self.progress.lag = sum(one["lag"] for one in known)
-        self.progress.remaining = sum(one["remaining"] for one in known)
+        seats, progress = self._seats, self.progress
+        progress.records = sum(seat.before["records"] + seat.latest["records"] for seat in seats)
+        progress.bytes = sum(seat.before["bytes"] + seat.latest["bytes"] for seat in seats)
+        progress.lag = sum(seat.latest["lag"] for seat in seats)
+        progress.remaining = sum(len(seat.left) for seat in seats)
 
 
 def died(outcome: CopyOutcome) -> Unreachable | None:

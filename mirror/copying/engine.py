@@ -20,7 +20,7 @@ from mirror.copying.measuring import Interval, share_cpu, take_metric
 from mirror.copying.options import CopyingOptions
 from mirror.copying.reading import Reading
 from mirror.copying.refusals import Refusals
-from mirror.copying.reports import LaneReport, report_of
+from mirror.copying.reports import LaneReport, LaneSums, report_of, sums_of
 from mirror.copying.sink import Sink
 from mirror.copying.source import Source
 from mirror.copying.starting import Starting
@@ -114,6 +114,10 @@ class BatchEngine:
         """Every lane that has not stopped, as it is now."""
         now = self._bench.loop.now()
         return [report_of(lane, now) for lane in self._steering.lanes.values()]
+
+    def sums(self) -> LaneSums:
+        """Over every lane that has not stopped; much quicker than reports."""
+        return sums_of(self._steering.lanes.values())
 
     def take_final_reports(self) -> list[LaneReport]:
         """Lanes that have stopped since the last call, as they were in the end; none unless the engine's

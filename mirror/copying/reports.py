@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.measuring import lag_records
@@ -46,6 +47,26 @@ class LaneReport:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+
+class LaneSums(NamedTuple):
+    """Over several lanes; as in their reports."""
+
+    records: int
+    bytes: int
+    lag: int
+
+
+def sums_of(lanes: Iterable[LiveLane]) -> LaneSums:
+    """What the reports of these would add up to."""
+    records = size = lag = 0
+    for lane in lanes:
+        for counters in (lane.counters, lane.totals):
+            if counters is not None:
+                records += counters.records
+                size += counters.source_bytes
+        lag += lag_records(lane)
+    return LaneSums(records, size, lag)
 
 
 def report_of(lane: LiveLane, now: float) -> LaneReport:

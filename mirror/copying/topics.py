@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +14,11 @@ from mirror.wire.codes import Code, error_of
 from mirror.wire.control.topics import create_partitions, create_topic, describe_settings
 
 _AT_ONCE: Final = 200
-_SETTLE_SECONDS: Final = 15.0
+_MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
+"""After a time-out the controller goes on; whether the topic comes is seen when its leaders are awaited."""
+_SETTLE_SECONDS: Final = 30.0
+_SETTLE_SECONDS_A_PARTITION: Final = 0.02
+"""A controller on a busy machine takes some milliseconds for each."""
 
 
 @dataclass(frozen=True)
@@ -65,18 +69,20 @@ async def prepare_destination(
                 raise error_of(outcome.error, f"growing topic {name}", outcome.message)
             changes.grown.append(name)
         changes.drift.extend(drift(wanted, present))
-    await _wait_for(target, [*changes.created, *changes.grown])
+    renewed = {*changes.created, *changes.grown}
+    partitions = sum(here[topic].partitions for topic in topics if naming.destination(topic) in renewed)
+    await _wait_for(target, renewed, _SETTLE_SECONDS + _SETTLE_SECONDS_A_PARTITION * partitions)
     return changes
 
 
 async def _create(cluster: Cluster, topic: TopicDescription, replication: int) -> None:
     call = create_topic(topic.name, topic.partitions, replication, topic.settings)
     outcome = await cluster.ask_controller(call)
-    if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+    if outcome.error not in _MADE:
         raise error_of(outcome.error, f"creating topic {topic.name}", outcome.message)
 
 
-async def _wait_for(cluster: Cluster, topics: Sequence[str]) -> None:
+async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -> None:
     """Until every new partition has a leader."""
 
     async def look() -> None:
@@ -87,4 +93,4 @@ async def _wait_for(cluster: Cluster, topics: Sequence[str]) -> None:
                 raise Unreachable(f"topic {topic} was made and has no leaders yet")
 
     if topics:
-        await cluster.patiently(look, _SETTLE_SECONDS)
+        await cluster.patiently(look, seconds)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -21,8 +26,9 @@ from confluent_kafka.admin import (
 )
 
 from stack.fixtures import KafkaPair
+from stack.waiting import wait_until
 from tests.engines import write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, counts, make_topic
 
 pytestmark = pytest.mark.servers
 
@@ -161,3 +167,31 @@ def test_a_copy_can_begin_at_a_time(clusters: Clusters) -> None:
     code, _, told = clusters.run("copy", "--from", "yesterday")
     assert code != 0
     assert "--from cannot be yesterday" in told
+
+
+def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters: Clusters) -> None:
+    topic = f"{clusters.prefix}-dies"
+    make_topic(clusters.source, topic, 3)
+    some = [Record(n % 3, None, b"%9000d" % n, (), NOW) for n in range(300)]
+    write(clusters.source, topic, some, batch_size=20_000)
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(clusters.copy, "--bytes-per-second", "500000")
+        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), 60, "some is copied")
+        (worker,) = [
+            process
+            for process in psutil.Process().children(recursive=True)
+            if "headrace.copy_worker" in process.cmdline()
+        ]
+        os.kill(worker.pid, signal.SIGKILL)
+        document = running.result()
+    assert (document["complete"], document["restarts"], document["failures"]) == (True, 1, [])
+    code, verdict, _ = clusters.run("verify")
+    assert (code, [one["surplus"] for one in verdict["partitions"]]) == (0, [0, 0, 0])
+
+
+def has_copied(address: str, topic: str) -> bool:
+    """Whether the topic is there and holds something."""
+    try:
+        return counts(address, [topic])[topic] > 0
+    except KafkaException:
+        return False
