@@ -222,6 +222,7 @@ class CopyRun:
         elif kind == "failed":
             seat.has_failed = True
             self.outcome.failures.append(message["error"])
+            self.stop()  # whoever looks after this command shall see that it is not whole any more
         elif kind == "done":
             seat.is_done = True
             self.outcome.cpu_seconds += message["cpu_seconds"]

@@ -24,7 +24,7 @@ from mirror.copying.access import access_from
 from mirror.copying.engine import BatchEngine
 from mirror.copying.options import CopyingOptions
 from mirror.copying.workbench import EngineIdentity
-from mirror.errors import HeadraceError
+from mirror.errors import Fenced, HeadraceError
 from mirror.ports import LaneEvent, LanePaused, LaneResumed
 
 _PROGRESS_SECONDS: Final = 0.5
@@ -52,7 +52,7 @@ class CopyWorker:
         self._next_progress = 0.0
 
     def run(self) -> None:
-        """Until all lanes have stopped, or the input ends."""
+        """Until all lanes have stopped, or the input ends. Raises Fenced when they are somebody else's."""
         while self._left:
             self._tell(self._engine.step(_STEP_SECONDS))
             self._report_final()
@@ -91,6 +91,11 @@ class CopyWorker:
             bytes=self._done["bytes"] + sums.bytes,
             lag=sums.lag,
         )
+        if 0 < self._left == sums.fenced:
+            raise Fenced(
+                "another copy with the same --state has taken over every partition of this worker",
+                advice="let only one of them run",
+            )
 
 
 def say(kind: str, **fields: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.measuring import lag_records
 from mirror.lane.counters import LaneCounters
+from mirror.lane.lane import LaneState
 from mirror.lane.outgoing import Path
 
 
@@ -50,23 +51,25 @@ class LaneReport:
 
 
 class LaneSums(NamedTuple):
-    """Over several lanes; as in their reports."""
+    """Over several lanes; as in their reports. `fenced`: lanes that another owner has taken for good."""
 
     records: int
     bytes: int
     lag: int
+    fenced: int
 
 
 def sums_of(lanes: Iterable[LiveLane]) -> LaneSums:
     """What the reports of these would add up to."""
-    records = size = lag = 0
+    records = size = lag = fenced = 0
     for lane in lanes:
         for counters in (lane.counters, lane.totals):
             if counters is not None:
                 records += counters.records
                 size += counters.source_bytes
         lag += lag_records(lane)
-    return LaneSums(records, size, lag)
+        fenced += lane.state is LaneState.PAUSED and lane.pause is not None and lane.pause.lasting
+    return LaneSums(records, size, lag, fenced)
 
 
 def report_of(lane: LiveLane, now: float) -> LaneReport:

