@@ -96,6 +96,10 @@ LaneEvent = LaneStarted | LaneStopped | LanePaused | LaneResumed
 class CopyEngine(Protocol):
     """Copies partitions inside one worker process. Used by one thread, never blocks beyond `step`."""
 
+    def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
+        """Get ready for these, which another instance still has: connect and look around, copy nothing."""
+        ...
+
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
         ...

@@ -21,6 +21,13 @@ from mirror.ports import LaneEvent, LaneKey, LaneSpec
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectLanes:
+    """To a worker: these will be yours when their present owner has released them; get ready."""
+
+    specs: tuple[LaneSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartLanes:
     """To a worker: copy these, which the plan of this epoch gives to it."""
 
@@ -107,7 +114,7 @@ class LaneRates:
     sums: tuple[TaskSums, ...] = ()
 
 
-Message = StartLanes | StopLanes | ExtendLease | Shutdown | LaneNews | LaneRates
+Message = ExpectLanes | StartLanes | StopLanes | ExtendLease | Shutdown | LaneNews | LaneRates
 
 _TAGGED: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(LaneEvent))}
 """What stands where one of several kinds may stand, and therefore carries its kind."""

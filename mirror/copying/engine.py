@@ -65,6 +65,12 @@ class BatchEngine:
         self._measured_cpu = process_time()
         self._is_closed = False
 
+    def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
+        """Get ready for these, which another instance still has: connect and look around, copy nothing."""
+        for spec in specs:
+            self._open(spec)
+        self._starting.expect(specs)
+
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
         for spec in specs:

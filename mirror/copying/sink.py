@@ -29,7 +29,8 @@ from mirror.wire.produce import Batch, ProducedPartition
 _log = logging.getLogger(__name__)
 
 MOST_REQUESTS: Final = 5
-_ROLE: Final = "produce"
+ROLE: Final = "produce"
+"""What the connections of channels are for."""
 _BROKER_SHARE: Final = 0.8
 """Part of our patience that the broker is given to replicate."""
 
@@ -243,7 +244,7 @@ class ProduceChannel:
 
     async def _opened(self) -> None:
         try:
-            connection = await self._cluster.connection(self.broker, _ROLE)
+            connection = await self._cluster.connection(self.broker, ROLE)
         except HeadraceError as error:
             self._is_opening = False
             self._on_close(error)

@@ -42,6 +42,11 @@ class Tier(NamedTuple):
     live: bool
     copy: int = 0
 
+    @property
+    def role(self) -> str:
+        """What its connection is for."""
+        return f"{LIVE if self.live else 'bulk'} {'committed' if self.committed else 'all'} {self.copy}"
+
 
 class FetchListener(Protocol):
     """Takes what was read. Called on the loop."""
@@ -243,10 +248,8 @@ class FetchChannel:
             self._cluster.loop.spawn(self._opened())
 
     async def _opened(self) -> None:
-        tier = self.tier
-        role = f"{LIVE if tier.live else 'bulk'} {'committed' if tier.committed else 'all'} {tier.copy}"
         try:
-            connection = await self._cluster.connection(self.broker, role)
+            connection = await self._cluster.connection(self.broker, self.tier.role)
         except HeadraceError as error:
             self._is_opening = False
             self._on_failure(error)

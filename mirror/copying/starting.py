@@ -6,13 +6,16 @@ Every question is asked for all lanes together; whatever is wrong with one lane 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
+from mirror.copying.cluster import Cluster
 from mirror.copying.limits import LimitBook, RuleBook
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.reading import Reading
+from mirror.copying.sink import ROLE as PRODUCE
+from mirror.copying.source import Tier
 from mirror.copying.steering import Steering
 from mirror.copying.takeover import take_over
 from mirror.copying.writing import Writing
@@ -23,7 +26,8 @@ from mirror.lane.pausing import Pause
 from mirror.lane.progress import SourceIdentity
 from mirror.model.identifiers import ClusterRef
 from mirror.model.policy import Isolation, OnLoss
-from mirror.ports import LaneStarted
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneSpec, LaneStarted
 from mirror.wire.control.offsets import EARLIEST, LATEST, OffsetAnswer
 
 _log = logging.getLogger(__name__)
@@ -54,6 +58,35 @@ class Starting:
             for start in range(0, len(together), _AT_ONCE):
                 turns = [(lane, lane.turn) for lane in together[start : start + _AT_ONCE]]
                 self._bench.loop.spawn(self._start(turns))
+
+    def expect(self, specs: Sequence[LaneSpec]) -> None:
+        """Do for lanes that will come what does not depend on where their present owner stops."""
+        for _, group in groupby(sorted(specs, key=_route_of), key=_route_of):
+            self._bench.loop.spawn(self._expect(list(group)))
+
+    async def _expect(self, specs: Sequence[LaneSpec]) -> None:
+        source, target = self._bench.cluster(specs[0].source), self._bench.cluster(specs[0].destination)
+        places = {spec.key.partition for spec in specs}
+        targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
+        committed = {spec.policy.isolation is Isolation.READ_COMMITTED for spec in specs}
+        roles = [Tier(one, live).role for one in committed for live in (False, True)]
+        try:
+            await source.refresh({place.topic for place in places})
+            await target.refresh({place.topic for place in targets})
+            await self._bench.progress(specs[0].destination).catch_up()
+            await self._limits_of(specs[0].destination).look_up({place.topic for place in targets})
+            await self._bench.loop.together(
+                [source.connection(broker, role) for broker in _leaders(source, places) for role in roles]
+                + [target.connection(broker, PRODUCE) for broker in _leaders(target, targets)]
+            )
+        except HeadraceError as error:
+            _log.debug("not ready beforehand: %s", error)
+
+    def _limits_of(self, destination: ClusterRef) -> LimitBook:
+        if destination not in self._limits:
+            age = self._bench.settings.metadata_age_seconds
+            self._limits[destination] = LimitBook(self._bench.cluster(destination), age)
+        return self._limits[destination]
 
     async def _start(self, turns: Sequence[Turn]) -> None:
         try:
@@ -107,9 +140,7 @@ class Starting:
                 problem = self._problem(lane)
                 if problem is not None:
                     self._steering.pause(lane, problem)
-        book = self._limits.setdefault(
-            first.spec.destination, LimitBook(sink.cluster, self._bench.settings.metadata_age_seconds)
-        )
+        book = self._limits_of(first.spec.destination)
         for lane in lanes:
             if lane.pause is not None:
                 lane.size_cap = None
@@ -171,8 +202,17 @@ class Starting:
         self._steering.read_on(lane)
 
 
+def _route_of(spec: LaneSpec) -> tuple[ClusterRef, ClusterRef]:
+    return spec.source, spec.destination
+
+
 def _route(lane: LiveLane) -> tuple[ClusterRef, ClusterRef]:
-    return lane.spec.source, lane.spec.destination
+    return _route_of(lane.spec)
+
+
+def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
+    """Brokers that lead some of these now."""
+    return {leader[0] for place in places if (leader := cluster.leader(place)) is not None}
 
 
 def _is_valid(lane: LiveLane, turn: int) -> bool:

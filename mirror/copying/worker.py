@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from mirror.coordination.worker_protocol import (
+    ExpectLanes,
     ExtendLease,
     LaneNews,
     LaneRate,
@@ -93,6 +94,8 @@ class Worker:
 
     def _obey(self, message: Message) -> None:
         match message:
+            case ExpectLanes(specs):
+                self._engine.expect_lanes(specs)
             case StartLanes(epoch, specs):
                 structlog.contextvars.bind_contextvars(plan=epoch)
                 self._engine.start_lanes(specs)

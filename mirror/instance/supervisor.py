@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 
 from mirror.coordination.worker_protocol import (
+    ExpectLanes,
     ExtendLease,
     LaneNews,
     LaneRate,
@@ -156,6 +157,16 @@ class Supervisor:
         """Start every worker."""
         for seat in self._seats:
             self._launch(seat)
+
+    def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
+        """Let the workers of these lanes' tasks get ready for them. Nothing is lost when one does not."""
+        batches: dict[int, list[LaneSpec]] = {}
+        for spec in specs:
+            seat = self._seat_for(spec.task)
+            if seat is not None:
+                batches.setdefault(seat.number, []).append(spec)
+        for number, batch in batches.items():
+            self._send(self._seats[number], ExpectLanes(tuple(batch)))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
         """Give lanes to the workers of their tasks; those whose worker is down wait for the next call."""

@@ -30,6 +30,7 @@ class FakeWorkers(Supervisor):
         self.lease_until = 0.0
         self.abandoned = 0
         self.stopped = False
+        self.expected: list[LaneKey] = []
         self.before_start: Callable[[tuple[LaneSpec, ...], Epoch], None] = lambda *_: None
 
     @property
@@ -51,6 +52,9 @@ class FakeWorkers(Supervisor):
 
     def start(self) -> None:
         self.is_up = True
+
+    def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
+        self.expected += [spec.key for spec in specs]
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
         chosen = tuple(specs)

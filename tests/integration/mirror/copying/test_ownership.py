@@ -9,9 +9,11 @@ from zlib import crc32
 import pytest
 
 from mirror.copying import identifying, identity
+from mirror.copying.sink import ROLE as PRODUCE
+from mirror.copying.source import Tier
 from mirror.model.policy import CopyPolicy, Guarantee
 from mirror.wire.batch import ProducerStamp
-from tests.engines import EngineUnderTest, check_copy, look, write
+from tests.engines import DESTINATION, SOURCE, EngineUnderTest, check_copy, look, specs, write
 from tests.kafka_data import Record, group_positions, make_topic
 
 pytestmark = pytest.mark.servers
@@ -212,6 +214,31 @@ def test_a_checkpoint_that_is_no_more_than_an_offset_is_taken_over(engine: Engin
     taking_over.run_to("own-over", [30])
     taking_over.stop()
     assert seen(engine, "own-over") == [record.value for record in numbered(20, 10)]
+
+
+def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) -> None:
+    pair(engine, "own-expected")
+    write(engine.source, "own-expected", numbered(0, 50))
+    engine.start("own-expected")
+    engine.run_to("own-expected", [50])
+    second = another(engine)
+    second.engine.expect_lanes(specs("own-expected"))
+    source, target = (second.engine._bench.cluster(one) for one in (SOURCE, DESTINATION))
+    wanted = {Tier(committed=True, live=live).role for live in (False, True)} | {PRODUCE}
+    second.run_until(
+        lambda: wanted <= {role for _, role in (*source._connections, *target._connections)}, "connections"
+    )
+    before = {*source._connections.values(), *target._connections.values()}
+    write(engine.source, "own-expected", numbered(50, 50))
+    engine.run_to("own-expected", [100])
+    engine.stop()
+    write(engine.source, "own-expected", numbered(100, 50))
+    second.start("own-expected")
+    second.run_to("own-expected", [150])
+    assert {*source._connections.values(), *target._connections.values()} >= before
+    assert all(one.is_open for one in before)
+    assert seen(engine, "own-expected") == [record.value for record in numbered(0, 150)]
+    second.stop()
 
 
 def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(

@@ -106,6 +106,7 @@ def test_a_lane_goes_from_one_instance_to_the_other_without_two_owners(service: 
     one.turn()
     two.turn(2)
     assert two.lanes == ["t-2"]
+    assert [str(key.partition) for key in two.workers.expected] == ["t-1"], "told once to get ready"
     one.workers.drain()
     one.turn()
     two.turn()
