@@ -195,3 +195,21 @@ def has_copied(address: str, topic: str) -> bool:
         return counts(address, [topic])[topic] > 0
     except KafkaException:
         return False
+
+
+def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -> None:
+    topic, state = f"{clusters.prefix}-twice", f"state-{clusters.prefix}"
+    make_topic(clusters.source, topic, 1)
+    write(clusters.source, topic, records(10, 1))
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(clusters.run, "copy", "--state", state)
+        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), 60, "the first one copies")
+        write(clusters.source, topic, records(10, 1))
+        assert clusters.copy("--state", state)["complete"]
+        write(clusters.source, topic, records(10, 1))
+        code, document, _ = first.result()
+    assert code == 1
+    assert "another copy with the same --state" in document["failures"][0]
+    clusters.copy("--state", state)
+    code, verdict, _ = clusters.run("verify", "--state", state)
+    assert (code, verdict["partitions"][0]["records"]) == (0, 30)
