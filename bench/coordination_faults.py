@@ -129,7 +129,7 @@ def main() -> None:
             _several(runs, lambda _: (_instance_killed(running),))[0],
             "< 15",
         )
-        away = _several(max(1, runs // 3), lambda _: _zookeeper_away(running, outage))
+        away = _several(runs, lambda _: _zookeeper_away(running, outage))
         _row(f"ZooKeeper away for {outage:.0f} s: flowing again after its start", away[0], "< 5")
         _row("  flowed on without it for", away[1], "the lease")
         running.flow.settle(30)
