@@ -83,7 +83,8 @@ class _Seat:
     def close(self) -> None:
         """Let it drain, checkpoint and end."""
         if self.process is not None and self.process.stdin is not None and not self.process.stdin.closed:
-            self.process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # it is dead, and has not read everything
+                self.process.stdin.close()
 
 
 @dataclass(frozen=True)
