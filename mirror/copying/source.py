@@ -23,7 +23,6 @@ from mirror.lane.memory import Slab
 from mirror.model.policy import Isolation
 from mirror.model.topics import TopicPartition
 from mirror.wire import fetch
-from mirror.wire.batch import first_offset
 from mirror.wire.fetch import FetchedPartition, FetchRequest
 from mirror.wire.fetch_session import LOST, FetchSession, Place
 
@@ -80,12 +79,12 @@ class FetchChannel:
         self._rules = rules
         self._lanes: dict[Place, LiveLane] = {}
         self._partitions: set[TopicPartition] = set()
-        self._fresh: set[LiveLane] = set()
         self._excluded = 0
         self._connection: Connection | None = None
         self._version = -1
         self._session = FetchSession(incremental=True)
         self._is_asking = False
+        self._is_waiting = False
         self._is_opening = False
         self._is_closed = False
         self._not_before = 0.0
@@ -98,7 +97,6 @@ class FetchChannel:
         """Read for the lane, from its position on."""
         lane.reader = self
         lane.waits = False
-        self._fresh.add(lane)
         self._partitions.add(lane.key.partition)
         if self._connection is None:
             lane.place = (b"", id(lane))  # until the version tells whether topics go by id
@@ -140,7 +138,6 @@ class FetchChannel:
         if lane.place is not None and self._lanes.pop(lane.place, None) is not None:
             self._session.remove(lane.place)
             self._partitions.discard(lane.key.partition)
-        self._fresh.discard(lane)
         lane.reader, lane.place = None, None
 
     def close(self) -> None:
@@ -152,18 +149,20 @@ class FetchChannel:
     def pump(self) -> None:
         """Send the next fetch if none is under way and there is something to read."""
         connection = self._connection
-        if connection is None or self._is_asking or self._is_closed or self._session.is_empty:
+        if connection is None or self._is_asking or self._is_waiting or self._is_closed:
+            return
+        if self._session.is_empty:
             return
         loop = self._cluster.loop
         wait = max(self._not_before, connection.throttled_until) - loop.now()
         if wait > 0:
-            self._is_asking = True
+            self._is_waiting = True
             loop.call_later(wait, self._pump_again)
             return
         self._ask(connection)
 
     def _pump_again(self) -> None:
-        self._is_asking = False
+        self._is_waiting = False
         self.pump()
 
     def _ask(self, connection: Connection) -> None:
@@ -201,7 +200,6 @@ class FetchChannel:
         )
 
     def _on_answer(self, body: memoryview, slab: Slab) -> None:
-        self._is_asking = False
         response = fetch.decode_response(self._version, body)
         if self._connection is not None:
             self._connection.throttle(response.throttle_ms)
@@ -214,26 +212,16 @@ class FetchChannel:
             lane, asked = self._lanes.get(place), self._session.asked(place)
             if lane is None or asked is None:
                 continue
-            if asked.offset == lane.position and not self._is_doubtful(lane, part):
+            if asked.offset == lane.position:
                 self._source.listener.on_fetched(lane, part, slab)
             elif not lane.waits:
-                self.include(lane)  # once more: from where it has gone back to, or to be sure
+                self.include(lane)  # it has gone back since it was asked for
+        # Not before: the next request would change what has been `asked`, and an answer from further on
+        # would pass for one from where its lane has gone back to.
+        self._is_asking = False
         if self._rules.gather_ms and response.partitions:
             self._not_before = self._cluster.loop.now() + self._rules.gather_ms / 1000
         self.pump()
-
-    def _is_doubtful(self, lane: LiveLane, part: FetchedPartition) -> bool:
-        """Whether the first records since the lane was attached leave out where it stands. It may be a hole
-        that compaction has left; but to pass over records that are there would lose them."""
-        first = first_offset(part.records)
-        if first is None or lane not in self._fresh:
-            return False
-        self._fresh.discard(lane)
-        if first <= lane.position:
-            return False
-        _log.info("lane %s stands at %d, the answer begins at %d", lane.key.partition, lane.position, first)
-        self._session.forget((part.topic, part.partition))
-        return True
 
     def _on_failure(self, error: HeadraceError) -> None:
         self._is_asking = False

@@ -125,13 +125,6 @@ def first_size(records: memoryview) -> int:
     return OVERHEAD + int.from_bytes(records[8:OVERHEAD], "big", signed=True)
 
 
-def first_offset(records: memoryview) -> int | None:
-    """Base offset of the first batch; None when it is not of format 2, or its header is not all there."""
-    if len(records) < HEADER_SIZE or records[MAGIC_AT] != 2:
-        return None
-    return int.from_bytes(records[:8], "big", signed=True)
-
-
 def verify(batch: memoryview, header: BatchHeader) -> None:
     """Check the checksum and the numbers of one whole batch. Raises CorruptData with its offset.
 

@@ -67,11 +67,6 @@ class FetchSession:
         if place in self._known:
             self._removed.add(place)
 
-    def forget(self, place: Place) -> None:
-        """Whatever the broker remembers of the partition is not to be relied on: the next `put` names it."""
-        self._known.pop(place, None)
-        self._removed.discard(place)
-
     def asked(self, place: Place) -> FetchPosition | None:
         """What the last request asks of the partition, by itself or by what the broker remembers."""
         return self._known.get(place)

@@ -148,10 +148,3 @@ def test_we_read_what_another_implementation_writes(codec: Codec) -> None:
         Record(number, 1_000 + number * 40, b"k%d" % number, b"v" * 300, ((b"h", b"%d" % number),))
         for number in range(20)
     ]
-
-
-def test_the_first_offset_is_that_of_the_first_batch_of_format_2() -> None:
-    assert batches.first_offset(memoryview(a_batch(17) + a_batch(20))) == 17
-    assert batches.first_offset(memoryview(a_batch(17)[:60])) is None
-    legacy = struct.pack(">qiIbb", 5, 70, 0, 1, 0) + bytes(70)
-    assert batches.first_offset(memoryview(legacy)) is None

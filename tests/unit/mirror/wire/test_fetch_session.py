@@ -55,18 +55,6 @@ def test_one_that_is_removed_and_comes_back_before_the_next_request_stays() -> N
     assert (part.forgotten, session.asked(A)) == ({}, at(9))
 
 
-def test_what_is_not_to_be_relied_on_is_named_again() -> None:
-    session = established()
-    session.forget(A)
-    assert session.asked(A) is None
-    session.put(A, at(5))
-    assert told(session) == {A: 5}
-    session.remove(B)
-    session.forget(B)
-    session.put(B, at(7))
-    assert told(session) == {B: 7}
-
-
 def test_after_a_lost_session_everything_is_named() -> None:
     session = established()
     session.answered(Code.FETCH_SESSION_ID_NOT_FOUND, 0)

@@ -1,0 +1,136 @@
+"""What a channel that reads takes for an answer to what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+from kafka.protocol.consumer import FetchRequest as TheirFetch
+from kafka.protocol.consumer import FetchResponse as TheirFetched
+
+from mirror.copying.cluster import Cluster
+from mirror.copying.connection import Request
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.loop import Loop
+from mirror.copying.options import CopyingOptions
+from mirror.copying.source import Source
+from mirror.lane.memory import Slab
+from mirror.wire.fetch import FetchedPartition
+from tests.builders import a_spec
+from tests.fakes.clock import ManualClock
+
+VERSION = 11
+
+
+class OpenConnection:
+    """A connection that keeps what it is asked."""
+
+    throttled_until = 0.0
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+        self.send: Callable[[Request], None] = self.asked.append
+        self.on_close: Any = None
+
+    def version_of(self, api: int, ours: tuple[int, int]) -> int:
+        return VERSION
+
+    def throttle(self, milliseconds: int) -> None:
+        assert milliseconds == 0
+
+
+class OneBroker:
+    """A cluster of one broker, which leads everything."""
+
+    name, timeout_seconds = "source", 10.0
+
+    def __init__(self) -> None:
+        self.loop, self.opened = Loop(ManualClock()), OpenConnection()
+
+    def leader(self, _: object) -> tuple[int, int]:
+        return 1, 0
+
+    async def connection(self, broker: int, role: str) -> OpenConnection:
+        return self.opened
+
+
+class Reader:
+    """Reads on after every answer, and keeps for each (lane, its position, where the answer begins)."""
+
+    def __init__(self) -> None:
+        self.cluster = OneBroker()
+        self.source = Source(cast(Cluster, self.cluster), CopyingOptions(), self, "")
+        self.taken: list[tuple[LiveLane, int, int]] = []
+
+    def lane(self, partition: str, position: int) -> LiveLane:
+        """A lane that is read for."""
+        lane = LiveLane(a_spec(partition), 1_000, ())
+        lane.begin(position)
+        lane.is_writable = True
+        self.source.attach(lane)
+        self.cluster.loop.run_once(0.0)
+        return lane
+
+    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> None:
+        self.taken.append((lane, lane.position, int(bytes(part.records))))
+        lane.position = int(bytes(part.records)) + 10
+        assert lane.reader is not None
+        lane.reader.include(lane)
+
+    def on_relocated(self, lane: LiveLane) -> None:
+        raise AssertionError(f"{lane.key} has its broker")
+
+    def asked(self) -> dict[int, int]:
+        """Offsets by partition that the request that is under way names."""
+        request: Any = TheirFetch.decode(bytes(self.cluster.opened.asked[-1].body[0]), version=VERSION)
+        return {one.partition: one.fetch_offset for topic in request.topics for one in topic.partitions}
+
+    def answer(self, **records: int) -> None:
+        """Answer the request that is under way: for `p<partition>` ten records from that offset on."""
+        topic_class = TheirFetched.FetchableTopicResponse
+        parts = [
+            topic_class.PartitionData(
+                partition_index=int(name[1:]),
+                error_code=0,
+                high_watermark=100,
+                last_stable_offset=100,
+                log_start_offset=0,
+                aborted_transactions=None,
+                preferred_read_replica=-1,
+                records=b"%d" % first,
+            )
+            for name, first in records.items()
+        ]
+        response = TheirFetched(
+            throttle_time_ms=0,
+            error_code=0,
+            session_id=7,
+            responses=[topic_class(topic="t", partitions=parts)] if parts else [],
+        )
+        response.API_VERSION = VERSION
+        body = memoryview(bytes(response.encode(header=False, framed=False)))
+        under_way = len(self.cluster.opened.asked)
+        self.cluster.opened.asked[-1].on_answer(body, Slab(bytearray(), None))
+        assert len(self.cluster.opened.asked) == under_way + 1, "one request at a time"
+
+
+@pytest.fixture
+def reader() -> Iterator[Reader]:
+    reader = Reader()
+    yield reader
+    reader.cluster.loop.close()
+
+
+def test_an_answer_from_further_on_is_not_taken_by_a_lane_that_has_gone_back(reader: Reader) -> None:
+    one, two = reader.lane("t-0", 0), reader.lane("t-1", 0)
+    reader.answer()
+    reader.answer(p0=0, p1=0)
+    assert reader.asked() == {0: 10, 1: 10}
+    reader.source.detach(two)
+    two.position = 3
+    reader.source.attach(two)
+    reader.answer(p0=10, p1=10)
+    assert reader.asked() == {0: 20, 1: 3}
+    reader.answer(p0=20, p1=3)
+    assert reader.taken == [(one, 0, 0), (two, 0, 0), (one, 10, 10), (one, 20, 20), (two, 3, 3)]
