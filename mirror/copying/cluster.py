@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from mirror.copying.connection import Connection
 from mirror.copying.handshake import Dialing, open_connection
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 CONTROL: Final = "control"
 LIVE: Final = "live"
+BULK: Final = "bulk"
+ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
 """A larger metadata response would hold the loop up for too long."""
 _OFFSETS_AT_ONCE: Final = 2_000
@@ -37,22 +39,35 @@ _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 
 
+class Dialings(NamedTuple):
+    """How connections are opened, by the memory that answers are received into: for lanes that are up to
+    date, for those that catch up, and for everything whose answers are used at once and never held."""
+
+    live: Dialing
+    bulk: Dialing
+    aside: Dialing
+
+    def for_role(self, role: str) -> Dialing:
+        """By how the role begins."""
+        if role.startswith(LIVE):
+            return self.live
+        return self.bulk if role.startswith(BULK) else self.aside
+
+
 class Cluster:
     """Everything about one cluster that lanes share. `topics` knows those that were asked for."""
 
-    def __init__(self, dialing: Dialing, live_dialing: Dialing, name: str) -> None:
-        """`live_dialing`: for connections whose role begins with `LIVE`; they have memory of their own."""
+    def __init__(self, dialings: Dialings, name: str) -> None:
         self.name = name
-        self._live_dialing = live_dialing
+        self._dialings = dialings
         self.brokers: dict[int, Endpoint] = {}
         self.controller = -1
         self.topics: dict[str, TopicMetadata] = {}
-        self._dialing = dialing
-        self._loop = dialing.loop
+        self._loop = dialings.aside.loop
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], Promise[Connection]] = {}
         self._failures: dict[Endpoint, int] = {}
-        self._seeds = {-1 - number: address for number, address in enumerate(dialing.access.bootstrap)}
+        self._seeds = {-1 - number: address for number, address in enumerate(dialings.aside.access.bootstrap)}
         self._asked: set[str] = set()
         self._refreshed: Promise[None] | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -69,7 +84,7 @@ class Cluster:
     @property
     def timeout_seconds(self) -> float:
         """For one question to one broker."""
-        return self._dialing.timeout_seconds
+        return self._dialings.aside.timeout_seconds
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
         """(broker, leader epoch) as last heard; None while there is no leader or nothing was heard."""
@@ -107,8 +122,7 @@ class Cluster:
             endpoint = self.brokers.get(broker) or self._seeds.get(broker)
             if endpoint is None:
                 raise Unreachable(f"{self.name} has no broker {broker} now")
-            dialing = self._live_dialing if role.startswith(LIVE) else self._dialing
-            opening = self._loop.spawn(self._open(place, endpoint, dialing))
+            opening = self._loop.spawn(self._open(place, endpoint, self._dialings.for_role(role)))
             self._opening[place] = opening
             opening.when_done(lambda: self._opening.pop(place, None))
         return await opening

@@ -126,10 +126,6 @@ class _Cursor:
             self.records = []
         return count
 
-    def close(self) -> None:
-        """Let go of what was read."""
-        self._stretch.close()
-
 
 async def compare(source: Side, target: Side) -> Comparison:
     """Every record of one side with its counterpart. Stops looking for differences after a few.
@@ -138,17 +134,13 @@ async def compare(source: Side, target: Side) -> Comparison:
     """
     result = Comparison()
     one, two = _Cursor(source), _Cursor(target)
-    try:
-        while len(result.differences) < MOST_DIFFERENCES:
-            here, there = await one.ready(), await two.ready()
-            if not (here and there):
-                break
-            _compare_next(one, two, result)
-        if len(result.differences) < MOST_DIFFERENCES:
-            result.missing, result.surplus = await one.count_rest(), await two.count_rest()
-    finally:
-        one.close()
-        two.close()
+    while len(result.differences) < MOST_DIFFERENCES:
+        here, there = await one.ready(), await two.ready()
+        if not (here and there):
+            break
+        _compare_next(one, two, result)
+    if len(result.differences) < MOST_DIFFERENCES:
+        result.missing, result.surplus = await one.count_rest(), await two.count_rest()
     return result
 
 
@@ -213,16 +205,13 @@ async def hash_ranges(side: Side, records_per_range: int) -> list[RangeHash]:
     found: list[RangeHash] = []
     cursor = _Cursor(side)
     taken: list[Record] = []
-    try:
-        while await cursor.ready():
-            cursor.open()
-            while cursor.records:
-                taken.append(cursor.records.pop())
-                if len(taken) == records_per_range:
-                    found.append(_hash(taken))
-                    taken = []
-    finally:
-        cursor.close()
+    while await cursor.ready():
+        cursor.open()
+        while cursor.records:
+            taken.append(cursor.records.pop())
+            if len(taken) == records_per_range:
+                found.append(_hash(taken))
+                taken = []
     if taken:
         found.append(_hash(taken))
     return found

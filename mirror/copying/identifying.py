@@ -16,6 +16,7 @@ from typing import Final
 from mirror.copying.cluster import Cluster
 from mirror.copying.identity import fence, take_identity
 from mirror.copying.live_lane import LiveLane, TransactionState, identity_name
+from mirror.copying.slots import Slots
 from mirror.copying.steering import Steering
 from mirror.copying.tail import compare_tail
 from mirror.errors import HeadraceError, Unreachable
@@ -27,6 +28,8 @@ from mirror.wire.control.offsets import LATEST
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
+_COMPARISONS: Final = 4
+"""Each holds some MiB of both sides, outside of the budget."""
 
 
 class Identifying:
@@ -37,6 +40,7 @@ class Identifying:
         self._bench = steering.bench
         self._waiting: list[tuple[LiveLane, int]] = []
         self._running = 0
+        self._comparing = Slots(_COMPARISONS)
         self.on_ready: Callable[[LiveLane], None] = lambda _lane: None
 
     def identify(self, lane: LiveLane) -> None:
@@ -106,7 +110,10 @@ class Identifying:
         lane.state = LaneState.RECOVERING
         self._steering.source(lane).detach(lane)
         lane.drop()
-        found = await compare_tail(self._steering.source(lane).cluster, target, lane, end)
+        async with self._comparing.one():
+            if lane.turn != turn:
+                return
+            found = await compare_tail(self._steering.source(lane).cluster, target, lane, end)
         if lane.turn != turn:
             return
         lane.find(found, end)

@@ -1,11 +1,15 @@
-"""Reading a stretch of one partition from beginning to end, outside of the channels of lanes."""
+"""Reading a stretch of one partition from beginning to end, outside of the channels of lanes.
+
+Whoever reads here may wait for something else with the records in hand. So they are copied out of the
+buffer that they came in, and no buffer is held while one waits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Final
 
-from mirror.copying.cluster import Cluster
+from mirror.copying.cluster import ASIDE, Cluster
 from mirror.copying.connection import Connection, Request
 from mirror.copying.loop import Promise
 from mirror.errors import CorruptData, Unreachable
@@ -17,15 +21,14 @@ from mirror.wire.codes import TRANSIENT, error_of
 from mirror.wire.fetch import FetchedPartition, FetchPosition, FetchRequest
 from mirror.wire.legacy import last_offset
 
-_ROLE: Final = "read"
 _WAIT_MS: Final = 100
 _STEP_BYTES: Final = 1024 * 1024
 
 
 async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
-) -> tuple[FetchedPartition, Slab]:
-    """One fetch of one partition from its leader. Release the slab when done with the records.
+) -> FetchedPartition:
+    """One fetch of one partition from its leader.
 
     Raises Unreachable while there is no leader, and what the broker's error code stands for.
     """
@@ -35,21 +38,19 @@ async def fetch_once(
         leader = cluster.leader(place)
     if leader is None:
         raise Unreachable(f"{place} of {cluster.name} has no leader now")
-    connection = await cluster.connection(leader[0], _ROLE)
+    connection = await cluster.connection(leader[0], ASIDE)
     position = FetchPosition(-1, offset, -1, most_bytes)
-    promise = _ask(cluster, connection, place, position, committed)
-    part, slab = await promise
+    part = await _ask(cluster, connection, place, position, committed)
     if part.error:
-        slab.release()
         if part.error in TRANSIENT:
             raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
         raise error_of(part.error, f"reading {place} of {cluster.name} at offset {offset}")
-    return part, slab
+    return part
 
 
 def _ask(
     cluster: Cluster, connection: Connection, place: TopicPartition, position: FetchPosition, committed: bool
-) -> Promise[tuple[FetchedPartition, Slab]]:
+) -> Promise[FetchedPartition]:
     version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
     if version >= fetch.BY_ID_FROM and not topic_id:
@@ -57,15 +58,15 @@ def _ask(
     topic = topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
     asked = {topic: [(place.partition, position)]}
     body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, position.max_bytes, committed, asked))
-    promise = Promise[tuple[FetchedPartition, Slab]]()
+    promise = Promise[FetchedPartition]()
 
-    def on_answer(frame: memoryview, slab: Slab) -> None:
+    def on_answer(frame: memoryview, _slab: Slab) -> None:
         response = fetch.decode_response(version, frame)
         if len(response.partitions) != 1:
             raise CorruptData(f"{cluster.name} answers a fetch of {place} with other partitions")
         connection.throttle(response.throttle_ms)
-        slab.retain()
-        promise.resolve((response.partitions[0], slab))
+        (part,) = response.partitions
+        promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 
     flexible = fetch.is_flexible(version)
     patience = cluster.timeout_seconds
@@ -90,31 +91,27 @@ class Stretch:
         self._end = end
         self._committed = committed
         self._bytes = _STEP_BYTES
-        self._slab: Slab | None = None
         self._asked = -1
         self.position = start
         """The next offset to read."""
 
     async def next_part(self) -> FetchedPartition | None:
-        """What lies at `position`, valid until the next call; None at the end.
+        """What lies at `position`; None at the end.
 
         Raises what `fetch_once` raises, but for what passes with patience.
         """
-        self.close()
         while self.position < self._end:
             if self.position == self._asked:
                 self._bytes *= 2  # a batch larger than what we asked for
             self._asked = self.position
-            part, slab = await self._cluster.patiently(self._fetch, topic=self._place.topic)
+            part = await self._cluster.patiently(self._fetch, topic=self._place.topic)
             if len(part.records):
-                self._slab = slab
                 return part
-            slab.release()
             self.position = self._end  # a compacted end, or an open transaction
         return None
 
     async def batches(self) -> AsyncIterator[tuple[memoryview, BatchHeader | None]]:
-        """Each batch is valid until the next one is asked for. Raises what `next_part` raises."""
+        """Every batch. Raises what `next_part` raises."""
         while (part := await self.next_part()) is not None:
             for start, end, header in scan(part.records):
                 batch = part.records[start:end]
@@ -128,15 +125,8 @@ class Stretch:
                     verify(batch, header)
                 self.position = last + 1
                 yield batch, header
-        self.close()
 
-    def close(self) -> None:
-        """Let go of what was read last. Idempotent."""
-        if self._slab is not None:
-            slab, self._slab = self._slab, None
-            slab.release()
-
-    async def _fetch(self) -> tuple[FetchedPartition, Slab]:
+    async def _fetch(self) -> FetchedPartition:
         return await fetch_once(
             self._cluster, self._place, self.position, committed=self._committed, most_bytes=self._bytes
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple, Protocol
 
-from mirror.copying.cluster import LIVE, Cluster
+from mirror.copying.cluster import BULK, LIVE, Cluster
 from mirror.copying.connection import Connection, Request
 from mirror.copying.leaders import LeaderSearch
 from mirror.copying.live_lane import LiveLane
@@ -44,7 +44,7 @@ class Tier(NamedTuple):
     @property
     def role(self) -> str:
         """What its connection is for."""
-        return f"{LIVE if self.live else 'bulk'} {'committed' if self.committed else 'all'} {self.copy}"
+        return f"{LIVE if self.live else BULK} {'committed' if self.committed else 'all'} {self.copy}"
 
 
 class FetchListener(Protocol):

@@ -35,17 +35,14 @@ async def compare_tail(source: Cluster, target: Cluster, lane: LiveLane, end: in
     assert lane.target_next is not None, "without it there is nothing to compare"
     expected = _Expected(source, lane)
     found: list[Found] = []
-    try:
-        async for record in _records(Stretch(target, lane.target, lane.target_next, end)):
-            following = await expected.peek()
-            if following is None:
-                break
-            if record.content == following.content:
-                found.extend(expected.passed)
-                _add(found, following.offset, record.offset)
-                expected.advance()
-    finally:
-        expected.close()
+    async for record in _records(Stretch(target, lane.target, lane.target_next, end)):
+        following = await expected.peek()
+        if following is None:
+            break
+        if record.content == following.content:
+            found.extend(expected.passed)
+            _add(found, following.offset, record.offset)
+            expected.advance()
     return found
 
 
@@ -96,11 +93,6 @@ class _Expected:
         """Take the record that `peek` has shown."""
         self._waiting.pop()
         self.passed = []
-
-    def close(self) -> None:
-        """Let go of what was read."""
-        if self._stretch is not None:
-            self._stretch.close()
 
     async def _read(self) -> bool:
         lane, place = self._lane, self._lane.key.partition

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from mirror.copying.access import ClusterAccess
-from mirror.copying.cluster import Cluster
+from mirror.copying.cluster import Cluster, Dialings
 from mirror.copying.handshake import Dialing
 from mirror.copying.loop import Loop
 from mirror.copying.options import CopyingOptions
@@ -20,6 +20,8 @@ from mirror.ports import Clock, LaneSpec
 T = TypeVar("T")
 
 _TICK_SECONDS: Final = 0.5
+_ASIDE_BYTES: Final = 2 * 1024 * 1024
+"""For answers that nobody holds: one at a time is enough, and none waits for what another one holds."""
 _FRAME_MARGIN: Final = 64 * 1024
 """A response is a little larger than the records that were asked for."""
 
@@ -57,6 +59,7 @@ class Workbench:
         self.live_budget = ByteBudget(settings.live_buffer_bytes)
         self._pool = SlabPool(settings.fetch_bytes + _FRAME_MARGIN, self.budget)
         self._live_pool = SlabPool(settings.live_fetch_bytes + _FRAME_MARGIN, self.live_budget)
+        self._aside_pool = SlabPool(_ASIDE_BYTES, ByteBudget(_ASIDE_BYTES))
         self._access = access
         self._clusters: dict[ClusterRef, Cluster] = {}
         self._progress: dict[ClusterRef, ProgressLog] = {}
@@ -73,7 +76,10 @@ class Workbench:
                 self.identity.client_id,
                 self.settings.request_timeout_seconds,
             )
-            known = Cluster(dialing, replace(dialing, pool=self._live_pool), str(reference))
+            dialings = Dialings(
+                replace(dialing, pool=self._live_pool), dialing, replace(dialing, pool=self._aside_pool)
+            )
+            known = Cluster(dialings, str(reference))
             self._clusters[reference] = known
         return known
 
