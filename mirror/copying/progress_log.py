@@ -59,13 +59,10 @@ class ProgressLog:
 
     async def catch_up(self) -> None:
         """Read what was written since the last look."""
-        while self._reading is not None:
-            await self._reading
+        while self._reading is not None and not self._reading.is_done:
+            await self._reading  # it may have looked before what we want to see was written
         self._reading = self._cluster.loop.spawn(self._catch_up())
-        try:
-            await self._reading
-        finally:
-            self._reading = None
+        await self._reading
 
     async def save(self, entries: Sequence[Entry], now_ms: int) -> None:
         """Write; returns when all replicas have it. Entries of one lane stay together in one batch.
