@@ -23,6 +23,7 @@ from mirror.coordination.worker_protocol import MessageReader, StartLanes
 from mirror.copying.access import access_from
 from mirror.copying.engine import BatchEngine
 from mirror.copying.options import CopyingOptions
+from mirror.copying.watchdog import Watchdog
 from mirror.copying.workbench import EngineIdentity
 from mirror.errors import Fenced, HeadraceError
 from mirror.ports import LaneEvent, LanePaused, LaneResumed
@@ -46,6 +47,7 @@ class CopyWorker:
             EngineIdentity(**document["identity"], keeps_reports=True),
             self._clock,
         )
+        self._watchdog = Watchdog()
         self._engine.start_lanes(start.specs)
         self._left = len(start.specs)
         self._done: dict[str, int] = {"records": 0, "bytes": 0}
@@ -54,6 +56,7 @@ class CopyWorker:
     def run(self) -> None:
         """Until all lanes have stopped, or the input ends. Raises Fenced when they are somebody else's."""
         while self._left:
+            self._watchdog.turn()
             self._tell(self._engine.step(_STEP_SECONDS))
             self._report_final()
             if self._clock.monotonic() >= self._next_progress:
@@ -62,6 +65,7 @@ class CopyWorker:
                 self._report_progress()
             if select.select([0], [], [], 0)[0] and not os.read(0, 4096):
                 break
+        self._watchdog.rest()
         self._tell(self._engine.close(_STOP_SECONDS))
         self._report_final()
         for report in self._engine.reports():

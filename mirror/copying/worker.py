@@ -29,6 +29,7 @@ from mirror.coordination.worker_protocol import (
     TaskSums,
     encode_message,
 )
+from mirror.copying.watchdog import Watchdog
 from mirror.errors import SessionLost
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.metrics import MirrorMetric
@@ -61,14 +62,22 @@ class Worker:
         self._clock = clock
         self._metrics_interval = metrics_interval_seconds
         self._reader = MessageReader()
+        self._watchdog = Watchdog()
         self._deadline: float | None = None
         self._lease_until = math.inf
         self._next_metrics = clock.monotonic() + metrics_interval_seconds
 
     def run(self) -> None:
         """Until the control process says so or is gone. Raises LeaseOver."""
+        try:
+            self._run()
+        finally:
+            self._watchdog.rest()
+
+    def _run(self) -> None:
         self._say(LaneNews(()))
         while self._deadline is None:
+            self._watchdog.turn()
             for message in self._receive():
                 self._obey(message)
             if self._clock.monotonic() >= self._lease_until:
@@ -78,6 +87,7 @@ class Worker:
                 self._say(LaneNews(tuple(events)))
             if self._clock.monotonic() >= self._next_metrics:
                 self._report()
+        self._watchdog.rest()  # closing takes as long as it was told
         self._report()
         self._say(LaneNews(tuple(self._engine.close(self._deadline))))
 
