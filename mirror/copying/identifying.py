@@ -28,7 +28,7 @@ from mirror.wire.control.offsets import LATEST
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
-_COMPARISONS: Final = 4
+_COMPARISONS: Final = 8
 """Each holds some MiB of both sides, outside of the budget."""
 
 
