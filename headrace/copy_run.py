@@ -68,8 +68,7 @@ class _Seat:
         self.process: subprocess.Popen[bytes] | None = None
         self.started_at = 0.0
         self.tries = 0
-        self.has_failed = False
-        self.is_done = False
+        self.is_over = False
         self.latest = dict.fromkeys(("records", "bytes", "lag"), 0)
         self.before = {"records": 0, "bytes": 0}
 
@@ -198,7 +197,7 @@ class CopyRun:
 
     def _replace(self, number: int, seat: _Seat) -> bool:
         """Start a worker anew that died; False when it has done its work or is given up."""
-        if seat.is_done or seat.has_failed:
+        if seat.is_over:
             return False
         seat.note_death()
         if not seat.left or self._is_stopping or seat.tries > _RESTARTS:
@@ -221,11 +220,11 @@ class CopyRun:
         elif kind == "resumed":
             self.progress.paused.pop(message["partition"], None)
         elif kind == "failed":
-            seat.has_failed = True
+            seat.is_over = True
             self.outcome.failures.append(message["error"])
             self.stop()  # whoever looks after this command shall see that it is not whole any more
         elif kind == "done":
-            seat.is_done = True
+            seat.is_over = True
             self.outcome.cpu_seconds += message["cpu_seconds"]
             self.outcome.peak_rss_bytes.append(message["peak_rss_bytes"])
         else:

@@ -147,9 +147,8 @@ class Obedience:
             key for key, since in self._waiting_since.items() if now - since >= self._deadline
         )
         found = starts(todo.missing, self.epoch, others, overdue)
-        news = found.waiting.keys() - self._waiting_since.keys()
-        if news:
-            self._supervisor.expect_lanes(todo.missing[key] for key in news)
+        if found.waiting.keys() - self._waiting_since.keys():
+            self._supervisor.expect_lanes(todo.missing[key] for key in found.waiting)
         self._waiting_since = {key: self._waiting_since.get(key, now) for key in found.waiting}
         holders = set(found.waiting.values())
         for one in live:

@@ -101,6 +101,7 @@ class _Seat:
     outgoing: bytearray = field(default_factory=bytearray)
     stuck_since: float | None = None
     lanes: set[LaneKey] = field(default_factory=set)
+    expected: set[LaneKey] = field(default_factory=set)
 
 
 Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
@@ -159,25 +160,17 @@ class Supervisor:
             self._launch(seat)
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """Let the workers of these lanes' tasks get ready for them. Nothing is lost when one does not."""
-        batches: dict[int, list[LaneSpec]] = {}
-        for spec in specs:
-            seat = self._seat_for(spec.task)
-            if seat is not None:
-                batches.setdefault(seat.number, []).append(spec)
-        for number, batch in batches.items():
+        """These, and no others, are waited for: let the workers of their tasks get ready."""
+        for seat in self._seats:
+            seat.expected.clear()
+        for number, batch in self._dealt(specs, lambda seat: seat.expected).items():
             self._send(self._seats[number], ExpectLanes(tuple(batch)))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
         """Give lanes to the workers of their tasks; those whose worker is down wait for the next call."""
-        batches: dict[int, list[LaneSpec]] = {}
-        for spec in specs:
-            seat = self._seat_for(spec.task)
-            if seat is not None:
-                batches.setdefault(seat.number, []).append(spec)
-                seat.lanes.add(spec.key)
-        for number, batch in batches.items():
+        for number, batch in self._dealt(specs, lambda seat: seat.lanes).items():
             for spec in batch:
+                self._seats[number].expected.discard(spec.key)
                 self._lanes[spec.key] = LaneState(spec, number, LanePhase.STARTING)
             self._send(self._seats[number], StartLanes(epoch, tuple(batch)))
 
@@ -296,6 +289,7 @@ class Supervisor:
         for key in seat.lanes:
             self._lanes.pop(key, None)
         seat.lanes.clear()
+        seat.expected.clear()
         self._task_seat = {task: number for task, number in self._task_seat.items() if number != seat.number}
         delay = self._put_off(seat, failed)
         if failed:
@@ -327,6 +321,18 @@ class Supervisor:
             else:
                 self._lanes[event.key] = replace(state, phase=LanePhase.COPYING, reason="")
 
+    def _dealt(
+        self, specs: Iterable[LaneSpec], noted: Callable[[_Seat], set[LaneKey]]
+    ) -> dict[int, list[LaneSpec]]:
+        """By the worker of their tasks; each counts there at once, so that new tasks are spread."""
+        dealt: dict[int, list[LaneSpec]] = {}
+        for spec in specs:
+            seat = self._seat_for(spec.task)
+            if seat is not None:
+                dealt.setdefault(seat.number, []).append(spec)
+                noted(seat).add(spec.key)
+        return dealt
+
     def _seat_for(self, task: TaskName) -> _Seat | None:
         number = self._task_seat.get(task)
         if number is not None and self._seats[number].process is not None:
@@ -334,7 +340,7 @@ class Supervisor:
         alive = [seat for seat in self._seats if seat.process is not None]
         if not alive:
             return None
-        seat = min(alive, key=lambda one: (len(one.lanes), one.number))
+        seat = min(alive, key=lambda one: (len(one.lanes) + len(one.expected), one.number))
         self._task_seat[task] = seat.number
         return seat
 

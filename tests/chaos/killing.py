@@ -236,20 +236,21 @@ class Findings:
     def add(self, here: Sequence[Seen], there: Sequence[Seen], progress: LaneProgress) -> None:
         """One partition."""
         self.arrived += len(there)
-        arrived = {record.key for record in there}
+        newest = {record.key: record.offset for record in there}
         first: dict[bytes | None, int] = {}
         for record in there:
             first.setdefault(record.key, record.offset)
-        self.lost += sum(record.key not in arrived for record in here)
+        self.lost += sum(record.key not in newest for record in here)
         self.repeated += len(there) - len(first)
         order = [first[record.key] for record in here if record.key in first]
         self.disorder += sum(one > two for one, two in itertools.pairwise(order))
         contents = {record.offset: record.content for record in there}
         for record in here:
-            # Of a record that is there twice it may be either: two owners at once, one of them frozen for a
-            # while, each have written a copy, and the map is that of the one that went on.
             target = progress.offset_map.forward(record.offset)
             right = target.precision == "exact" and contents.get(target.offset) == record.content
+            # Of two owners at once, one of them frozen for a while, each may have written a copy.
+            if "frozen copy" not in self.kills:
+                right = right and target.offset == newest.get(record.key)
             self.wrong_map_entries += not right
         self.unbalanced_ledgers += not progress.ledger.is_balanced
         self.map_runs += len(progress.offset_map)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
-
-import pytest
 
 from mirror.copying.cluster import Cluster
 from mirror.copying.loop import Loop, Promise
 from mirror.copying.progress_log import ProgressLog
-from tests.fakes.clock import ManualClock
 
 
 class Looks(ProgressLog):
@@ -24,13 +20,6 @@ class Looks(ProgressLog):
     async def _catch_up(self) -> None:
         self.gates.append(Promise[None]())
         await self.gates[-1]
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop(ManualClock())
-    yield loop
-    loop.close()
 
 
 def test_who_comes_during_a_look_waits_for_it_and_looks_once_more(loop: Loop) -> None:

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from mirror.copying.loop import Loop, Promise
 from mirror.copying.slots import Slots
 from mirror.errors import Unreachable
-from tests.fakes.clock import ManualClock
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop(ManualClock())
-    yield loop
-    loop.close()
 
 
 def test_as_many_as_there_are_slots_go_in_and_the_others_follow_in_order(loop: Loop) -> None:

@@ -104,6 +104,15 @@ def test_a_task_lives_in_one_worker_and_tasks_are_spread(new_crew: NewCrew) -> N
     assert sorted(homes.values()) == [{0}, {1}]
 
 
+def test_tasks_that_were_expected_are_spread_too(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    specs = [a_spec(f"t-{n}", task=f"orders-{n}") for n in range(4)]
+    crew.supervisor.expect_lanes(specs)
+    assert crew.phases() == {}
+    crew.start(*specs)
+    assert sorted(state.worker for state in crew.supervisor.lanes.values()) == [0, 0, 1, 1]
+
+
 def test_a_worker_that_is_killed_takes_only_its_own_lanes_with_it(new_crew: NewCrew) -> None:
     crew = new_crew(2)
     crew.start(a_spec("t-0", task="orders-0"), a_spec("t-1", task="orders-1"))
