@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from headrace.client import RestClient
 from mirror.errors import HeadraceError
 from stack.held import HeldProcess
+from stack.ports import StackPorts, reserve
 from stack.waiting import wait_until
 
 
@@ -104,3 +107,12 @@ def eventually(ask: Callable[[], Any], timeout_seconds: float, what: str) -> Any
             return None
 
     return wait_until(attempt, timeout_seconds, what)
+
+
+def free_offset(offsets: range, others: Sequence[int] = ()) -> int:
+    """An offset at which all ports of a stack and the other ones are free; they stay reserved for us."""
+    for offset in random.sample(offsets, len(offsets)):
+        ports = [*asdict(StackPorts().shifted(offset)).values(), *(port + offset for port in others)]
+        if all(map(reserve, ports)):
+            return offset
+    raise AssertionError(f"no offset in {offsets} at which all ports are free")

@@ -19,12 +19,14 @@ from mirror.errors import HeadraceError
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
 from stack.held import HeldProcess
-from stack.ports import StackPorts
+from stack.ports import StackPorts, require_free
 from stack.records import ProcessRecord, read_record, write_record
+from stack.server import tail
 from stack.supervisor import Lifetime, Stack
 from stack.waiting import wait_until
 
 FIRST_REST_PORT = 32311
+_LOG_LINES_SHOWN = 5
 
 
 class DemoProcesses:
@@ -44,6 +46,8 @@ class DemoProcesses:
     def start_stack(self) -> None:
         """Servers with empty data. Raises what the stack raises."""
         end_released(self.home)
+        ports = {name: self.rest_port(name) for name in INSTANCES}
+        require_free("the demonstration", ports, "stop that process, or move all ports with --port-offset")
         for leftover in ("pmp-checkpoint", "running"):
             shutil.rmtree(self.home / leftover, ignore_errors=True)
         self.home.mkdir(parents=True, exist_ok=True)
@@ -137,7 +141,8 @@ class DemoProcesses:
         """Raises HeadraceError when a process has ended that should not have."""
         for name, process in self.processes.items():
             if not process.is_alive():
-                raise HeadraceError(f"{name} has ended", advice=f"see {process.log_file}")
+                shown = "".join(f"\n    {line}" for line in tail(process.log_file, _LOG_LINES_SHOWN))
+                raise HeadraceError(f"{name} has ended", advice=f"see {process.log_file}{shown}")
 
     def release(self) -> None:
         """Let everything go on without us; `headrace demo --stop` ends it."""

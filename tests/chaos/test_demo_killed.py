@@ -13,8 +13,9 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from stack.ports import free_ports
+from headrace.demo.processes import FIRST_REST_PORT
 from stack.waiting import wait_until
+from tests.running import free_offset
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
 MARK = "DEMO_TEST_MARK"
@@ -26,7 +27,8 @@ class Demo:
     def __init__(self, folder: Path) -> None:
         self.mark = uuid4().hex
         self.log_file = folder / "demo.log"
-        offset = free_ports(1)[0] - 9092
+        # All below the range of outgoing connections, of which other tests have many.
+        offset = free_offset(range(-1000, 400), (FIRST_REST_PORT, FIRST_REST_PORT + 1))
         with self.log_file.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "demo", "--port-offset", str(offset)],

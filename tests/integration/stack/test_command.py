@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -18,9 +17,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from stack.ports import StackPorts, is_free, reserve
+from stack.ports import StackPorts, is_free
 from stack.records import ProcessRecord, identity_of, read_record, write_record
 from stack.waiting import wait_until
+from tests.running import free_offset
 
 pytestmark = pytest.mark.servers
 
@@ -32,15 +32,8 @@ class Command:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.offset = self._free_offset()
+        self.offset = free_offset(range(7_000, 22_000))
         self.ports = StackPorts().shifted(self.offset)
-
-    @staticmethod
-    def _free_offset() -> int:
-        while True:
-            offset = random.randrange(7_000, 22_000)
-            if all(map(reserve, asdict(StackPorts().shifted(offset)).values())):
-                return offset
 
     def arguments(self, verb: str, *more: str) -> list[str]:
         offset = ["--port-offset", str(self.offset)] if verb == "up" else []
