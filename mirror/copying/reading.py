@@ -66,6 +66,7 @@ class Reading:
             self._on_bad_records(lane, failure)
             return
         self._steering.note_headway(lane)
+        self._note_transactions(lane)
         self._read_on(lane, len(part.records))
         if lane.queue:
             self._send(lane)
@@ -139,11 +140,17 @@ class Reading:
             if lane.reader is not None:
                 lane.reader.include(lane)
             return
-        if lane.rules.read_committed and lane.stable_offset < lane.high_watermark:
-            self.hanging.holds(lane)
-        else:
+        if not self._note_transactions(lane):
             self.hanging.flows(lane)
         self._change_tier(lane, 0)
+
+    def _note_transactions(self, lane: LiveLane) -> bool:
+        """Whether an open transaction holds the lane back. Asked after records too: a fetch session says
+        nothing more of a partition whose high watermark stays."""
+        held = lane.rules.read_committed and lane.stable_offset < lane.high_watermark
+        if held and lane.position >= lane.stable_offset:
+            self.hanging.holds(lane)
+        return held
 
     def _send(self, lane: LiveLane) -> None:
         if lane.identity is None:

@@ -174,12 +174,16 @@ def test_a_transaction_that_hangs_is_reported_until_it_ends(
         options={"hanging_transaction_seconds": 0.5},
     )
     make_pair(engine, "fidelity-hanging")
-    write(engine.source, "fidelity-hanging", shapes(10, 1))
+    write(engine.source, "fidelity-hanging", shapes(5, 1))
+    engine.start("fidelity-hanging")
+    engine.run_to("fidelity-hanging", [5])
+    # The waiting fetch is answered with the first of these; the next answer has records and the end at once.
+    write(engine.source, "fidelity-hanging", shapes(1, 1))
+    write(engine.source, "fidelity-hanging", shapes(4, 1))
     writer = transactional(engine.source, "fidelity-hanging")
     writer.begin_transaction()
     writer.produce("fidelity-hanging", b"undecided")
     writer.flush(10)
-    engine.start("fidelity-hanging")
     engine.run_until(engine.paused, "it is reported")
     (report,) = engine.engine.reports()
     assert "back at offset 10 of 11: producer" in report.reason
