@@ -1,7 +1,7 @@
 # The same few commands for people and for CI. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-TEST_WORKERS ?= 2
+TEST_WORKERS ?= 3
 
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/keeper.py.
 .NOTPARALLEL:
@@ -18,7 +18,7 @@ demo: setup ## the whole loop on real servers, ending in a report; KEEP=1 leaves
 	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,)
 
 test: setup lint types ## every check and test: what CI runs; TEST_WORKERS processes at a time
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --cov --cov-report= $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report
 
 lint: setup ## style and import rules

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
+
+import pytest
 
 pytest_plugins = ["stack.fixtures"]
 
 # A shell makes what it starts in the background deaf to ctrl-C, and our tests' children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with a long test first, then those with servers, each in the random order that they have."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path.as_posix(), []).append(item)
+    items[:] = [item for file in sorted(files.values(), key=_rank) for item in file]
+
+
+def _rank(file: Sequence[pytest.Item]) -> tuple[bool, bool]:
+    return not _any_marked(file, "long"), not _any_marked(file, "servers")
+
+
+def _any_marked(file: Sequence[pytest.Item], mark: str) -> bool:
+    return any(item.get_closest_marker(mark) for item in file)

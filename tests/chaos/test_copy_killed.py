@@ -10,14 +10,14 @@ from mirror.model.policy import Guarantee
 from stack.fixtures import NewKafka
 from tests.chaos.killing import Loop
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(400)]
 
 
 def test_killed_again_and_again(new_kafka: NewKafka, tmp_path: Path) -> None:
     source, target = new_kafka("source"), new_kafka("destination")
     for seed, guarantee in enumerate(Guarantee):
         loop = Loop(source, target, f"chaos-{guarantee}", guarantee, seed, tmp_path)
-        loop.run(kills=2)
+        loop.run(kills=3)
         found = loop.finish()
         assert (found.lost, found.disorder, found.wrong_map_entries, found.unbalanced_ledgers) == (
             0,

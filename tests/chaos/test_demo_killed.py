@@ -17,7 +17,7 @@ from headrace.demo.processes import FIRST_REST_PORT
 from stack.waiting import wait_until
 from tests.running import free_offset
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(180)]
 MARK = "DEMO_TEST_MARK"
 
 

@@ -22,7 +22,7 @@ from stack.fixtures import KafkaPair
 from tests.engines import look, specs, write
 from tests.kafka_data import Record, make_topic
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 NOW = int(time.time() * 1000)
 PROGRESS = "contract-progress"

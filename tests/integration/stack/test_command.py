@@ -22,7 +22,7 @@ from stack.records import ProcessRecord, identity_of, read_record, write_record
 from stack.waiting import wait_until
 from tests.running import free_offset
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 _HEADRACE = str(Path(sys.executable).with_name("headrace"))
 

@@ -23,7 +23,7 @@ from stack.server import Jvm
 from stack.waiting import wait_until
 from stack.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -17,7 +17,7 @@ from stack.waiting import wait_until
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 NOW = int(time.time() * 1000) - 3_600_000
 

@@ -18,6 +18,7 @@ STEPS = 60
 _SHARE = 250
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_no_two_writers_ever_and_all_is_copied_in_the_end() -> None:
     """A seed that fails is named; `run(seed, STEPS)` repeats it."""
