@@ -147,6 +147,7 @@ def main() -> None:
         what = f"read by all {INSTANCES}, {lanes} lanes worked out"
         print(f"  {what:44} {'':7} {seconds:7.2f}")
         world.move_everything()
+        world.tick("another plan is found in force: read whole")
         world.tick("nothing happened")
         world.source.grow("team-007-03", PARTITIONS_EACH + 1)
         world.tick("a topic grew")
