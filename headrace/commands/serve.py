@@ -27,11 +27,13 @@ def serve(
     import structlog
 
     from api.app import create_app
+    from headrace.garbage import collect_seldom
     from headrace.logs import configure_logs
     from headrace.rest import RestServer
     from headrace.settings import config_file, load_settings
     from headrace.wiring import build_instance, instance_name
 
+    collect_seldom()
     settings = load_settings(config)
     rest_port = settings.api.port if port is None else port
     name = instance_name(settings, rest_port)

@@ -63,22 +63,23 @@ def drift(wanted: TopicDescription, present: TopicDescription) -> list[str]:
 
 def topic_work(
     datastream: Datastream,
-    source_counts: Mapping[str, int],
+    mirrored: Mapping[str, int],
     destination_counts: Mapping[str, int],
     descriptions: Mapping[str, TopicDescription],
 ) -> tuple[TopicWork, ...]:
     """What to do at the destination of one datastream, by topic name.
 
-    `descriptions`: of source topics; only those that are missing at the destination are needed.
+    `mirrored`: partition counts of its source topics. `descriptions`: of source topics; only those that are
+    missing at the destination are needed.
     """
     work = []
-    for topic in datastream.selection.choose(source_counts):
+    for topic, partitions in sorted(mirrored.items()):
         name = datastream.naming.destination(topic)
         present = destination_counts.get(name)
         if present is None and topic in descriptions:
             wanted = destination_description(descriptions[topic], name)
             work.append(TopicWork(datastream.destination, wanted, create=True))
-        elif present is not None and present < source_counts[topic]:
-            grown = TopicDescription(name, source_counts[topic])
+        elif present is not None and present < partitions:
+            grown = TopicDescription(name, partitions)
             work.append(TopicWork(datastream.destination, grown, create=False))
     return tuple(work)

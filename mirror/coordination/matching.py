@@ -60,14 +60,19 @@ class TopicMatching:
         known = self._clusters.setdefault(source, _Cluster(counts))
         if known.counts is not counts:
             came, went = counts.keys() - known.counts.keys(), known.counts.keys() - counts.keys()
+            changed = went | {topic for topic, count in counts.items() if known.counts.get(topic) != count}
+            stale = set()
             for selection, chosen in known.chosen.items():
                 more = {topic for topic in came if selection.matches(topic)}
-                if more or not chosen.isdisjoint(went):
+                if more or not chosen.isdisjoint(changed):
+                    stale.add(selection)
                     known.chosen[selection] = (chosen | more) - went
-            known.counts, known.wanted = counts, {}
+            known.counts = counts
+            for wish in [one for one in known.wanted if any(selection in stale for _, selection in one)]:
+                del known.wanted[wish]
         return known
 
     def _chosen(self, cluster: _Cluster, selection: TopicSelection) -> frozenset[str]:
         if selection not in cluster.chosen:
-            cluster.chosen[selection] = frozenset(filter(selection.matches, cluster.counts))
+            cluster.chosen[selection] = frozenset(selection.choose(cluster.counts))
         return cluster.chosen[selection]

@@ -184,8 +184,7 @@ class Outlook:
 
 
 def _partitions(world: World, source: ClusterRef) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic, number)
-        for topic, count in world.topics.get(source, {}).items()
-        for number in range(count)
-    ]
+    """What is mirrored from the cluster."""
+    groups = [members for members in groups_of(world.datastreams).values() if members[0].source == source]
+    wanted = (world.matching.wanted(members, world.topics) for members in groups)
+    return list(frozenset().union(*(partitions for partitions in wanted if partitions is not None)))

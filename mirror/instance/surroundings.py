@@ -109,15 +109,15 @@ class Surroundings:
         known = self._prepared.get(name)
         if known is not None and known.holds_for(datastream, source_counts, now):
             return ()
-        chosen = self.matching.topics(datastream, self._topics)
-        wanted = {datastream.naming.destination(topic): source_counts[topic] for topic in chosen}
+        mirrored = {topic: source_counts[topic] for topic in self.matching.topics(datastream, self._topics)}
+        wanted = {datastream.naming.destination(topic): count for topic, count in mirrored.items()}
         if known is not None and known.needs_nothing_for(datastream, wanted, now):
             self._prepared[name] = replace(known, datastream=datastream, source_counts=source_counts)
             return ()
         question = _Prepared(datastream, source_counts, wanted, now + _LOOK_AGAIN_SECONDS)
         line = _topics_at(datastream.destination)
         # A late answer may be to an older question: it comes with what it was made for.
-        work, prepared = self._errands.ask(line, name, lambda: self._prepare(question))
+        work, prepared = self._errands.ask(line, name, lambda: self._prepare(question, mirrored))
         self._prepared[name] = prepared
         for sentence in sorted(set(prepared.drift) - set(known.drift if known else ())):
             _log.warning("destination topic differs", datastream=name, difference=sentence)
@@ -129,13 +129,14 @@ class Surroundings:
         known = self._prepared.get(datastream.name)
         return known.drift if known else ()
 
-    def _prepare(self, question: _Prepared) -> tuple[tuple[TopicWork, ...], _Prepared]:
-        datastream, source_counts = question.datastream, question.source_counts
+    def _prepare(
+        self, question: _Prepared, mirrored: Mapping[str, int]
+    ) -> tuple[tuple[TopicWork, ...], _Prepared]:
+        datastream = question.datastream
         destination = self._admin_of(datastream.destination)
         present = destination.list_topics()
-        chosen = datastream.selection.choose(source_counts)
-        descriptions = self._admin_of(datastream.source).describe(chosen) if chosen else {}
-        work = topic_work(datastream, source_counts, present, descriptions)
+        descriptions = self._admin_of(datastream.source).describe(sorted(mirrored)) if mirrored else {}
+        work = topic_work(datastream, mirrored, present, descriptions)
         for item in work:
             if item.create:
                 destination.create(item.topic)

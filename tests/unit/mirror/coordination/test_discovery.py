@@ -16,7 +16,7 @@ def described(name: str, partitions: int, **settings: str) -> dict[str, TopicDes
 def test_a_missing_topic_is_made_with_the_sources_partitions_and_settings() -> None:
     settings = {"retention.ms": "5", "cleanup.policy": "compact", "max.message.bytes": "99"}
     descriptions = {"orders": TopicDescription("orders", 3, settings=settings)}
-    (work,) = topic_work(COPY, {"orders": 3, "other": 1}, {}, descriptions)
+    (work,) = topic_work(COPY, {"orders": 3}, {}, descriptions)
     assert work.create
     assert work.cluster == DESTINATION
     assert work.topic == TopicDescription("copy.orders", 3, settings=settings | FORCED_SETTINGS)

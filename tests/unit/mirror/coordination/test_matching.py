@@ -29,6 +29,22 @@ def test_topics_that_come_grow_and_go_are_followed() -> None:
         assert matching.wanted(members, {SOURCE: topics}) == partitions(*wanted)
 
 
+def test_what_a_change_of_topics_does_not_concern_stays_the_same_object() -> None:
+    matching = TopicMatching()
+    first, second = [a_datastream("a", topics="a.*")], [a_datastream("b", topics="b.*")]
+    counts = {"a1": 1, "a2": 1, "b1": 1}
+    before = matching.wanted(first, {SOURCE: counts})
+    assert matching.wanted(second, {SOURCE: counts}) == partitions("b1-0")
+    for change, wanted in [
+        ({"b1": 2}, ["b1-0", "b1-1"]),
+        ({"b1": 2, "b2": 1}, ["b1-0", "b1-1", "b2-0"]),
+        ({"b2": 1}, ["b2-0"]),
+    ]:
+        topics = {SOURCE: {"a1": 1, "a2": 1, **change}}
+        assert matching.wanted(second, topics) == partitions(*wanted)
+        assert matching.wanted(first, topics) is before
+
+
 def test_an_expression_is_tried_once_on_a_topic() -> None:
     tried: list[str] = []
 

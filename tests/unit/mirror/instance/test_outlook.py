@@ -28,9 +28,11 @@ class Loads:
 
     def __init__(self) -> None:
         self.asked: list[ClusterRef] = []
+        self.topics: set[str] = set()
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         self.asked.append(cluster)
+        self.topics.update(one.topic for one in partitions)
         return LoadReport({key: PartitionLoad(60.0) for key in partitions}, "test")
 
 
@@ -68,9 +70,10 @@ def a_request(full: bool = True) -> RebalanceRequest:
 
 
 def test_loads_are_asked_for_only_when_something_is_planned() -> None:
-    rig, _, loads, _ = a_rig()
+    rig, _, loads, source = a_rig()
+    source.create(TopicDescription("not-mirrored", 1))
     rig.leader.tick()
-    assert loads.asked == [SOURCE]
+    assert (loads.asked, loads.topics) == ([SOURCE], {"t"})
     for _ in range(3):
         rig.clock.advance(10)
         rig.leader.tick()
