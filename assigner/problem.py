@@ -61,7 +61,7 @@ class Policy:
     settling: int = 3
     move_budget: float | None = None
     full_move_cost: float | None = None
-    exact_cells: int = 10_000
+    exact_cells: int = 14_000
     effort: float = 1.0
     seed: int = 1
 

@@ -5,7 +5,7 @@ Works on the tasks that take part, numbered from 0, and on the partitions that a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,11 +20,10 @@ from assigner.shedding import shed
 _ROUNDS: Final = 3
 _NEAR: Final = 1.001
 _HEAVY: Final = 16
-_HEAVY_CELLS: Final = 4
 _PATIENCE: Final = 2.0
-_SAND: Final = 20
-"""The solver places heavy partitions alone where there are so many, in a quarter of the cells that it
-may have, and the heaviest of the others fills at most a twentieth of a task."""
+_SAND: Final = 10
+"""The solver places heavy partitions alone where there are so many: those that fill more than a tenth of a
+task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,41 +102,55 @@ def _send_home(ask: Ask, state: Arrangement, homes: TaskOf) -> None:
 
 
 def improve(ask: Ask, policy: Policy, seated: Seated, homes: TaskOf, least: int) -> Seated:
-    """The solver, where the case is small, or its heavy part is, and the bound is not met."""
-    state = seated.state
-    moved = _moved(ask, state, homes)
-    fits = _is_right(ask, state)
-    if fits and moved <= least:
-        return Seated(state, seated.stage, least)
-    if len(ask.sizes) * state.tasks > policy.exact_cells:
-        if fits and moved <= least * _NEAR:
-            return Seated(state, seated.stage, least)
-        return _by_the_heavy(ask, policy, seated, homes, least)
-    rooms = np.broadcast_to(ask.room, (state.tasks, ask.dimensions))
-    incumbent = state.task_of if fits else None
-    answer = fewest_moved(ask.sizes, homes, incumbent, rooms, ask.cap, ask.effort, ask.seed)
-    if answer.task_of is None:
-        return Seated(state, seated.stage, max(least, answer.bound))
-    return Seated(Arrangement(ask.sizes, answer.task_of, state.tasks), "solver", max(least, answer.bound))
+    """The solver, where the bound is not met: for the heavy partitions, then for all of a small case."""
+    # What carries nothing is in nobody's way unless partitions are counted: then it counts.
+    concerned = np.flatnonzero(ask.sizes.any(axis=1) | (ask.cap is not None) | (seated.state.task_of < 0))
+    is_small = len(concerned) * seated.state.tasks <= policy.exact_cells
+    best = Seated(seated.state, seated.stage, least)
+    if not _is_within(ask, best, homes, 1.0 if is_small else _NEAR):
+        best = _by_the_heavy(ask, policy, best, homes)
+    if is_small and not _is_within(ask, best, homes, 1.0):
+        best = _by_all(ask, best, homes, concerned)
+    return best
 
 
-def _by_the_heavy(ask: Ask, policy: Policy, seated: Seated, homes: TaskOf, least: int) -> Seated:
+def _by_the_heavy(ask: Ask, policy: Policy, best: Seated, homes: TaskOf) -> Seated:
     """The solver places the heavy partitions, then the light ones find seats as ever."""
-    state = seated.state
-    heavy = min(len(ask.sizes) - 1, policy.exact_cells // _HEAVY_CELLS // state.tasks)
-    if ask.dimensions > 1 or heavy < _HEAVY or ask.sizes[heavy, 0] * _SAND > ask.room[0]:
-        return Seated(state, seated.stage, least)
-    rooms, sizes = np.repeat(ask.room, state.tasks), ask.sizes[:, 0]
+    state, tasks = best.state, best.state.tasks
+    heavy = int((ask.sizes[:, 0] * _SAND > ask.room[0]).sum())
+    if ask.dimensions > 1 or heavy < _HEAVY or heavy == len(ask.sizes) or heavy * tasks > policy.exact_cells:
+        return best
+    rooms, sizes = np.repeat(ask.room, tasks), ask.sizes[:, 0]
     start = np.where(state.task_of >= 0, state.task_of, homes)
     answer = fewest_moved_of_heavy(sizes, homes, start, rooms, heavy, _PATIENCE * ask.effort, ask.seed)
-    least = max(least, answer.bound)
+    least = max(best.least, answer.bound)
     if answer.task_of is None:
-        return Seated(state, seated.stage, least)
-    other = seat(ask, answer.task_of, homes, state.tasks).state
+        return replace(best, least=least)
+    other = seat(ask, answer.task_of, homes, tasks).state
     is_better = not _is_right(ask, state) or _moved(ask, other, homes) < _moved(ask, state, homes)
     if _is_right(ask, other) and is_better:
         return Seated(other, "solver", least)
-    return Seated(state, seated.stage, least)
+    return replace(best, least=least)
+
+
+def _by_all(ask: Ask, best: Seated, homes: TaskOf, concerned: Ranks) -> Seated:
+    """The solver places all that are concerned, exactly."""
+    state = best.state
+    rooms = np.broadcast_to(ask.room, (state.tasks, ask.dimensions))
+    incumbent = state.task_of[concerned] if _is_right(ask, state) else None
+    sizes = ask.sizes[concerned]
+    answer = fewest_moved(sizes, homes[concerned], incumbent, rooms, ask.cap, ask.effort, ask.seed)
+    least = max(best.least, answer.bound)
+    if answer.task_of is None:
+        return replace(best, least=least)
+    task_of = state.task_of.copy()
+    task_of[concerned] = answer.task_of
+    return Seated(Arrangement(ask.sizes, task_of, state.tasks), "solver", least)
+
+
+def _is_within(ask: Ask, best: Seated, homes: TaskOf, ratio: float) -> bool:
+    """Whether all is right, and no more moves than so many times the bound."""
+    return _is_right(ask, best.state) and _moved(ask, best.state, homes) <= best.least * ratio
 
 
 def _moved(ask: Ask, state: Arrangement, homes: TaskOf) -> int:

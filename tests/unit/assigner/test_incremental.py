@@ -207,3 +207,14 @@ def test_what_has_no_place_is_reported_and_the_rest_is_placed(policy: Policy) ->
     found = answer([9, 8, 7, 6, 5, 50], [0, 0, 1, 1, -1, -1], policy, limits)
     assert found.unplaced == (4, 5)
     assert any("2 partitions without a task" in reason for reason in found.reasons)
+
+
+def test_partitions_without_load_do_not_make_a_case_too_large_for_the_solver() -> None:
+    rates, current = world("nearzero", 1_000, 40, 0.1, 3)
+    policy = replace(STICKY, rebalance=True, tolerance=0.01)
+    found = plan(bench_loads(rates), BENCH_CAPACITY, None, policy, current)
+    assert len(rates) * found.tasks > policy.exact_cells > np.count_nonzero(rates) * found.tasks
+    assert found.stage == "solver"
+    assert found.gap.moved_bytes_per_second < 1
+    still = (rates == 0) & (current >= 0)
+    assert (found.task_of[still] == current[still]).all()
