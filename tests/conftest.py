@@ -6,12 +6,17 @@ import signal
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["stack.fixtures"]
 
 # A shell makes what it starts in the background deaf to ctrl-C, and our tests' children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("headrace")
 
 
 @pytest.hookimpl(trylast=True)

@@ -26,7 +26,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[int], int, int | None]:
 
 
 @given(worlds())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_a_full_plan_has_the_fewest_tasks_and_then_the_lowest_maximum(
     world: tuple[list[int], int, int | None],
 ) -> None:
@@ -41,7 +41,7 @@ def test_a_full_plan_has_the_fewest_tasks_and_then_the_lowest_maximum(
 
 
 @given(worlds(), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_an_incremental_plan_moves_the_fewest_bytes(
     world: tuple[list[int], int, int | None], data: st.DataObject
 ) -> None:

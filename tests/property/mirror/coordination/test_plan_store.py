@@ -115,7 +115,7 @@ schedules = st.lists(bursts, max_size=12).map(
 
 
 @given(schedules, task_sets(), task_sets())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_two_leaders_and_a_reader_in_any_order(
     schedule: list[str], mine: tuple[TaskPlacement, ...], theirs: tuple[TaskPlacement, ...]
 ) -> None:
