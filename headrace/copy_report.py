@@ -24,14 +24,14 @@ class ProgressLine:
         self._is_terminal = sys.stderr.isatty()
         self._next = 0.0
         self._before: tuple[float, int, int] | None = None
-        self._reasons: set[str] = set()
+        self._told = 0
 
     def show(self, progress: CopyProgress, now: float) -> None:
         """Show it if it is time."""
-        for partition, reason in list(progress.paused.items()):
-            if reason not in self._reasons:
-                self._reasons.add(reason)
+        if len(progress.reasons) > self._told:
+            for reason, partition in list(progress.reasons.items())[self._told :]:
                 self._print(f"{partition} pauses: {reason}", end="\n")
+            self._told = len(progress.reasons)
         if now < self._next:
             return
         self._next = now + (_TERMINAL_SECONDS if self._is_terminal else _FILE_SECONDS)

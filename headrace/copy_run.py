@@ -37,13 +37,15 @@ _STEADY_SECONDS: Final = 60.0
 
 @dataclass
 class CopyProgress:
-    """Sums over the workers. `lag` in records; `paused` by partition, with the reason."""
+    """Sums over the workers. `lag` in records; `paused` by partition, with the reason; `reasons`: all that
+    there were, each with the partition that paused for it first."""
 
     records: int = 0
     bytes: int = 0
     lag: int = 0
     remaining: int = 0
     paused: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -217,6 +219,7 @@ class CopyRun:
             seat.left.pop((report["topic"], report["partition"]), None)
         elif kind == "paused":
             self.progress.paused[message["partition"]] = message["reason"]
+            self.progress.reasons.setdefault(message["reason"], message["partition"])
         elif kind == "resumed":
             self.progress.paused.pop(message["partition"], None)
         elif kind == "failed":

@@ -11,7 +11,7 @@ from mirror.copying.handshake import Dialing, open_connection
 from mirror.copying.loop import Loop, Promise
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.topics import TopicPartition
-from mirror.wire.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of
+from mirror.wire.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.wire.control.call import Call
 from mirror.wire.control.cluster import (
     MANY_COORDINATORS_FROM,
@@ -291,8 +291,10 @@ class Cluster:
                 await self._try_refresh({place.topic for place in missing})
                 raise
             for code in codes:
+                # A leader that has just been chosen does not know its topic yet: `error_of` would call that
+                # missing, for good, while the metadata say that it is there.
                 await self.refresh({place.topic for place in missing})
-                raise error_of(code, f"asking {self.name} for offsets")
+                raise Unreachable(f"asking {self.name} for offsets: the broker answered {name_of(code)}")
 
         try:
             await self.patiently(attempt)

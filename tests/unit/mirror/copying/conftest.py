@@ -11,7 +11,12 @@ from tests.fakes.clock import ManualClock
 
 
 @pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop(ManualClock())
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def loop(clock: ManualClock) -> Iterator[Loop]:
+    loop = Loop(clock)
     yield loop
     loop.close()
