@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import platform
+import time
 from importlib.metadata import version
 
 _PACKAGES = ("confluent-kafka", "crc32c", "kafka-python", "kazoo", "numpy", "ortools", "pinotdb", "pyspark")
@@ -18,3 +20,14 @@ def print_machine() -> None:
     print(f"load average: {' '.join(f'{value:.1f}' for value in os.getloadavg())}, {platform.platform()}")
     packages = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
     print(f"versions: Python {platform.python_version()} {packages}\n")
+
+
+def new_page_us(mib: int = 256) -> float:
+    """Microseconds for the first byte of a page of memory that the process did not have: what every page of
+    the page cache costs too. A virtual machine may have to get the page from its host first."""
+    size = os.sysconf("SC_PAGE_SIZE")
+    with mmap.mmap(-1, mib * 2**20) as memory:
+        began = time.perf_counter()
+        for place in range(0, len(memory), size):
+            memory[place] = 1
+        return (time.perf_counter() - began) * 1e6 / (len(memory) // size)

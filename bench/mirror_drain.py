@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.machine import new_page_us
 from bench.mirroring.clusters import Pair, Topics, chosen, clusters
 from bench.mirroring.data import PARTITIONS, Shape, SourceTopic, write_topic
 from bench.mirroring.engines import (
@@ -25,6 +26,8 @@ from bench.mirroring.watch import Drain, Watch
 from mirror.wire.compression import Codec
 
 _OURS = "headrace"
+_BROKER = {"log.segment.delete.delay.ms": 1000}
+"""What an engine has written is gone before the next one writes: its memory is used again."""
 _MAKERS: dict[str, Callable[[Pair, Work], Engine]] = {
     "headrace": headrace,
     "MirrorMaker 2": mirror_maker,
@@ -56,14 +59,15 @@ def main() -> None:
     """Print a table for each case, and our ratio to each of the others."""
     for name in chosen(*_CASES):
         case = _CASES[name]
-        with clusters() as pair:
+        with clusters(properties=_BROKER) as pair:
             topic = write_topic(pair.source, case.shape)
             print(f"{topic}\n{_HEADING}")
             runs: dict[str, list[Drain]] = {}
             for turn in case.turns:
+                page_us = new_page_us()
                 drain = _run(pair, turn, topic)
                 runs.setdefault(turn, []).append(drain)
-                print(_line(turn, drain, topic), flush=True)
+                print(f"{_line(turn, drain, topic)}{page_us:11.1f}", flush=True)
             _print_ratios(runs, topic)
 
 
@@ -71,7 +75,7 @@ _COLUMNS = ("mirror", "2nd half", "source", "target", "all")
 _HEADING = (
     f"  {'':16}{'':16}CPU seconds for a GB of payload\n  {'engine':16}{'drain s':>9}{'MB/s':>7}"
     + "".join(f"{name:>10}" for name in _COLUMNS)
-    + f"{'RSS MiB':>10}{'first rec.':>12}{'CPU to it':>11}"
+    + f"{'RSS MiB':>10}{'first rec.':>12}{'CPU to it':>11}{'us a page':>11}"
 )
 
 
