@@ -222,7 +222,9 @@ def look_all(
 
 @cache
 def _producer(address: str, settings: tuple[tuple[str, object], ...]) -> Producer:
-    return Producer({"bootstrap.servers": address, "acks": "all", "log_level": 0, **dict(settings)})
+    # One request at a time: the leader of a new topic may refuse the first, and the second would overtake it.
+    plain = {"bootstrap.servers": address, "acks": "all", "log_level": 0, "max.in.flight": 1}
+    return Producer({**plain, **dict(settings)})
 
 
 def write(

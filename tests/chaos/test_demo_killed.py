@@ -17,7 +17,7 @@ from headrace.demo.processes import FIRST_REST_PORT
 from stack.waiting import wait_until
 from tests.running import free_offset
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(360)]
 MARK = "DEMO_TEST_MARK"
 
 
@@ -74,7 +74,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     ],
 )
 def test_nothing_is_left_behind(demo: Demo, number: signal.Signals, moment: str) -> None:
-    wait_until(lambda: demo.said(moment), 90, f"the demonstration says {moment!r}")
+    wait_until(lambda: demo.said(moment), 180, f"the demonstration says {moment!r}")
     assert len(demo.left_behind()) >= 1
     os.kill(demo.process.pid, number)
     demo.process.wait(60)

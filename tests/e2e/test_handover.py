@@ -19,7 +19,7 @@ from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.running import RunningInstance, eventually
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
 PARTITIONS = 6
 
 

@@ -14,7 +14,7 @@ from tests.kafka_data import counts, group_positions, make_topic, produce, read_
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.running import eventually
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(360)]
 
 
 def test_records_arrive_as_they_were(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:

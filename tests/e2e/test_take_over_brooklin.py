@@ -19,7 +19,7 @@ from tests.brooklin_data import a_stream, write_tree
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(360)]
 
 NOW_MS = 1_795_000_000_000
 COMMITTED = {0: 7, 1: 20, 2: 3}

@@ -15,7 +15,7 @@ from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.running import RunningInstance, eventually
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
 
 NOW_MS = 1_795_000_000_000
 PARTITIONS = 4

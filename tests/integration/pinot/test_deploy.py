@@ -20,7 +20,7 @@ from stack.waiting import wait_until
 from tests.kafka_data import make_topic
 from tests.metrics_data import a_metric, fresh_name, pinot_settings, write_rows
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from stack.waiting import wait_until
 from tests.kafka_data import make_topic, read_all
 from tests.metrics_data import a_sample, apply_tables, pinot_settings, write_samples, write_values
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(900)]
 
 START_MS = int(time.time()) // 3600 * 3_600_000 - 2 * 3_600_000
 CLUSTERS = ("east", "west", "north")

@@ -27,7 +27,7 @@ from tests.fakes.clock import ManualClock
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.metrics_data import fresh_name
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from stack.waiting import wait_until
 from tests.kafka_data import make_topic
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "spark"
 SPARK_HOME = Path(pyspark.__file__).parent

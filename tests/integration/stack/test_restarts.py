@@ -42,7 +42,9 @@ def _session(address: str, timeout_seconds: float = 10.0) -> Iterator[KazooClien
 def _produce(address: str, topic: str, values: list[bytes], **more: str) -> None:
     """Send to partition 0 and wait for every acknowledgement."""
     settings = {key.replace("_", "."): value for key, value in more.items()}
-    producer = Producer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0, **settings})
+    producer = Producer(
+        {"bootstrap.servers": address, "acks": "all", "linger.ms": 0, "max.in.flight": 1, **settings}
+    )
     failures: list[object] = []
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=lambda error, _: failures.append(error))

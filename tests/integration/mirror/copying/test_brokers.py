@@ -15,7 +15,7 @@ from stack.waiting import wait_until
 from tests.engines import EngineUnderTest, check_copy, write
 from tests.kafka_data import Record
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
 
 NOW = int(time.time() * 1000)
 PARTITIONS = 6

@@ -124,7 +124,7 @@ def test_a_refused_timestamp_pauses_with_its_offset_and_passes_when_allowed(engi
 def test_transforms_change_and_drop_records(engine: EngineUnderTest) -> None:
     make_topic(engine.source, "refused-transform")
     make_topic(engine.destination, "refused-transform")
-    producer = Producer({"bootstrap.servers": engine.source})
+    producer = Producer({"bootstrap.servers": engine.source, "max.in.flight": 1})
     for number in range(20):
         value = b'{"id":%d,"card":{"number":"4711"}}' % number
         producer.produce(
