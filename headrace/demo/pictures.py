@@ -27,7 +27,8 @@ def load_picture(findings: Findings) -> str:
         axis.set_title(f"{found.title}\nmax/mean {found.largest_over_mean:.2f}", fontsize=10)
         axis.tick_params(axis="x", labelrotation=30)
     axes[0].set_ylabel("KB/s")
-    axes[-1].legend(fontsize=8)
+    if findings.task_loads:  # none when the story broke off before the first plan
+        axes[-1].legend(fontsize=8)
     return _svg(figure)
 
 

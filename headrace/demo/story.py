@@ -28,6 +28,7 @@ from stack.waiting import wait_until
 
 Say = Callable[[str], None]
 _TROUBLES: Final = ("missing", "duplicates", "foreign")
+_PATIENCE_SECONDS: Final = 180
 
 
 class Story:
@@ -66,7 +67,7 @@ class Story:
 
     def by_count(self) -> None:
         """Load per task while partitions are dealt by count."""
-        self._until("Pinot has samples of the load", self._watch.sampled, 90)
+        self._until("Pinot has samples of the load", self._watch.sampled, _PATIENCE_SECONDS)
         self._pause(9)
         loads = self._watch.partition_loads(9)
         self._findings.task_loads.append(task_loads("before: dealt by count", plan_of(self._client), loads))
@@ -120,7 +121,7 @@ class Story:
         since = self._watch.now_ms()
         self._processes.set_traffic(shifted_rates())
         self._mark(f"traffic shift: {', '.join(f'{t}-{p}' for t, p in SHIFTED)} wake up")
-        plan = self._until("the breach is seen and answered", lambda: self._newer_plan(before), 90)
+        plan = self._until("the breach is seen and answered", lambda: self._newer_plan(before), _PATIENCE_SECONDS)
         answered = self._watch.now_ms()
         self._mark(f"rebalanced after the breach: {len(plan['tasks'])} tasks")
         during = self._watch.latency("during the breach", since, answered)
