@@ -121,7 +121,9 @@ class Story:
         since = self._watch.now_ms()
         self._processes.set_traffic(shifted_rates())
         self._mark(f"traffic shift: {', '.join(f'{t}-{p}' for t, p in SHIFTED)} wake up")
-        plan = self._until("the breach is seen and answered", lambda: self._newer_plan(before), _PATIENCE_SECONDS)
+        plan = self._until(
+            "the breach is seen and answered", lambda: self._newer_plan(before), _PATIENCE_SECONDS
+        )
         answered = self._watch.now_ms()
         self._mark(f"rebalanced after the breach: {len(plan['tasks'])} tasks")
         during = self._watch.latency("during the breach", since, answered)
