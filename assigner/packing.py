@@ -110,7 +110,7 @@ def _pour_bytes(sizes: Ints, loads: Ints, counts: Ints, cap: int | None) -> Task
     With tasks in the order of their loads and partitions in the order of their sizes, the j-th
     partition goes to the j-th task as long as that is lighter than every task that has just got one.
     """
-    if len(loads) < _BATCH:
+    if len(loads) < _BATCH:  # so few that no batch would pay
         return _pour_singly(sizes.tolist(), loads, counts, cap)
     chosen = np.full(len(sizes), -1, np.int32)
     position = 0

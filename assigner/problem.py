@@ -49,8 +49,8 @@ class Policy:
     must have been so or the load must have needed more tasks. `move_budget`: share of all bytes that
     a plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved byte/s must free
     before an incremental plan turns into a full one by itself; None: only when asked. `exact_cells`:
-    partitions * tasks up to which the solver is tried. `effort`: scales every step limit. `seed`: of
-    the random choices.
+    partitions that carry something * tasks, up to which the solver is tried on all of them. `effort`:
+    scales every step limit. `seed`: of the random choices.
     """
 
     mode: Mode = Mode.FULL

@@ -39,7 +39,8 @@ class AssignerSettings(Settings):
     """Bytes/s of capacity that a full plan must free for each byte/s it moves more than an incremental
     one, to be chosen without being asked for; unset means only when asked."""
     exact_cells: int = Field(default=14_000, ge=0)
-    """Partitions times tasks up to which the solver looks for the fewest moved bytes."""
+    """Partitions that carry something, times tasks, up to which the solver looks for the fewest moved
+    bytes."""
     effort: float = Field(default=1.0, gt=0, le=100)
     """Scales all step limits: 0.2 is quick, 5 is thorough."""
     seed: int = Field(default=1, ge=0)

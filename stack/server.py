@@ -153,7 +153,9 @@ class Server(ABC):
                 self.kill()
                 raise Cancelled(f"starting {self.name} was given up")
         self.kill()
-        raise NotInTime(f"{self.name} is not ready after {timeout_seconds:g} s ({lack}){self._log_shown()}")
+        raise NotInTime(
+            f"{self.name} is not ready after {timeout_seconds:g} s ({lack}); {log_shown(self.log_file)}"
+        )
 
     def stop(self) -> None:
         """End it as its kind likes best and wait until it is gone. Idempotent."""
@@ -212,11 +214,7 @@ class Server(ABC):
         how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
         if _ADDRESS_IN_USE.search("\n".join(self.log_tail(_LOG_LINES_SEARCHED))):
             self._require_ports()
-        return ServerDied(f"{self.name} {how} while starting{self._log_shown()}")
-
-    def _log_shown(self) -> str:
-        lines = self.log_tail() or ["(nothing)"]
-        return f"; the last lines of {self.log_file}:\n" + "\n".join(f"    {line}" for line in lines)
+        return ServerDied(f"{self.name} {how} while starting; {log_shown(self.log_file)}")
 
     def _keep_log_small(self) -> None:
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_KEPT_BYTES:
@@ -232,6 +230,12 @@ def tail(file: Path, lines: int) -> list[str]:
         stream.seek(max(0, size - lines * 400 - 4000))
         text = stream.read().decode("utf-8", errors="replace")
     return text.splitlines()[-lines:] if lines > 0 else []
+
+
+def log_shown(file: Path) -> str:
+    """The last lines of a log, for the message of an error."""
+    lines = tail(file, LOG_LINES_SHOWN) or ["(nothing)"]
+    return f"the last lines of {file}:\n" + "\n".join(f"    {line}" for line in lines)
 
 
 def _argument_file(folder: Path, main_class: str, arguments: Sequence[str]) -> Path:

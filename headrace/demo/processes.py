@@ -21,12 +21,11 @@ from mirror.settings import KafkaCluster
 from stack.held import HeldProcess
 from stack.ports import StackPorts, require_free
 from stack.records import ProcessRecord, read_record, write_record
-from stack.server import tail
+from stack.server import log_shown
 from stack.supervisor import Lifetime, Stack
 from stack.waiting import wait_until
 
 FIRST_REST_PORT = 32311
-_LOG_LINES_SHOWN = 5
 
 
 class DemoProcesses:
@@ -141,8 +140,7 @@ class DemoProcesses:
         """Raises HeadraceError when a process has ended that should not have."""
         for name, process in self.processes.items():
             if not process.is_alive():
-                shown = "".join(f"\n    {line}" for line in tail(process.log_file, _LOG_LINES_SHOWN))
-                raise HeadraceError(f"{name} has ended", advice=f"see {process.log_file}{shown}")
+                raise HeadraceError(f"{name} has ended", advice=log_shown(process.log_file))
 
     def release(self) -> None:
         """Let everything go on without us; `headrace demo --stop` ends it."""

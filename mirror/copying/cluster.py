@@ -290,11 +290,12 @@ class Cluster:
             except Unreachable:
                 await self._try_refresh({place.topic for place in missing})
                 raise
-            for code in codes:
+            if codes:
                 # A leader that has just been chosen does not know its topic yet: `error_of` would call that
                 # missing, for good, while the metadata say that it is there.
                 await self.refresh({place.topic for place in missing})
-                raise Unreachable(f"asking {self.name} for offsets: the broker answered {name_of(code)}")
+                said = name_of(codes[0])
+                raise Unreachable(f"asking {self.name} for offsets: the broker answered {said}")
 
         try:
             await self.patiently(attempt)

@@ -140,17 +140,17 @@ class Reading:
             if lane.reader is not None:
                 lane.reader.include(lane)
             return
-        if not self._note_transactions(lane):
-            self.hanging.flows(lane)
+        self._note_transactions(lane)
         self._change_tier(lane, 0)
 
-    def _note_transactions(self, lane: LiveLane) -> bool:
-        """Whether an open transaction holds the lane back. Asked after records too: a fetch session says
-        nothing more of a partition whose high watermark stays."""
-        held = lane.rules.read_committed and lane.stable_offset < lane.high_watermark
-        if held and lane.position >= lane.stable_offset:
+    def _note_transactions(self, lane: LiveLane) -> None:
+        """Does an open transaction hold the lane back? Asked after records too: a fetch session says nothing
+        more of a partition whose high watermark stays."""
+        at_open_transaction = lane.stable_offset < lane.high_watermark and lane.position >= lane.stable_offset
+        if lane.rules.read_committed and at_open_transaction:
             self.hanging.holds(lane)
-        return held
+        else:
+            self.hanging.flows(lane)
 
     def _send(self, lane: LiveLane) -> None:
         if lane.identity is None:
