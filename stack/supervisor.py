@@ -30,7 +30,7 @@ from stack.waiting import wait_until
 
 _JARS_OF: Final = {"source": "kafka", "destination": "kafka", "pinot": "pinot"}
 _NEEDED_BYTES: Final = 500_000_000
-_SERVING_TIMEOUT_SECONDS: Final = 60.0
+_SERVING_TIMEOUT_SECONDS: Final = 180.0
 _TICK_SECONDS: Final = 0.2
 Report = Callable[[str], None]
 

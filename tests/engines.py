@@ -21,6 +21,7 @@ from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
 from tests.kafka_data import Record
+from tests.patience import PATIENCE_SECONDS
 
 SOURCE: Final = ClusterRef("source")
 DESTINATION: Final = ClusterRef("destination")
@@ -85,9 +86,9 @@ class EngineUnderTest:
         """One round."""
         self.events.extend(self.engine.step(seconds))
 
-    def run_until(self, condition: Callable[[], object], what: str, timeout_seconds: float = 40.0) -> None:
+    def run_until(self, condition: Callable[[], object], what: str) -> None:
         """Rounds until the condition holds."""
-        until = time.monotonic() + timeout_seconds
+        until = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             assert time.monotonic() < until, f"{what}: not in time; {self.describe()}"
             self.step()
@@ -98,9 +99,7 @@ class EngineUnderTest:
         while time.monotonic() < until:
             self.step(0.02)
 
-    def run_to(
-        self, topic: str, offsets: Sequence[int], timeout_seconds: float = 40.0, destination: str = ""
-    ) -> None:
+    def run_to(self, topic: str, offsets: Sequence[int], destination: str = "") -> None:
         """Until the checkpoint of each partition of the topic is at least there."""
 
         def there() -> bool:
@@ -110,7 +109,7 @@ class EngineUnderTest:
                 for lane, offset in zip(lanes, offsets, strict=True)
             )
 
-        self.run_until(there, f"checkpoints of {topic} at {offsets}", timeout_seconds)
+        self.run_until(there, f"checkpoints of {topic} at {offsets}")
 
     def stop(self) -> None:
         """A clean end."""
@@ -197,21 +196,21 @@ def look(address: str, topic: str, partition: int = 0, *, committed: bool = True
 
 
 def look_all(
-    address: str, topic: str, partitions: Sequence[int], *, committed: bool = True, patience: float = 20.0
+    address: str, topic: str, partitions: Sequence[int], *, committed: bool = True
 ) -> dict[int, list[Seen]]:
     """Every record of these partitions, by another client."""
     consumer = _consumer(address, committed)
     found: dict[int, list[Seen]] = {number: [] for number in partitions}
     remaining = set(partitions)
     consumer.assign([Place(topic, number, OFFSET_BEGINNING) for number in partitions])
-    until = time.monotonic() + patience
+    until = time.monotonic() + PATIENCE_SECONDS
     while remaining:
         assert time.monotonic() < until, f"{topic}: {remaining} could not be read to their ends"
         for message in consumer.consume(5_000, timeout=0.05):
             error, number = message.error(), message.partition()
             assert number is not None
             if error is None:
-                until = time.monotonic() + patience
+                until = time.monotonic() + PATIENCE_SECONDS
                 found[number].append(_seen(message))
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
@@ -248,8 +247,8 @@ def write(
             on_delivery=lambda error, _: failures.append(error) if error else None,
         )
         if per_batch and number % per_batch == 0:
-            assert producer.flush(20) == 0
-    assert producer.flush(60) == 0
+            assert producer.flush(PATIENCE_SECONDS) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     assert not failures, failures
 
 

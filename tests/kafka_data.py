@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from stack.waiting import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 _COORDINATOR_IS_MADE = {14, 15, 16}
 """What brokers answer for a group while the topic of groups is new."""
@@ -37,7 +37,7 @@ def make_topic(address: str, name: str, partitions: int = 1, **settings: str) ->
     """Create a topic; underscores in setting names stand for dots."""
     admin = AdminClient({"bootstrap.servers": address})
     config = {key.replace("_", "."): value for key, value in settings.items()}
-    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=20)
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=PATIENCE_SECONDS)
 
 
 def produce(address: str, topic: str, records: Iterable[Record], **settings: object) -> None:
@@ -59,11 +59,11 @@ def produce(address: str, topic: str, records: Iterable[Record], **settings: obj
                 break
             except BufferError:
                 producer.poll(0.1)
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     assert not failures, failures
 
 
-def read_all(address: str, topic: str, timeout_seconds: float = 30.0) -> list[Record]:
+def read_all(address: str, topic: str) -> list[Record]:
     """Every committed record up to the ends as they are now, by partition and offset."""
     consumer = Consumer(
         {
@@ -75,14 +75,14 @@ def read_all(address: str, topic: str, timeout_seconds: float = 30.0) -> list[Re
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         remaining = set(partitions)
         found: dict[int, list[Record]] = {number: [] for number in partitions}
-        patience = timeout_seconds
+        patience = PATIENCE_SECONDS
         while remaining:
             messages = consumer.consume(5_000, timeout=0.1)
-            patience = timeout_seconds if messages else patience - 0.1
+            patience = PATIENCE_SECONDS if messages else patience - 0.1
             assert patience > 0, f"{topic}: nothing more came, {remaining} are unfinished"
             for message in messages:
                 error, number = message.error(), message.partition()
@@ -103,9 +103,9 @@ def counts(address: str, topics: Sequence[str]) -> Mapping[str, int]:
     try:
         totals = {}
         for topic in topics:
-            partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+            partitions = consumer.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions
             ends = [
-                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)
+                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=PATIENCE_SECONDS)
                 for number in partitions
             ]
             totals[topic] = sum(high - low for low, high in ends)
@@ -126,7 +126,7 @@ def delete_records(address: str, topic: str, partition: int, before: int) -> Non
     """Move the log start: what lies below the offset is gone."""
     admin = AdminClient({"bootstrap.servers": address})
     place = TopicPartition(topic, partition, before)
-    admin.delete_records([place], request_timeout=20)[place].result(timeout=20)
+    admin.delete_records([place], request_timeout=PATIENCE_SECONDS)[place].result(timeout=PATIENCE_SECONDS)
 
 
 def group_positions(address: str, group: str, topic: str, partitions: int) -> list[int]:
@@ -136,14 +136,14 @@ def group_positions(address: str, group: str, topic: str, partitions: int) -> li
 
     def ask() -> list[int] | None:
         try:
-            return [place.offset for place in consumer.committed(places, timeout=20)]
+            return [place.offset for place in consumer.committed(places, timeout=PATIENCE_SECONDS)]
         except KafkaException as error:
             if error.args[0].code() not in _COORDINATOR_IS_MADE:
                 raise
             return None
 
     try:
-        found = wait_until(ask, 30, f"the positions of group {group}")
+        found = wait_until(ask, f"the positions of group {group}")
     finally:
         consumer.close()
     assert found is not None

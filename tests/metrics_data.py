@@ -26,8 +26,8 @@ from pinot.settings import PinotSettings
 from pinot.tables import TABLES, PartitionMetric, PartitionMetricHourly, Table
 from pmp.samples import Sample, encode
 from stack.pinot import PinotServer
-from stack.waiting import wait_until
 from tests.kafka_data import Record, make_topic, produce, read_all
+from tests.patience import wait_until
 
 RECORDING = Path(__file__).parent / "data" / "cruise-control"
 
@@ -143,7 +143,7 @@ class MetricsWorld:
         keyed = [(_key(record), row_of(record)) for record in records]
         write_rows(self.address, table.topic, table, keyed)
         wanted = before + (len(records) if distinct is None else distinct)
-        wait_until(lambda: self.count(table) >= wanted, 60, f"{wanted} rows of {table.name}")
+        wait_until(lambda: self.count(table) >= wanted, f"{wanted} rows of {table.name}")
 
     def count(self, table: Table) -> int:
         """Rows that Pinot shows; 0 while the table is just being made."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, KafkaException
 
 from stack.fixtures import KafkaPair
-from stack.waiting import wait_until
 from tests.kafka_data import Record, counts
+from tests.patience import wait_until
 from tests.running import RunningInstance
 
 _NOT_YET = (
@@ -70,4 +70,4 @@ def wait_for_copy(kafka_pair: KafkaPair, topic: str, expected: int) -> None:
             return 0
         return found if found >= expected else 0
 
-    wait_until(arrived, 60, f"{expected} records of {topic}", interval_seconds=0.3)
+    wait_until(arrived, f"{expected} records of {topic}", interval_seconds=0.3)

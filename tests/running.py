@@ -6,16 +6,14 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from headrace.client import RestClient
-from mirror.errors import HeadraceError
 from stack.held import HeldProcess
 from stack.ports import StackPorts, reserve
-from stack.waiting import wait_until
+from tests.patience import wait_until
 
 
 class RunningInstance:
@@ -48,7 +46,7 @@ class RunningInstance:
         self._forget_client()
         self._address_file.unlink(missing_ok=True)
         self._process.start()
-        wait_until(self._is_listening, 30, f"{self.name} listens; log: {self.log_file}")
+        wait_until(self._is_listening, f"{self.name} listens; log: {self.log_file}")
         return self
 
     @property
@@ -93,20 +91,6 @@ class RunningInstance:
     def _is_listening(self) -> bool:
         assert self._process.is_alive(), self.log_file.read_text()[-3000:]
         return self._address_file.exists() and bool(self._address_file.read_text())
-
-
-def eventually(ask: Callable[[], Any], timeout_seconds: float, what: str) -> Any:
-    """Wait for a truthy answer; an error that may pass counts as not yet."""
-
-    def attempt() -> Any:
-        try:
-            return ask()
-        except HeadraceError as error:
-            if not error.retriable:
-                raise
-            return None
-
-    return wait_until(attempt, timeout_seconds, what)
 
 
 def free_offset(offsets: range, others: Sequence[int] = ()) -> int:

@@ -15,7 +15,8 @@ from mirror.errors import HeadraceError
 from stack.ports import free_ports
 from stack.waiting import wait_until
 from stack.zookeeper import ZooKeeperServer
-from tests.running import RunningInstance, eventually
+from tests.patience import eventually
+from tests.running import RunningInstance
 
 PARTITIONS = 12
 
@@ -58,7 +59,7 @@ class Service:
         def is_spread() -> bool:
             return set(self.homes().values()) == set(self.instances) and self._is_calm()
 
-        eventually(is_spread, 90, "the work is spread")
+        eventually(is_spread, "the work is spread")
 
     def _is_calm(self) -> bool:
         moment = time.monotonic()

@@ -28,7 +28,7 @@ from stack.waiting import wait_until
 
 Say = Callable[[str], None]
 _TROUBLES: Final = ("missing", "duplicates", "foreign")
-_PATIENCE_SECONDS: Final = 180
+_PATIENCE_SECONDS: Final = 300
 
 
 class Story:
@@ -67,7 +67,7 @@ class Story:
 
     def by_count(self) -> None:
         """Load per task while partitions are dealt by count."""
-        self._until("Pinot has samples of the load", self._watch.sampled, _PATIENCE_SECONDS)
+        self._until("Pinot has samples of the load", self._watch.sampled)
         self._pause(9)
         loads = self._watch.partition_loads(9)
         self._findings.task_loads.append(task_loads("before: dealt by count", plan_of(self._client), loads))
@@ -103,7 +103,7 @@ class Story:
 
     def settled(self) -> None:
         """The latency while all is well."""
-        self._until("the backlog is gone", self._is_calm, 60)
+        self._until("the backlog is gone", self._is_calm)
         since = self._watch.now_ms()
         self._processes.start_monitor()
         self._pause(8)
@@ -121,9 +121,7 @@ class Story:
         since = self._watch.now_ms()
         self._processes.set_traffic(shifted_rates())
         self._mark(f"traffic shift: {', '.join(f'{t}-{p}' for t, p in SHIFTED)} wake up")
-        plan = self._until(
-            "the breach is seen and answered", lambda: self._newer_plan(before), _PATIENCE_SECONDS
-        )
+        plan = self._until("the breach is seen and answered", lambda: self._newer_plan(before))
         answered = self._watch.now_ms()
         self._mark(f"rebalanced after the breach: {len(plan['tasks'])} tasks")
         during = self._watch.latency("during the breach", since, answered)
@@ -156,7 +154,6 @@ class Story:
         self._until(
             "all its partitions flow again",
             lambda: all(self._arrivals.last_arrival(key) > killed + 0.5 for key in busy),
-            60,
         )
         silent = self._arrivals.longest_silence(busy)
         longest = max(silent.values(), default=0.0)
@@ -171,7 +168,7 @@ class Story:
         """Everything that was written is at the destination."""
         written = self._processes.stop_traffic()
         self._mark(f"traffic stopped after {written:,} records")
-        self._until("every record is accounted for", lambda: self._accounted_for() >= written, 60)
+        self._until("every record is accounted for", lambda: self._accounted_for() >= written)
         rows = json.loads(
             self._processes.run_command(
                 "audit", DATASTREAM, "--at", self._processes.rest_address(INSTANCES[0]), "--json"
@@ -192,7 +189,7 @@ class Story:
         return sum(int(lane["next_offset"]) for lane in lanes)
 
     def _recover(self, since: int) -> None:
-        self._until("the latency is within the objective again", self._is_calm, 60)
+        self._until("the latency is within the objective again", self._is_calm)
         back = self._watch.now_ms()
         self._mark("latency within the objective again")
         self._pause(8)
@@ -242,7 +239,7 @@ class Story:
         pairs = (name.rpartition("-") for name in names)
         return [(f"mirror.{topic}", int(number)) for topic, _, number in pairs]
 
-    def _until(self, what: str, ask: Callable[[], Any], timeout_seconds: float = 45) -> Any:
+    def _until(self, what: str, ask: Callable[[], Any]) -> Any:
         def attempt() -> Any:
             self._processes.require_alive()
             self._note_latency()
@@ -253,11 +250,11 @@ class Story:
                     raise
                 return None
 
-        return wait_until(attempt, timeout_seconds, what, interval_seconds=0.4)
+        return wait_until(attempt, _PATIENCE_SECONDS, what, interval_seconds=0.4)
 
     def _pause(self, seconds: float) -> None:
         end = self._watch.seconds() + seconds
-        self._until("the time has passed", lambda: self._watch.seconds() >= end, seconds + 5)
+        self._until("the time has passed", lambda: self._watch.seconds() >= end)
 
     def _note_latency(self) -> None:
         line = self._findings.latency_line

@@ -35,8 +35,8 @@ from mirror.ports import LaneKey
 from stack.kafka import KafkaCluster
 from tests.engines import Seen, look_all
 from tests.kafka_data import counts, make_topic
+from tests.patience import PATIENCE_SECONDS
 
-_PATIENCE_SECONDS: Final = 180.0
 _SHARE_OF_KILLS_AFTER_SOME_COPYING: Final = 0.8
 _RECORD: Final = b"payload " * 30
 
@@ -85,7 +85,7 @@ class Loop:
         """Let it copy for a random while: mostly from when it is seen to copy, or else from its start."""
         if self._numbers.random() < _SHARE_OF_KILLS_AFTER_SOME_COPYING:
             before = -1
-            until = time.monotonic() + _PATIENCE_SECONDS
+            until = time.monotonic() + PATIENCE_SECONDS
             while before < 0 or self._arrived() <= before:
                 before = before if before >= 0 else self._arrived()
                 assert time.monotonic() < until, "nothing is copied any more"
@@ -187,14 +187,14 @@ class Loop:
                 self.written += 1
                 producer.produce(self.topic, _RECORD, b"%d" % number, number % self.partitions)
             producer.poll(0)
-        assert producer.flush(_PATIENCE_SECONDS) == 0
+        assert producer.flush(PATIENCE_SECONDS) == 0
 
     def finish(self) -> Findings:
         """Complete the copy and look at everything."""
         subprocess.run(
             [*self._command(), "--until-end"],
             check=True,
-            timeout=_PATIENCE_SECONDS,
+            timeout=PATIENCE_SECONDS,
             stdout=subprocess.DEVNULL,
         )
         here = look_all(self.source.address, self.topic, range(self.partitions))

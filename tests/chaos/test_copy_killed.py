@@ -10,7 +10,7 @@ from mirror.model.policy import Guarantee
 from stack.fixtures import NewKafka
 from tests.chaos.killing import Loop
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 def test_killed_again_and_again(new_kafka: NewKafka, tmp_path: Path) -> None:

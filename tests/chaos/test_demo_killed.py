@@ -14,10 +14,11 @@ import psutil
 import pytest
 
 from headrace.demo.processes import FIRST_REST_PORT
-from stack.waiting import wait_until
+from headrace.demo.scenario import INSTANCES
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import free_offset
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(360)]
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 MARK = "DEMO_TEST_MARK"
 
 
@@ -28,7 +29,8 @@ class Demo:
         self.mark = uuid4().hex
         self.log_file = folder / "demo.log"
         # All below the range of outgoing connections, of which other tests have many.
-        offset = free_offset(range(-1000, 400), (FIRST_REST_PORT, FIRST_REST_PORT + 1))
+        rest = range(FIRST_REST_PORT, FIRST_REST_PORT + len(INSTANCES))
+        offset = free_offset(range(-1000, 400), rest)
         with self.log_file.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "demo", "--port-offset", str(offset)],
@@ -74,9 +76,9 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     ],
 )
 def test_nothing_is_left_behind(demo: Demo, number: signal.Signals, moment: str) -> None:
-    wait_until(lambda: demo.said(moment), 180, f"the demonstration says {moment!r}")
+    wait_until(lambda: demo.said(moment), f"the demonstration says {moment!r}")
     assert len(demo.left_behind()) >= 1
     os.kill(demo.process.pid, number)
-    demo.process.wait(60)
+    demo.process.wait(PATIENCE_SECONDS)
     assert demo.process.returncode != 0
-    wait_until(lambda: not demo.left_behind(), 30, f"all gone; see {demo.log_file}")
+    wait_until(lambda: not demo.left_behind(), f"all gone; see {demo.log_file}")

@@ -12,14 +12,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from stack.fixtures import KafkaPair
-from stack.waiting import wait_until
 from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
-from tests.running import RunningInstance, eventually
+from tests.patience import PATIENCE_SECONDS, eventually, wait_until
+from tests.running import RunningInstance
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 PARTITIONS = 6
 
 
@@ -32,7 +32,7 @@ class Pair:
         make_topic(kafka_pair.source.address, self.topic, PARTITIONS, retention_ms="-1")
         self.instances = {name: new_instance(name, **settings) for name in ("one", "two")}
         self.one, self.two = self.instances.values()
-        eventually(lambda: len(self.one.rest.get("/v1/instances")) == 2, 20, "both are here")
+        eventually(lambda: len(self.one.rest.get("/v1/instances")) == 2, "both are here")
         create_datastream(self.one, "handover", self.topic, limits={"min_tasks": 4})
         self.sent = some_records(PARTITIONS, 300, "a")
         produce(kafka_pair.source.address, self.topic, self.sent)
@@ -71,7 +71,7 @@ def test_an_instance_hands_over_before_it_goes_and_gets_its_tasks_back(
     assert any("two wants to go" in event["sentence"] for event in events)
     pair.send("b")
     new_instance("two")
-    eventually(lambda: pair.homes(pair.one) == before, 20, "it has its tasks again")
+    eventually(lambda: pair.homes(pair.one) == before, "it has its tasks again")
     pair.send("c")
     pair.assert_copied_once()
 
@@ -80,7 +80,7 @@ def test_the_leader_hands_over_too(pair: Pair) -> None:
     leader = pair.instances[pair.one.rest.get("/v1/instances")[0]["name"]]
     (other,) = set(pair.instances.values()) - {leader}
     assert leader.terminate() == 0
-    eventually(lambda: other.rest.get("/v1/instances")[0]["name"] == other.name, 20, "the other one leads")
+    eventually(lambda: other.rest.get("/v1/instances")[0]["name"] == other.name, "the other one leads")
     assert set(pair.homes(other).values()) == {other.name}
     pair.send("b")
     pair.assert_copied_once()
@@ -96,7 +96,7 @@ def test_partitions_move_to_the_instance_that_was_named(pair: Pair) -> None:
         tasks = pair.one.rest.get("/v1/plan")["tasks"]
         return any(moved in one["partitions"] and one["instance"] == "two" for one in tasks)
 
-    eventually(is_there, 20, "the move is planned")
+    eventually(is_there, "the move is planned")
     pair.send("b")
     pair.assert_copied_once()
 
@@ -115,7 +115,7 @@ def test_paused_partitions_stand_still_and_the_others_go_on(pair: Pair) -> None:
             for lane in one.rest.get("/v1/lanes")
         )
 
-    eventually(is_released, 20, "the partition is released")
+    eventually(is_released, "the partition is released")
     more = some_records(PARTITIONS, 300, "b")
     produce(pair.kafka.source.address, pair.topic, more)
     waiting = [record for record in more if record.partition == 2]
@@ -130,12 +130,11 @@ def test_paused_partitions_stand_still_and_the_others_go_on(pair: Pair) -> None:
 
 def test_new_partitions_and_topics_are_found(pair: Pair) -> None:
     admin = AdminClient({"bootstrap.servers": pair.kafka.source.address})
-    admin.create_partitions([NewPartitions(pair.topic, PARTITIONS + 2)])[pair.topic].result(timeout=20)
+    admin.create_partitions([NewPartitions(pair.topic, PARTITIONS + 2)])[pair.topic].result(PATIENCE_SECONDS)
     eventually(
         lambda: (
             sum(len(one["partitions"]) for one in pair.one.rest.get("/v1/plan")["tasks"]) == PARTITIONS + 2
         ),
-        30,
         "the new partitions are planned",
     )
     more = some_records(PARTITIONS + 2, 400, "b")
@@ -150,12 +149,12 @@ def test_a_frozen_instance_is_overruled_and_changes_nothing_when_it_wakes(pair: 
     for process in family:
         os.kill(process.pid, signal.SIGSTOP)
     try:
-        eventually(lambda: set(pair.homes(pair.one).values()) == {"one"}, 40, "the other one has all tasks")
+        eventually(lambda: set(pair.homes(pair.one).values()) == {"one"}, "the other one has all tasks")
         pair.send("b")
     finally:
         for process in family:
             os.kill(process.pid, signal.SIGCONT)
-    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, 40, "it is back")
+    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, "it is back")
     pair.send("c")
     pair.assert_copied_once()
 
@@ -170,10 +169,10 @@ def test_zookeeper_goes_and_comes_back(
     def has_given_up() -> bool:
         return all(one.rest.get("/v1/lanes") == [] for one in pair.instances.values())
 
-    eventually(has_given_up, 30, "the leases are over")
+    eventually(has_given_up, "the leases are over")
     server.start()
     pair.send("b")
-    assert all(wait_until(one.is_alive, 1) for one in pair.instances.values())
-    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, 30, "both have tasks again")
+    assert all(wait_until(one.is_alive) for one in pair.instances.values())
+    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, "both have tasks again")
     pair.send("c")
     pair.assert_copied_once()

@@ -8,13 +8,12 @@ from uuid import uuid4
 import pytest
 
 from stack.fixtures import KafkaPair
-from stack.waiting import wait_until
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import counts, group_positions, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
-from tests.running import eventually
+from tests.patience import eventually, wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(360)]
+pytestmark = pytest.mark.servers
 
 
 def test_records_arrive_as_they_were(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
@@ -41,7 +40,7 @@ def test_a_restart_goes_on_where_it_stopped(kafka_pair: KafkaPair, new_instance:
     produce(kafka_pair.source.address, topic, second)
     again = new_instance("two")
     wait_for_copy(kafka_pair, topic, len(first) + len(second))
-    assert eventually(lambda: again.rest.get("/v1/health")["is_well"], 10, "healthy")
+    assert eventually(lambda: again.rest.get("/v1/health")["is_well"], "healthy")
     copied = read_all(kafka_pair.destination.address, f"copy.{topic}")
     assert by_partition(copied) == by_partition(first + second)
 
@@ -50,7 +49,7 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
     topic = f"failover-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, 6, retention_ms="-1")
     instances = {name: new_instance(name) for name in ("one", "two")}
-    eventually(lambda: len(instances["one"].rest.get("/v1/instances")) == 2, 20, "both are here")
+    eventually(lambda: len(instances["one"].rest.get("/v1/instances")) == 2, "both are here")
     create_datastream(instances["one"], "failover", topic, limits={"min_tasks": 4})
     first, second = some_records(6, 600, "a"), some_records(6, 600, "b")
     produce(kafka_pair.source.address, topic, first)
@@ -71,7 +70,6 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
             if len(found := read_all(kafka_pair.destination.address, f"copy.{topic}")) >= len(wanted)
             else None
         ),
-        60,
         "all records",
         interval_seconds=0.5,
     )
@@ -89,8 +87,8 @@ def test_a_deleted_datastream_disappears_and_its_topics_stay(
     create_datastream(instance, "deleted", topic)
     wait_for_copy(kafka_pair, topic, 10)
     instance.rest.delete("/v1/datastreams/deleted")
-    eventually(lambda: instance.rest.get("/v1/datastreams") == [], 20, "gone")
-    eventually(lambda: instance.rest.get("/v1/lanes") == [], 20, "released")
+    eventually(lambda: instance.rest.get("/v1/datastreams") == [], "gone")
+    eventually(lambda: instance.rest.get("/v1/lanes") == [], "released")
     assert counts(kafka_pair.destination.address, [f"copy.{topic}"]) == {f"copy.{topic}": 10}
 
 
@@ -112,7 +110,6 @@ def test_a_datastream_is_copied_as_its_metadata_asks_and_shows_its_positions(
     wait_for_copy(kafka_pair, topic, len(records))
     wait_until(
         lambda: group_positions(kafka_pair.source.address, f"group-{topic}", topic, 2) == [100, 100],
-        30,
         "the positions are committed at the source",
         interval_seconds=0.3,
     )

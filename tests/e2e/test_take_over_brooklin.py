@@ -13,13 +13,13 @@ from headrace.__main__ import app
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from stack.fixtures import KafkaPair
-from stack.waiting import wait_until
 from stack.zookeeper import ZooKeeperServer
 from tests.brooklin_data import a_stream, write_tree
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
+from tests.patience import wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(360)]
+pytestmark = pytest.mark.servers
 
 NOW_MS = 1_795_000_000_000
 COMMITTED = {0: 7, 1: 20, 2: 3}
@@ -80,8 +80,8 @@ def test_mirroring_goes_on_from_brooklins_committed_offsets(
 
     instance = new_instance("one", zookeeper__root=root)
     wanted = {number: list(range(COUNT)) for number in COMMITTED} | {HELD: list(range(COMMITTED[HELD]))}
-    wait_until(lambda: copied(destination, topic) == wanted, 60, "what Brooklin had not copied arrives")
+    wait_until(lambda: copied(destination, topic) == wanted, "what Brooklin had not copied arrives")
     path = f"/v1/datastreams/stream-{salt}/resume-partitions"
     instance.rest.post(path, {"partitions": {topic: str(HELD)}})
     wanted[HELD] = list(range(COUNT))
-    wait_until(lambda: copied(destination, topic) == wanted, 60, "the paused partition goes on, too")
+    wait_until(lambda: copied(destination, topic) == wanted, "the paused partition goes on, too")

@@ -9,13 +9,13 @@ from uuid import uuid4
 import pytest
 
 from stack.fixtures import KafkaPair
-from stack.waiting import wait_until
 from stack.zookeeper import ZooKeeperEnsemble
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
-from tests.running import RunningInstance, eventually
+from tests.patience import eventually, wait_until
+from tests.running import RunningInstance
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.servers
 
 NOW_MS = 1_795_000_000_000
 PARTITIONS = 4
@@ -47,7 +47,7 @@ class Flow:
             "destination": {"cluster": "destination"},
             "metadata": {"owner": "tests"},
         }
-        eventually(lambda: instance.rest.post("/v1/datastreams", body), 60, "a datastream is created")
+        eventually(lambda: instance.rest.post("/v1/datastreams", body), "a datastream is created")
 
     def goes_on(self, why: str) -> None:
         records = [Record(number % PARTITIONS, b"k", b"v", (), NOW_MS) for number in range(40)]
@@ -55,7 +55,7 @@ class Flow:
         self._written += len(records)
         try:
             wait_until(
-                lambda: self.arrived() >= self._written, 60, f"{why}: records arrive", interval_seconds=0.3
+                lambda: self.arrived() >= self._written, f"{why}: records arrive", interval_seconds=0.3
             )
         finally:
             assert self.arrived() == self._written, f"{why}: {self.name}"
@@ -67,7 +67,7 @@ class Flow:
 
 def sequences(instance: RunningInstance) -> dict[str, int]:
     """Who is here, by the number that its ZooKeeper session got."""
-    found = eventually(lambda: instance.rest.get("/v1/instances"), 60, "ZooKeeper answers")
+    found = eventually(lambda: instance.rest.get("/v1/instances"), "ZooKeeper answers")
     return {one["name"]: one["sequence"] for one in found}
 
 
@@ -77,7 +77,7 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     settings = {"zookeeper__servers": ensemble.address, "zookeeper__session_timeout_seconds": "10"}
     instances = [new_instance(name, **settings) for name in ("one", "two")]
     first = instances[0]
-    wait_until(lambda: len(sequences(first)) == 2, 60, "both are here")
+    wait_until(lambda: len(sequences(first)) == 2, "both are here")
     before = sequences(first)
     flow = Flow(kafka_pair)
     flow.mirror(first)
@@ -87,14 +87,14 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     assert leader is not None
     leader.kill()
     flow.goes_on("while the other two elect")
-    wait_until(lambda: ensemble.leader not in (None, leader), 60, "another server leads")
+    wait_until(lambda: ensemble.leader not in (None, leader), "another server leads")
     second = Flow(kafka_pair)
     second.mirror(instances[1])
     second.goes_on("a plan was made by two servers")
     assert sequences(first) == before, "nobody has lost a session"
 
     ensemble.kill()
-    eventually(lambda: all(one.rest.get("/v1/lanes") == [] for one in instances), 60, "leases end")
+    eventually(lambda: all(one.rest.get("/v1/lanes") == [] for one in instances), "leases end")
     for server in ensemble.servers:
         server.launch()
     for server in ensemble.servers:

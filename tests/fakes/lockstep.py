@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from tests.fakes.node_store import Fault, Operation, Script
-
-_PATIENCE_SECONDS = 20.0
+from tests.patience import PATIENCE_SECONDS
 
 
 class Lockstep:
@@ -31,7 +30,7 @@ class Lockstep:
             with self._turn:
                 self._waiting.add(name)
                 self._turn.notify_all()
-                assert self._turn.wait_for(lambda: self._granted == name, _PATIENCE_SECONDS), "never its turn"
+                assert self._turn.wait_for(lambda: self._granted == name, PATIENCE_SECONDS), "never its turn"
                 self._granted = None
                 self._waiting.discard(name)
             return None
@@ -65,7 +64,7 @@ class Lockstep:
         with self._turn:
             while True:
                 settled = self._turn.wait_for(
-                    lambda: self._granted is None and self._waiting == self._running, _PATIENCE_SECONDS
+                    lambda: self._granted is None and self._waiting == self._running, PATIENCE_SECONDS
                 )
                 assert settled, f"stuck: {self._running - self._waiting}"
                 if not self._running:

@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from headrace.reference import settings_reference
+from tests.patience import PATIENCE_SECONDS
 
 HOUSE: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
@@ -81,7 +82,7 @@ def without(tmp_path: Path) -> Run:
             capture_output=True,
             check=False,
             text=True,
-            timeout=100,
+            timeout=PATIENCE_SECONDS,
             cwd=tmp_path,
             env=plain | {"PYTHONPATH": str(HOUSE)},
         )

@@ -13,9 +13,9 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.errors import AlreadyExists, NotFound, SessionLost, VersionConflict
 from mirror.ports import NodeStore
-from stack.waiting import wait_until
 from stack.zookeeper import ZooKeeperServer
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
+from tests.patience import wait_until
 
 
 class Client(Protocol):
@@ -87,7 +87,7 @@ class Bell:
             self.rings += 1
 
     def wait(self, rings: int = 1) -> None:
-        wait_until(lambda: self.rings >= rings, 10, f"{rings} rings")
+        wait_until(lambda: self.rings >= rings, f"{rings} rings")
 
 
 def test_what_was_written_is_read(nodes: NodeStore) -> None:
@@ -216,7 +216,7 @@ def test_what_is_ephemeral_goes_with_its_session(new_client: NewClient) -> None:
     theirs = staying.nodes.create("/live/i-", ephemeral=True, sequential=True)
     assert staying.nodes.read(mine).data == b"me"
     leaving.end()
-    wait_until(lambda: staying.nodes.children("/live") == (theirs.removeprefix("/live/"),), 10)
+    wait_until(lambda: staying.nodes.children("/live") == (theirs.removeprefix("/live/"),))
     assert staying.nodes.read("/kept").data == b""
 
 

@@ -12,8 +12,8 @@ from mirror.adapters.settings import KafkaCluster
 from mirror.errors import Refused, TopicMissing
 from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
-from stack.waiting import wait_until
 from tests.fakes.topic_admin import FakeTopicAdmin
+from tests.patience import wait_until
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.servers)])
@@ -31,7 +31,7 @@ def name() -> str:
 
 def soon(condition: Callable[[], bool]) -> None:
     """A broker tells others of a change a moment after it has answered."""
-    wait_until(condition, 15)
+    wait_until(condition)
 
 
 def test_a_topic_that_was_created_is_listed_with_its_partitions(admin: TopicAdmin, name: str) -> None:

@@ -26,9 +26,9 @@ from confluent_kafka.admin import (
 )
 
 from stack.fixtures import KafkaPair
-from stack.waiting import wait_until
 from tests.engines import write
 from tests.kafka_data import Record, counts, make_topic
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -51,7 +51,7 @@ class Clusters:
             [sys.executable, "-m", "headrace", command, *sides, *chosen, *options],
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
@@ -82,7 +82,7 @@ def change(address: str, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(20)
+        future.result(PATIENCE_SECONDS)
 
 
 def test_a_copy_tells_what_became_of_every_offset_and_is_verified(clusters: Clusters) -> None:
@@ -130,7 +130,7 @@ def test_a_state_goes_on_where_it_stopped_and_follows_its_topics(clusters: Clust
     assert "has no checkpoint" in told
     assert clusters.copy("--state", state)["records"] == 100
     admin = AdminClient({"bootstrap.servers": clusters.source})
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE_SECONDS)
     change(clusters.destination, f"copy.{topic}", "retention.ms", "2000000000")
     later = [Record(n % 3, None, b"later %d" % n, (), NOW) for n in range(30)]
     write(clusters.source, topic, later, client_id="knows-the-new-partition")
@@ -176,7 +176,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters
     write(clusters.source, topic, some, batch_size=20_000)
     with ThreadPoolExecutor() as pool:
         running = pool.submit(clusters.copy, "--bytes-per-second", "500000")
-        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), 60, "some is copied")
+        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some is copied")
         (worker,) = [
             process
             for process in psutil.Process().children(recursive=True)
@@ -203,7 +203,7 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
     write(clusters.source, topic, records(10, 1))
     with ThreadPoolExecutor() as pool:
         first = pool.submit(clusters.run, "copy", "--state", state)
-        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), 60, "the first one copies")
+        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first one copies")
         write(clusters.source, topic, records(10, 1))
         assert clusters.copy("--state", state)["complete"]
         write(clusters.source, topic, records(10, 1))

@@ -19,6 +19,7 @@ from mirror.errors import InvalidRequest, NewerFormat, NotFound
 from mirror.model.datastream import Datastream, DatastreamStatus, StartPosition
 from stack.zookeeper import ZooKeeperServer
 from tests.brooklin_data import DESTINATION_BROKERS, SOURCE_BROKERS, a_stream, write_tree
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -69,8 +70,8 @@ class World:
         return dict(self._walk(f"/{self.name}"))
 
     def _walk(self, path: str) -> Iterator[tuple[str, tuple[bytes, object]]]:
-        yield path, self.outside.get_async(path).get(timeout=10)
-        for child in self.outside.get_children_async(path).get(timeout=10):
+        yield path, self.outside.get_async(path).get(timeout=PATIENCE_SECONDS)
+        for child in self.outside.get_children_async(path).get(timeout=PATIENCE_SECONDS):
             yield from self._walk(f"{path}/{child}")
 
     def close(self) -> None:
@@ -101,7 +102,7 @@ def test_a_dry_run_tells_everything_and_writes_nothing(world: World) -> None:
     definition = next(one["definition"] for one in answer["datastreams"] if one["name"] == "orders")
     assert definition["source"] == "source"
     assert definition["metadata"]["group.id"] == "prod-orders"
-    assert world.outside.exists_async(world.root).get(timeout=10) is None
+    assert world.outside.exists_async(world.root).get(timeout=PATIENCE_SECONDS) is None
     assert world.everything_in_brooklin() == before
     assert "4 would be created; --apply does it" in world.run().stdout
 

@@ -19,7 +19,7 @@ from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.servers
 
 NOTEBOOK: Final = Path(__file__).parents[3] / "notebooks/01-from-load-to-plan.ipynb"
 MINUTE_MS: Final = 60_000

@@ -20,7 +20,7 @@ from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.servers
 
 HOUR_MS = 3_600_000
 

@@ -14,6 +14,7 @@ from monitor.adapters.topic_contents import read_contents
 from monitor.audit import Contents, audit_topic
 from stack.kafka import KafkaCluster as Servers
 from tests.kafka_data import Record, make_topic, produce
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -75,7 +76,7 @@ def test_records_of_an_aborted_transaction_do_not_count(source_kafka: Servers, t
     for value, is_committed in ((b"aborted", False), (b"committed", True)):
         producer.begin_transaction()
         producer.produce(topic, value, partition=0)
-        producer.flush(20)
+        producer.flush(PATIENCE_SECONDS)
         (producer.commit_transaction if is_committed else producer.abort_transaction)(20)
     assert sum(contents(source_kafka, topic).values()) == 1
 

@@ -20,7 +20,7 @@ from pinot.time_range import TimeRange
 from stack.ports import free_ports
 from tests.metrics_data import MetricsWorld, a_metric, fresh_name
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.servers
 
 RANGE = TimeRange(1_795_000_000_000, 1_795_000_001_000)
 

@@ -16,11 +16,11 @@ from pinot.schemas import Placement
 from pinot.tables import PARTITION_METRICS, Table
 from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
-from stack.waiting import wait_until
 from tests.kafka_data import make_topic
 from tests.metrics_data import a_metric, fresh_name, pinot_settings, write_rows
+from tests.patience import wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.servers
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_apply_is_idempotent_shows_changes_and_never_drops_rows(
     rows = [("k", row_of(a_metric("c", "t", n, 1_795_000_000_000))) for n in range(5)]
     write_rows(address, table.topic, table, rows)
 
-    wait_until(lambda: shown(client, table) == 5, 30)
+    wait_until(lambda: shown(client, table) == 5)
     grown = replace(table, columns=(*table.columns, Column("more", ColumnType.DOUBLE)), version=2)
     longer = replace(placement, retention_days=3651)
     changes = apply(controller, {grown: longer})
@@ -91,5 +91,5 @@ def test_recreating_reads_the_topic_again(
     other_key = replace(table, key=("cluster", "topic", "kafka_partition"))
     changes = apply(controller, {other_key: placement}, recreate=[table.name])
     assert [change.step for change in changes] == [Step.RECREATE]
-    wait_until(lambda: shown(client, table) == 7, 60)
+    wait_until(lambda: shown(client, table) == 7)
     assert next(iter(controller.consuming(table.name).values()))[0]["consumerState"] == "CONSUMING"

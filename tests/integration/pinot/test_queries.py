@@ -27,7 +27,7 @@ from pinot.tables import (
 from pinot.time_range import TimeRange
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.servers
 
 HOUR = 1_795_000_000_000 // HOUR_MS * HOUR_MS
 ALL = TimeRange(HOUR, HOUR + HOUR_MS)

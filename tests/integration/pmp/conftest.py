@@ -16,6 +16,7 @@ from pmp.settings import JobSettings
 from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.metrics_data import apply_tables, pinot_settings
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +33,7 @@ def spark(
     assert gateway is not None
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(30)
+    gateway.proc.wait(PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="session")

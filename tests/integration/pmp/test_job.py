@@ -19,7 +19,7 @@ from stack.fixtures import KafkaPair
 from tests.kafka_data import make_topic, read_all
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples, write_values
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 START_MS = 1_795_000_000_000
 

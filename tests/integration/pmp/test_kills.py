@@ -19,11 +19,11 @@ from stack.fixtures import NewKafka
 from stack.held import HeldProcess
 from stack.kafka import KafkaCluster
 from stack.pinot import PinotServer
-from stack.waiting import wait_until
 from tests.kafka_data import make_topic, read_all
 from tests.metrics_data import a_sample, apply_tables, pinot_settings, write_samples, write_values
+from tests.patience import PATIENCE_SECONDS, wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 START_MS = int(time.time()) // 3600 * 3_600_000 - 2 * 3_600_000
 CLUSTERS = ("east", "west", "north")
@@ -65,7 +65,7 @@ class Pouring:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(PATIENCE_SECONDS)
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -113,7 +113,7 @@ class World:
 
     def wait_for_more(self, what: str) -> None:
         before = max(0, self.count())
-        wait_until(lambda: self.count() > before, 120, f"{what}; log: {self.job.log_file}")
+        wait_until(lambda: self.count() > before, f"{what}; log: {self.job.log_file}")
 
     def stop(self) -> None:
         self.job.stop()
@@ -153,14 +153,14 @@ def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
     finally:
         pouring.stop()
     expected = pouring.rounds * PARTITIONS * len(CLUSTERS)
-    wait_until(lambda: world.count() >= expected, 120, f"all {expected} samples in Pinot")
+    wait_until(lambda: world.count() >= expected, f"all {expected} samples in Pinot")
     _assert_each_once(world.client, pouring.rounds)
     letters = read_all(world.kafkas["destination"].address, DEAD_LETTERS)
     assert {dict(letter.headers)["headrace.reason"] for letter in letters} == {b"version"}
     assert len({letter.key for letter in letters}) == pouring.malformed
-    wait_until(lambda: world.count("partitionMetricsHourly", "sum(samples)") == expected, 60, "the rollup")
+    wait_until(lambda: world.count("partitionMetricsHourly", "sum(samples)") == expected, "the rollup")
     os.kill(world.job.pid, signal.SIGTERM)
-    assert world.job.wait(60) == 0
+    assert world.job.wait(PATIENCE_SECONDS) == 0
 
 
 def _assert_each_once(client: PinotClient, rounds: int) -> None:

@@ -27,7 +27,7 @@ from stack.fixtures import KafkaPair
 from stack.ports import free_ports
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.servers
 
 NOW = 1_795_000_000_000 // HOUR_MS * HOUR_MS + 1_800_000
 ORDERS = [TopicPartition("orders", number) for number in range(3)]

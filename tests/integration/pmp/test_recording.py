@@ -18,11 +18,11 @@ from pmp.job import start_stream, streams
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
 from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
-from stack.waiting import wait_until
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name, recorded_samples, recorded_truth, write_values
+from tests.patience import PATIENCE_SECONDS, wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.servers
 
 MINUTE_MS = 60_000
 LEAST_BYTES_PER_SECOND = 500
@@ -96,7 +96,7 @@ def loads(
         count = "select count(*) from partitionMetrics where cluster = %(c)s limit 1"
         return bool(pinot_client.ask(count, {"c": cluster}).rows == [[produced]])
 
-    wait_until(counted, 60, f"{produced} samples in Pinot")
+    wait_until(counted, f"{produced} samples in Pinot")
     config = folder / "headrace.toml"
     config.write_text(
         f"""
@@ -115,7 +115,9 @@ def loads(
     def ask(until_ms: int) -> dict[tuple[str, int], dict[str, Any]]:
         command = [sys.executable, "-m", "headrace", "pmp", "loads", "--config", str(config)]
         command += ["--cluster", cluster, "--at", str(until_ms), "--window", "60s", "--statistic", "mean"]
-        done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            [*command, "--json"], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+        )
         return {(row["topic"], row["partition"]): row for row in json.loads(done.stdout)}
 
     return ask

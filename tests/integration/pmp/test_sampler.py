@@ -22,12 +22,12 @@ from pmp.decoding import decode
 from pmp.printing import describe
 from pmp.sampler import Sampler
 from stack.fixtures import KafkaPair, NewKafka
-from stack.waiting import wait_until
 from tests.fakes.clock import ManualClock
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.metrics_data import fresh_name
+from tests.patience import wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.servers
 
 
 @contextmanager
@@ -97,12 +97,12 @@ def test_only_the_leader_measures(kafka_pair: KafkaPair) -> None:
     with a_sampler(address, samples, 0.05, leads) as sampler:
         sampler.start()
         leads.set()
-        wait_until(lambda: sampler.rounds >= 1, 30)
+        wait_until(lambda: sampler.rounds >= 1)
         leads.clear()
-        wait_until(lambda: not sampler.remembers, 30)
+        wait_until(lambda: not sampler.remembers)
         rounds = sampler.rounds
         leads.set()
-        wait_until(lambda: sampler.rounds > rounds, 30)
+        wait_until(lambda: sampler.rounds > rounds)
         assert sampler.healthy
     assert sampler.failure is None
 
@@ -115,11 +115,11 @@ def test_samplers_of_a_cluster_take_turns(kafka_pair: KafkaPair) -> None:
     try:
         for one in samplers:
             one.start()
-        wait_until(lambda: sum(one.is_leader() for one in samplers) == 1, 60)
+        wait_until(lambda: sum(one.is_leader() for one in samplers) == 1)
         (leader,) = [one for one in samplers if one.is_leader()]
         leader.stop(30)
         others = [one for one in samplers if one is not leader]
-        wait_until(lambda: sum(one.is_leader() for one in others) == 1, 60)
+        wait_until(lambda: sum(one.is_leader() for one in others) == 1)
         assert not leader.is_leader()
     finally:
         for one in samplers:
@@ -131,11 +131,11 @@ def test_a_sampler_outlives_its_broker(new_kafka: NewKafka) -> None:
     kafka = new_kafka()
     with a_sampler(kafka.address, "__samples", 0.2) as sampler:
         sampler.start()
-        wait_until(lambda: sampler.rounds >= 2, 30)
+        wait_until(lambda: sampler.rounds >= 2)
         kafka.kill()
-        wait_until(lambda: sampler.last_problem, 90)
+        wait_until(lambda: sampler.last_problem)
         assert not sampler.healthy
         kafka.start()
         rounds = sampler.rounds
-        wait_until(lambda: sampler.rounds >= rounds + 2 and not sampler.last_problem, 90)
+        wait_until(lambda: sampler.rounds >= rounds + 2 and not sampler.last_problem)
     assert sampler.failure is None

@@ -19,11 +19,11 @@ from pmp.service import PmpService
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
 from stack.fixtures import KafkaPair
 from stack.ports import free_ports
-from stack.waiting import wait_until
 from tests.kafka_data import make_topic
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples, write_values
+from tests.patience import wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 class World:
@@ -83,7 +83,7 @@ def test_a_cluster_that_is_down_is_visible_and_delays_nobody(world: World) -> No
     world.service.start()
     write_samples(world.address, topic, [a_sample(partition=p) for p in range(7)])
     write_values(world.address, topic, [b"no sample"])
-    wait_until(lambda: len(world.rows()) == 7, 60)
+    wait_until(lambda: len(world.rows()) == 7)
     wait_until(
         world.shows(
             'headrace_pmp_up{cluster="up"} 1.0',
@@ -93,7 +93,6 @@ def test_a_cluster_that_is_down_is_visible_and_delays_nobody(world: World) -> No
             'headrace_pmp_lag_records{cluster="up"} 0.0',
             'headrace_pmp_malformed_total{cluster="up",reason="version"} 1.0',
         ),
-        90,
     )
     assert set(world.service.problems()) == {"down"}
     assert {row["cluster"] for row in world.rows()} == {"up"}
@@ -103,24 +102,24 @@ def test_clusters_come_and_go_while_the_job_runs(world: World) -> None:
     first = world.add("first")
     world.service.start()
     write_samples(world.address, first, [a_sample(time_ms=1_795_000_000_000)])
-    wait_until(lambda: [row["cluster"] for row in world.rows()] == ["first"], 60)
+    wait_until(lambda: [row["cluster"] for row in world.rows()] == ["first"])
     second = world.add("second")
     write_samples(world.address, second, [a_sample(time_ms=1_795_000_000_000)])
-    wait_until(lambda: [row["cluster"] for row in world.rows()] == ["first", "second"], 60)
+    wait_until(lambda: [row["cluster"] for row in world.rows()] == ["first", "second"])
     world.remove("first")
-    wait_until(lambda: 'up{cluster="first"}' not in generate_latest(world.metrics.registry).decode(), 60)
+    wait_until(lambda: 'up{cluster="first"}' not in generate_latest(world.metrics.registry).decode())
     write_samples(world.address, first, [a_sample(time_ms=1_795_000_010_000, size_bytes=1_000_700.0)])
     write_samples(world.address, second, [a_sample(time_ms=1_795_000_010_000)])
-    wait_until(lambda: len(world.rows()) == 3, 60)
+    wait_until(lambda: len(world.rows()) == 3)
     world.add("broken")
     world.clusters = {name: cluster for name, cluster in world.clusters.items() if name != "broken"}
     write_samples(world.address, second, [a_sample(time_ms=1_795_000_020_000)])
-    wait_until(lambda: len(world.rows()) == 4, 60, "a wrong configuration stops nothing")
+    wait_until(lambda: len(world.rows()) == 4, "a wrong configuration stops nothing")
     world.remove("broken")
     world.settings = world.settings.model_copy(
         update={"clusters": world.settings.clusters | {"first": SampledCluster(samples_topic=first)}}
     )
-    wait_until(lambda: len(world.rows()) == 5, 60, "the first goes on where it stopped")
+    wait_until(lambda: len(world.rows()) == 5, "the first goes on where it stopped")
     (late,) = [row for row in world.rows() if row["cluster"] == "first" and row["growth_ms"]]
     assert late["growth_bytes"] == 700.0
 

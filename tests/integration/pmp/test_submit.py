@@ -20,11 +20,11 @@ from pinot.tables import PARTITION_METRICS
 from stack.fixtures import KafkaPair
 from stack.held import HeldProcess
 from stack.ports import free_ports
-from stack.waiting import wait_until
 from tests.kafka_data import make_topic
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples
+from tests.patience import PATIENCE_SECONDS, wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "spark"
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -53,7 +53,7 @@ def a_spark_cluster(folder: Path, variables: dict[str, str]) -> Iterator[str]:
     try:
         for process in processes:
             process.start()
-        wait_until(lambda: _workers(master_page) == 1, 60, "a master with a worker")
+        wait_until(lambda: _workers(master_page) == 1, "a master with a worker")
         yield address
     finally:
         for process in processes:
@@ -113,7 +113,7 @@ def test_the_job_runs_on_a_standalone_cluster_and_stops_cleanly(
                 assert job.wait(0.5) is None, job.log_file.read_text()[-2000:]
                 rows = [*rows_in(address, f"{prefix}-metrics", PARTITION_METRICS)]
             os.kill(job.pid, signal.SIGTERM)
-            job.wait(60)
+            job.wait(PATIENCE_SECONDS)
             assert not job.is_alive()
         finally:
             job.kill()

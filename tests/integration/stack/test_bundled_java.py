@@ -16,6 +16,7 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.ports import free_ports
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperServer
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -45,7 +46,7 @@ def test_zookeeper_and_kafka(tmp_path: Path) -> None:
         kafka.start()
         assert zookeeper.role == "standalone"
         admin = AdminClient({"bootstrap.servers": kafka.address})
-        assert len(admin.describe_cluster().result(timeout=30).nodes) == 1
+        assert len(admin.describe_cluster().result(timeout=PATIENCE_SECONDS).nodes) == 1
     finally:
         zookeeper.kill()
         kafka.kill()
@@ -60,7 +61,7 @@ def test_spark_with_its_connectors(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=PATIENCE_SECONDS,
     )
     assert answer.returncode == 0, answer.stderr
     assert "rows ['0000', '0002', '0004'] java 21" in answer.stdout

@@ -19,7 +19,7 @@ from kazoo.client import KazooClient
 
 from stack.ports import StackPorts, is_free
 from stack.records import ProcessRecord, identity_of, read_record, write_record
-from stack.waiting import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import free_offset
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
@@ -41,7 +41,7 @@ class Command:
 
     def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.arguments(verb, *more), capture_output=True, text=True, check=False, timeout=110
+            self.arguments(verb, *more), capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
         )
 
     def json(self, verb: str, *more: str) -> Any:
@@ -76,7 +76,7 @@ def _gone(pids: list[int]) -> bool:
 
 def _in_zookeeper(command: Command, action: Callable[[KazooClient], object]) -> object:
     client = KazooClient(hosts=f"127.0.0.1:{command.ports.zookeeper}")
-    client.start(timeout=20)
+    client.start(timeout=PATIENCE_SECONDS)
     with closing(client):
         try:
             return action(client)
@@ -148,18 +148,24 @@ def test_the_offset_is_remembered(command: Command) -> None:
 
 def test_data_outlive_down_and_fresh_wipes_them(command: Command) -> None:
     command.servers("up", "zookeeper")
-    _in_zookeeper(command, lambda client: client.create_async("/kept", b"1").get(timeout=20))
+    _in_zookeeper(command, lambda client: client.create_async("/kept", b"1").get(timeout=PATIENCE_SECONDS))
     command.servers("down")
     command.servers("up", "zookeeper")
-    assert _in_zookeeper(command, lambda client: client.exists_async("/kept").get(timeout=20)) is not None
+    assert (
+        _in_zookeeper(command, lambda client: client.exists_async("/kept").get(timeout=PATIENCE_SECONDS))
+        is not None
+    )
     command.servers("up", "zookeeper", "--fresh")
-    assert _in_zookeeper(command, lambda client: client.exists_async("/kept").get(timeout=20)) is None
+    assert (
+        _in_zookeeper(command, lambda client: client.exists_async("/kept").get(timeout=PATIENCE_SECONDS))
+        is None
+    )
 
 
 def test_a_server_that_died_is_seen_and_started_again(command: Command) -> None:
     first = command.servers("up", "zookeeper")["zookeeper"]["pid"]
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: identity_of(first) is None, 20)
+    wait_until(lambda: identity_of(first) is None)
     status = command.run("status", "--json")
     assert status.returncode == 1
     assert json.loads(status.stdout)["servers"][0]["state"] == "died"
@@ -209,12 +215,12 @@ def test_a_busy_port_is_named_with_its_user(command: Command) -> None:
 def test_breaking_off_up_leaves_no_process(command: Command, number: signal.Signals) -> None:
     log = command.home / "source" / "node-1" / "source.log"
     with command.background("up", "zookeeper", "source", "destination") as up:
-        wait_until(lambda: _running(up) and log.exists(), 60, "the broker is being started")
-        java = wait_until(lambda: _processes_of(command.home), 20)
+        wait_until(lambda: _running(up) and log.exists(), "the broker is being started")
+        java = wait_until(lambda: _processes_of(command.home))
         up.send_signal(number)
-        assert up.wait(60) == (-number if number == signal.SIGKILL else 128 + number)
+        assert up.wait(PATIENCE_SECONDS) == (-number if number == signal.SIGKILL else 128 + number)
     if number == signal.SIGKILL:
-        wait_until(lambda: not _processes_of(command.home), 20, "what was started is gone")
+        wait_until(lambda: not _processes_of(command.home), "what was started is gone")
     assert _gone(java)
     assert _processes_of(command.home) == []
     states = {each["state"] for each in command.servers("status").values()}
@@ -269,7 +275,7 @@ def test_logs_are_followed(command: Command) -> None:
             seen = following.stdout.readline()
             assert seen
         following.send_signal(signal.SIGINT)
-        assert following.wait(20) == 0
+        assert following.wait(PATIENCE_SECONDS) == 0
 
 
 @pytest.mark.parametrize(
@@ -289,9 +295,9 @@ def test_wrong_requests_fail_in_one_line(command: Command, arguments: list[str],
 
 def test_two_ups_at_once_do_not_mix(command: Command) -> None:
     with command.background("up", "zookeeper", "source") as first:
-        wait_until((command.home / ".lock").exists, 60)
-        wait_until((command.home / "source").exists, 60)
+        wait_until((command.home / ".lock").exists)
+        wait_until((command.home / "source").exists)
         second = command.run("up", "zookeeper", "source")
         assert second.returncode == 1
         assert "another process is changing the stack" in second.stderr
-        assert first.wait(100) == 0
+        assert first.wait(PATIENCE_SECONDS) == 0

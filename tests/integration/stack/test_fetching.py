@@ -22,7 +22,7 @@ from stack.errors import Cancelled, CertificateRefused, DiskFull, RegistryUnreac
 from stack.fetching import JarFolder
 from stack.ports import free_ports
 from stack.records import identity_of
-from stack.waiting import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 _CERTIFICATE = Path(__file__).with_name("self-signed.pem")
 
@@ -70,7 +70,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if with_body and self.path in self.server.held_back:
             self.wfile.write(content[: len(content) // 2])
-            self.server.let_go.wait(60)
+            self.server.let_go.wait(PATIENCE_SECONDS)
         elif with_body:
             self.wfile.write(content)
 
@@ -194,11 +194,11 @@ def test_killing_the_download_leaves_no_process_and_nothing_half(registry: _Regi
     folder = JarFolder("test", [whole, half])
     lines = [f"{a.group} {a.name} {a.version} {a.sha256}" for a in (whole, half)]
     with subprocess.Popen([sys.executable, "-c", _FETCHING, *lines], start_new_session=True) as fetching:
-        wait_until(lambda: "half-1.0.jar" in registry.fetched(), 60)
+        wait_until(lambda: "half-1.0.jar" in registry.fetched())
         family = _descendants(fetching.pid)
         assert len(family) >= 2, "a keeper and Ivy"
         fetching.send_signal(signal.SIGKILL)
-    wait_until(lambda: all(identity_of(pid) is None for pid in family), 20, "Ivy is gone")
+    wait_until(lambda: all(identity_of(pid) is None for pid in family), "Ivy is gone")
     registry.held_back.clear()
     registry.let_go.set()
     _fetch(folder)

@@ -20,8 +20,8 @@ from stack.kafka import KafkaCluster
 from stack.ports import free_ports
 from stack.records import identity_of
 from stack.server import Jvm
-from stack.waiting import wait_until
 from stack.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -31,7 +31,7 @@ _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 @contextmanager
 def _session(address: str, timeout_seconds: float = 10.0) -> Iterator[KazooClient]:
     client = KazooClient(hosts=address, timeout=timeout_seconds)
-    client.start(timeout=30)
+    client.start(timeout=PATIENCE_SECONDS)
     with closing(client):
         try:
             yield client
@@ -48,7 +48,7 @@ def _produce(address: str, topic: str, values: list[bytes], **more: str) -> None
     failures: list[object] = []
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=lambda error, _: failures.append(error))
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     assert failures == [None] * len(values)
 
 
@@ -66,13 +66,13 @@ def _consume(address: str, topic: str, count: int) -> list[bytes]:
                 found.append(message.value() or b"")
             return len(found) >= count
 
-        wait_until(enough, 60, interval_seconds=0.0)
+        wait_until(enough, interval_seconds=0.0)
     return found
 
 
 def _create(cluster: KafkaCluster, topic: str, replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.address})
-    admin.create_topics([NewTopic(topic, 1, replicas)])[topic].result(timeout=60)
+    admin.create_topics([NewTopic(topic, 1, replicas)])[topic].result(timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("ended_by", [ZooKeeperServer.stop, ZooKeeperServer.kill])
@@ -81,7 +81,7 @@ def test_zookeeper_keeps_its_data(
 ) -> None:
     server = new_zookeeper()
     with _session(server.address) as client:
-        client.create_async("/kept", b"as it was").get(timeout=10)
+        client.create_async("/kept", b"as it was").get(timeout=PATIENCE_SECONDS)
     first = server.pid
     ended_by(server)
     assert identity_of(first) is None
@@ -89,23 +89,23 @@ def test_zookeeper_keeps_its_data(
     assert server.pid != first
     assert server.role == "standalone"
     with _session(server.address) as client:
-        assert client.get_async("/kept").get(timeout=10)[0] == b"as it was"
+        assert client.get_async("/kept").get(timeout=PATIENCE_SECONDS)[0] == b"as it was"
 
 
 def test_sessions_expire_when_they_should(new_zookeeper: Callable[..., ZooKeeperServer]) -> None:
     """A second of silence is enough where a client asks for it; nobody has to wait for the default."""
     server = new_zookeeper()
     with _session(server.address) as watcher, _session(server.address, timeout_seconds=1.0) as client:
-        client.create_async("/ephemeral", b"", ephemeral=True).get(timeout=10)
+        client.create_async("/ephemeral", b"", ephemeral=True).get(timeout=PATIENCE_SECONDS)
         asked, password = client.client_id or (0, b"")
         assert asked
         assert password
         server.suspend()
         assert asking.zookeeper(server.port)
         server.resume()
-        wait_until(lambda: not asking.zookeeper(server.port), 20)
+        wait_until(lambda: not asking.zookeeper(server.port))
     with _session(server.address) as watcher:
-        wait_until(lambda: watcher.exists_async("/ephemeral").get(timeout=10) is None, 20)
+        wait_until(lambda: watcher.exists_async("/ephemeral").get(timeout=PATIENCE_SECONDS) is None)
 
 
 def test_an_ensemble_survives_its_leader(tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ def test_an_ensemble_survives_its_leader(tmp_path: Path) -> None:
         assert leader is not None
         assert sorted(server.role for server in ensemble.servers) == ["follower", "follower", "leader"]
         with _session(ensemble.address) as client:
-            client.create_async("/kept", b"by all").get(timeout=10)
+            client.create_async("/kept", b"by all").get(timeout=PATIENCE_SECONDS)
         leader.kill()
-        wait_until(lambda: ensemble.leader not in (None, leader), 30, "another leads")
+        wait_until(lambda: ensemble.leader not in (None, leader), "another leads")
         with _session(ensemble.address) as client:
-            assert client.get_async("/kept").get(timeout=10)[0] == b"by all"
+            assert client.get_async("/kept").get(timeout=PATIENCE_SECONDS)[0] == b"by all"
         leader.start()
         assert leader.role == "follower"
     finally:
@@ -132,7 +132,7 @@ def test_kafka_keeps_its_records_and_its_identity(new_kafka: NewKafka) -> None:
     _create(cluster, "kept")
     _produce(cluster.address, "kept", [b"before"])
     before = AdminClient({"bootstrap.servers": cluster.address})
-    identity = before.describe_cluster().result(timeout=30).cluster_id
+    identity = before.describe_cluster().result(timeout=PATIENCE_SECONDS).cluster_id
     cluster.kill()
     assert not cluster.is_alive()
     cluster.start()
@@ -141,7 +141,7 @@ def test_kafka_keeps_its_records_and_its_identity(new_kafka: NewKafka) -> None:
     cluster.start()
     assert _consume(cluster.address, "kept", 2) == [b"before", b"after"]
     after = AdminClient({"bootstrap.servers": cluster.address})
-    assert after.describe_cluster().result(timeout=30).cluster_id == identity
+    assert after.describe_cluster().result(timeout=PATIENCE_SECONDS).cluster_id == identity
 
 
 def test_three_brokers_lose_one_and_no_record(new_kafka: NewKafka) -> None:
@@ -183,7 +183,7 @@ def test_a_listener_with_passwords(new_kafka: NewKafka) -> None:
         }
     )
     client.poll(0)
-    wait_until(lambda: client.poll(0.1) >= 0 and any("Authentication failed" in text for text in refused), 30)
+    wait_until(lambda: client.poll(0.1) >= 0 and any("Authentication failed" in text for text in refused))
 
 
 def test_a_zookeeper_that_dies_at_start_shows_its_log(tmp_path: Path) -> None:

@@ -12,16 +12,17 @@ from kazoo.client import KazooClient
 from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from stack.zookeeper import ZooKeeperServer
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
 
 def test_zookeeper_serves_sessions(zookeeper_server: ZooKeeperServer) -> None:
     client = KazooClient(hosts=zookeeper_server.address)
-    client.start(timeout=10)
+    client.start(timeout=PATIENCE_SECONDS)
     try:
-        client.create_async("/stack-test/of-a-session", b"here", makepath=True).get(timeout=10)
-        assert client.get_async("/stack-test/of-a-session").get(timeout=10)[0] == b"here"
+        client.create_async("/stack-test/of-a-session", b"here", makepath=True).get(timeout=PATIENCE_SECONDS)
+        assert client.get_async("/stack-test/of-a-session").get(timeout=PATIENCE_SECONDS)[0] == b"here"
     finally:
         client.stop()
         client.close()
@@ -31,7 +32,7 @@ def test_the_pair_are_two_clusters_of_one_broker(kafka_pair: KafkaPair) -> None:
     ids = set()
     for cluster in kafka_pair:
         admin = AdminClient({"bootstrap.servers": cluster.address})
-        description = admin.describe_cluster().result(timeout=20)
+        description = admin.describe_cluster().result(timeout=PATIENCE_SECONDS)
         assert [f"{node.host}:{node.port}" for node in description.nodes] == [cluster.address]
         ids.add(description.cluster_id)
     assert len(ids) == 2

@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from headrace.__main__ import app
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = typer.main.get_command(app)
 
@@ -73,6 +74,6 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
     )
     assert done.stdout.strip() == "[]"

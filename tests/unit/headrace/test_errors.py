@@ -10,6 +10,7 @@ import pytest
 from headrace.errors import EXIT_FAILED, EXIT_USAGE, exit_code_of, explain
 from mirror import errors
 from stack.errors import StackError
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_a_foreseen_failure_is_one_line_with_what_to_do() -> None:
@@ -61,7 +62,7 @@ def test_the_command_ends_with_one_line_and_the_code() -> None:
             [sys.executable, "-m", "headrace", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         assert done.returncode == code, done.stderr

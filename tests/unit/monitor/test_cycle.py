@@ -15,8 +15,8 @@ from monitor.cycle import MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Standing
 from monitor.ports import Preview
-from stack.waiting import wait_until
 from tests.fakes.clock import ManualClock
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 ORDERS = DatastreamName("orders")
 GOOD = Observation(0, (0,) * LATENCY_BUCKETS, 0)
@@ -150,7 +150,7 @@ def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:
     loop = MonitorLoop(cycle, 0.01)
     thread = threading.Thread(target=loop.run)
     thread.start()
-    wait_until(lambda: len(turns) >= 4, 10)
+    wait_until(lambda: len(turns) >= 4)
     loop.stop()
-    thread.join(10)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()

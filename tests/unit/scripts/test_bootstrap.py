@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[3]
 Usage = namedtuple("Usage", "total used free")
 
@@ -81,7 +83,7 @@ def test_no_registry_is_told_what_to_do(tmp_path: Path) -> None:
         env={**os.environ, **nowhere},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 1

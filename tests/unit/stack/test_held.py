@@ -14,7 +14,7 @@ from stack import held
 from stack.errors import ServerDied
 from stack.held import HeldProcess
 from stack.records import identity_of
-from stack.waiting import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 _STUBBORN = """
 import signal, sys, time
@@ -62,13 +62,13 @@ def _all_gone(pids: list[int]) -> bool:
 
 
 def test_the_exit_status_is_the_commands(tmp_path: Path) -> None:
-    assert _held(tmp_path, _python("raise SystemExit(7)")).start().wait(20) == 7
+    assert _held(tmp_path, _python("raise SystemExit(7)")).start().wait(PATIENCE_SECONDS) == 7
 
 
 def test_a_signal_shows_as_a_negative_status(tmp_path: Path) -> None:
     held = _held(tmp_path, ["sleep", "600"]).start()
     os.kill(held.pid, signal.SIGKILL)
-    assert held.wait(20) == -signal.SIGKILL
+    assert held.wait(PATIENCE_SECONDS) == -signal.SIGKILL
     assert not held.is_alive()
 
 
@@ -80,13 +80,13 @@ def test_output_and_environment(tmp_path: Path) -> None:
         tmp_path / "logs" / "log",
         directory=tmp_path,
     )
-    assert held.start().wait(20) == 0
+    assert held.start().wait(PATIENCE_SECONDS) == 0
     assert held.log_file.read_text() == f"hello True {tmp_path}\n"
 
 
 def test_the_pid_is_the_commands_own(tmp_path: Path) -> None:
     held = _held(tmp_path, _python("import os; print(os.getpid(), os.getpgid(0))")).start()
-    assert held.wait(20) == 0
+    assert held.wait(PATIENCE_SECONDS) == 0
     assert _numbers_in(held.log_file) == [held.pid, held.pid]
 
 
@@ -110,20 +110,20 @@ def test_stop_ends_it_and_may_be_repeated(tmp_path: Path) -> None:
 
 def test_a_command_deaf_to_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:
     held = _held(tmp_path, _python(_STUBBORN)).start()
-    wait_until(lambda: held.log_file.read_text() == "deaf\n", 20)
+    wait_until(lambda: held.log_file.read_text() == "deaf\n")
     assert held.stop(grace_seconds=0.2) == -signal.SIGKILL
 
 
 def test_a_frozen_command_can_be_stopped(tmp_path: Path) -> None:
     held = _held(tmp_path, ["sleep", "600"]).start()
     held.suspend()
-    wait_until(lambda: Path(f"/proc/{held.pid}/stat").read_text().split()[2] == "T", 20)
+    wait_until(lambda: Path(f"/proc/{held.pid}/stat").read_text().split()[2] == "T")
     assert held.stop() == -signal.SIGTERM
 
 
 def test_what_the_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     held = _held(tmp_path, _python(_PARENT.format(then=""))).start()
-    assert held.wait(20) == 0
+    assert held.wait(PATIENCE_SECONDS) == 0
     left = _numbers_in(held.log_file)
     assert len(left) == 2
     assert _all_gone(left)
@@ -131,7 +131,7 @@ def test_what_the_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:
 
 def test_stop_ends_descendants_in_other_sessions(tmp_path: Path) -> None:
     held = _held(tmp_path, _python(_PARENT.format(then="time.sleep(600)"))).start()
-    family = wait_until(lambda: _numbers_in(held.log_file), 20)
+    family = wait_until(lambda: _numbers_in(held.log_file))
     held.stop()
     assert _all_gone(family)
 
@@ -144,11 +144,11 @@ def test_it_ends_with_its_holder(tmp_path: Path, number: signal.Signals) -> None
         [*_python(_HOLDER), str(log), *child], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as holder:
         assert holder.stdout is not None
-        family = [int(holder.stdout.readline()), *wait_until(lambda: _numbers_in(log), 20)]
+        family = [int(holder.stdout.readline()), *wait_until(lambda: _numbers_in(log))]
         assert not any(map(_is_gone, family))
         holder.send_signal(number)
-        holder.wait(20)
-    wait_until(lambda: _all_gone(family), 20, "everything that was held is gone")
+        holder.wait(PATIENCE_SECONDS)
+    wait_until(lambda: _all_gone(family), "everything that was held is gone")
 
 
 def test_a_deaf_command_ends_with_its_holder_too(tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_a_deaf_command_ends_with_its_holder_too(tmp_path: Path) -> None:
     ) as holder:
         assert holder.stdout is not None
         child = int(holder.stdout.readline())
-        wait_until(lambda: log.read_text() == "deaf\n", 20)
+        wait_until(lambda: log.read_text() == "deaf\n")
         holder.kill()
-    wait_until(lambda: _is_gone(child), 20, "the command is gone")
+    wait_until(lambda: _is_gone(child), "the command is gone")
 
 
 def test_a_fork_of_the_holder_does_not_keep_it_alive(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_fork_of_the_holder_does_not_keep_it_alive(tmp_path: Path) -> None:
         forked = int(holder.stdout.readline())
         try:
             holder.kill()
-            wait_until(lambda: _is_gone(child), 20, "the command is gone")
+            wait_until(lambda: _is_gone(child), "the command is gone")
         finally:
             os.kill(forked, signal.SIGKILL)
 
@@ -185,8 +185,8 @@ def test_it_dies_with_its_keeper(tmp_path: Path) -> None:
     held = _held(tmp_path, ["sleep", "600"]).start()
     keeper = int(Path(f"/proc/{held.pid}/stat").read_text().split()[3])
     os.kill(keeper, signal.SIGKILL)
-    assert held.wait(20) == -signal.SIGKILL
-    wait_until(lambda: _is_gone(held.pid), 20)
+    assert held.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+    wait_until(lambda: _is_gone(held.pid))
 
 
 def test_a_released_command_stays(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_released_command_stays(tmp_path: Path) -> None:
 
 def test_a_command_that_ended_cannot_be_released(tmp_path: Path) -> None:
     held = _held(tmp_path, _python("raise SystemExit(3)")).start(releasable=True)
-    held.wait(20)
+    held.wait(PATIENCE_SECONDS)
     with pytest.raises(ServerDied, match="ended before it was released"):
         held.release()
 
@@ -218,4 +218,4 @@ def test_a_holder_that_dies_before_it_hears_the_pid_ends_the_command(tmp_path: P
         stdout=writing,
     ) as keeper:
         os.close(writing)
-        assert keeper.wait(20) == 128 + signal.SIGTERM
+        assert keeper.wait(PATIENCE_SECONDS) == 128 + signal.SIGTERM

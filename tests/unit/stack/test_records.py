@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stack.records import ProcessRecord, identity_of, read_record, write_record
-from stack.waiting import wait_until
+from tests.patience import wait_until
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_file_that_is_no_record_counts_as_none(tmp_path: Path, text: str) -> N
 def test_a_zombie_is_gone() -> None:
     process = subprocess.Popen(["sleep", "0"])
     try:
-        wait_until(lambda: identity_of(process.pid) is None, 20)
+        wait_until(lambda: identity_of(process.pid) is None)
         assert Path(f"/proc/{process.pid}").exists()
     finally:
         process.wait()

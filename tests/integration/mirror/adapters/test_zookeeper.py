@@ -15,8 +15,8 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import SessionState, ZooKeeper
 from mirror.errors import Refused, SessionLost, Unreachable
 from stack.ports import free_ports
-from stack.waiting import wait_until
 from stack.zookeeper import ZooKeeperServer
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -44,7 +44,7 @@ class Client:
     def end_from_outside(self) -> None:
         """The server ends the session, as if it had been silent for too long."""
         twin = KazooClient(hosts=self.nodes._settings.servers, client_id=self.nodes._client.client_id)
-        twin.start(timeout=10)
+        twin.start(timeout=PATIENCE_SECONDS)
         twin.stop()
         twin.close()
 
@@ -99,7 +99,7 @@ def test_while_the_server_is_away_requests_fail_and_the_session_goes_on_when_it_
     client.nodes.read("/live", lambda: rings.append(None))
     server.kill()
     client.until(SessionState.SUSPENDED)
-    wait_until(lambda: rings, 5)
+    wait_until(lambda: rings)
     client.seen.clear()
     silent_since = client.nodes.last_contact()
     assert silent_since >= before

@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from stack.fixtures import NewKafka
 from stack.kafka import KafkaCluster
-from stack.waiting import wait_until
 from tests.engines import EngineUnderTest, check_copy, write
 from tests.kafka_data import Record
+from tests.patience import PATIENCE_SECONDS, wait_until
 
-pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 NOW = int(time.time() * 1000)
 PARTITIONS = 6
@@ -37,12 +37,12 @@ def make(cluster: KafkaCluster, topic: str, replicas: int, nodes: list[int] | No
         if assignment
         else NewTopic(topic, PARTITIONS, replicas)
     )
-    admin.create_topics([new])[topic].result(30)
+    admin.create_topics([new])[topic].result(PATIENCE_SECONDS)
 
 
 def leaders(cluster: KafkaCluster, topic: str) -> list[int]:
     admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
-    partitions = admin.list_topics(topic, timeout=20).topics[topic].partitions
+    partitions = admin.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 
 
@@ -68,12 +68,12 @@ def test_leaders_move_on_both_sides_while_records_flow(
         victim = cluster.nodes[node]
         before = leaders(cluster, "moving")
         victim.kill()
-        engine.run_to("moving", [sent // PARTITIONS] * PARTITIONS, timeout_seconds=60)
+        engine.run_to("moving", [sent // PARTITIONS] * PARTITIONS)
         victim.start()
-        wait_until(partial(is_led, cluster, "moving"), 60, "all are led again")
+        wait_until(partial(is_led, cluster, "moving"), "all are led again")
         assert node + 1 in before
     write(source.address, "moving", records(sent, 600), acks="all", retries=1_000)
-    engine.run_to("moving", [(sent + 600) // PARTITIONS] * PARTITIONS, timeout_seconds=60)
+    engine.run_to("moving", [(sent + 600) // PARTITIONS] * PARTITIONS)
     assert check_copy(engine, "moving", PARTITIONS) == sent + 600
     assert not engine.paused()
     engine.stop()
@@ -97,20 +97,19 @@ def test_only_the_partitions_of_a_lost_broker_wait(
     engine.run_until(
         lambda: all(engine.lane("lost", number).checkpoint == 300 for number in staying),
         "the others go on",
-        60,
     )
     engine.run_for(3)
     bench = engine.engine._bench
     assert bench.budget.used + bench.live_budget.used <= 8 * 2**20 + 8 * 2**20
     assert all(engine.lane("lost", number).checkpoint < 300 for number in (1, 3, 5))
     target.nodes[1].start()
-    wait_until(partial(is_led, target, "lost"), 60, "it leads again", interval_seconds=0.02)
+    wait_until(partial(is_led, target, "lost"), "it leads again", interval_seconds=0.02)
     waiting = {number: engine.lane("lost", number).checkpoint for number in (1, 3, 5)}
     engine.run_until(
         lambda: all(engine.lane("lost", number).checkpoint > waiting[number] for number in waiting),
         "they resume",
     )
-    engine.run_to("lost", [300] * PARTITIONS, timeout_seconds=60)
+    engine.run_to("lost", [300] * PARTITIONS)
     assert check_copy(engine, "lost", PARTITIONS) == 1_800
     engine.stop()
 
@@ -129,6 +128,6 @@ def test_a_frozen_broker_is_given_up_and_nothing_is_written_twice(
     write(source.address, "frozen", records(600, 6_000))
     engine.run_for(5)
     target.nodes[0].resume()
-    engine.run_to("frozen", [1_100] * PARTITIONS, timeout_seconds=60)
+    engine.run_to("frozen", [1_100] * PARTITIONS)
     assert check_copy(engine, "frozen", PARTITIONS) == 6_600
     engine.stop()

@@ -13,9 +13,9 @@ from mirror.lane.ledger import Fate
 from mirror.model.datastream import StartPosition
 from mirror.model.policy import CopyPath, CopyPolicy, Isolation
 from stack.fixtures import KafkaPair
-from stack.waiting import wait_until
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -131,7 +131,7 @@ def test_aborted_and_control_records_never_arrive(engine: EngineUnderTest) -> No
             writer.begin_transaction()
             for step in range(round_ + number + 1):
                 writer.produce("fidelity-transactions", b"%d-%d-%d" % (number, round_, step), b"k")
-            writer.flush(10)
+            writer.flush(PATIENCE_SECONDS)
         for number, writer in enumerate(writers):
             (writer.commit_transaction if (round_ + number) % 2 else writer.abort_transaction)(20)
     write(engine.source, "fidelity-transactions", shapes(50, 1))
@@ -151,7 +151,7 @@ def test_an_open_transaction_holds_the_lane_at_the_last_stable_offset(engine: En
     writer = transactional(engine.source, "fidelity-open")
     writer.begin_transaction()
     writer.produce("fidelity-open", b"undecided")
-    writer.flush(10)
+    writer.flush(PATIENCE_SECONDS)
     write(engine.source, "fidelity-open", shapes(40, 1))
     engine.start("fidelity-open")
     lane = engine.lane("fidelity-open")
@@ -183,7 +183,7 @@ def test_a_transaction_that_hangs_is_reported_until_it_ends(
     writer = transactional(engine.source, "fidelity-hanging")
     writer.begin_transaction()
     writer.produce("fidelity-hanging", b"undecided")
-    writer.flush(10)
+    writer.flush(PATIENCE_SECONDS)
     engine.run_until(engine.paused, "it is reported")
     (report,) = engine.engine.reports()
     assert "back at offset 10 of 11: producer" in report.reason
@@ -200,7 +200,7 @@ def test_read_uncommitted_copies_what_was_aborted_too(engine: EngineUnderTest) -
     writer = transactional(engine.source, "fidelity-uncommitted")
     writer.begin_transaction()
     writer.produce("fidelity-uncommitted", b"aborted")
-    writer.flush(10)
+    writer.flush(PATIENCE_SECONDS)
     writer.abort_transaction(20)
     engine.start("fidelity-uncommitted", policy=CopyPolicy(isolation=Isolation.READ_UNCOMMITTED))
     engine.run_to("fidelity-uncommitted", [2])
@@ -235,7 +235,7 @@ def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -
     writer.produce(topic, b"last", b"k-last")
     writer.commit_transaction(20)
     wait_until(
-        lambda: len(look(engine.source, topic)) < 400, 60, "the cleaner has been there", interval_seconds=0.5
+        lambda: len(look(engine.source, topic)) < 400, "the cleaner has been there", interval_seconds=0.5
     )
     here = look(engine.source, topic)
     engine.start(topic)
@@ -255,7 +255,7 @@ def test_a_start_inside_of_a_batch_is_trimmed(engine: EngineUnderTest) -> None:
     admin = AdminClient({"bootstrap.servers": engine.source})
     admin.delete_records([TopicPartition("fidelity-trimmed", 0, 37)])[
         TopicPartition("fidelity-trimmed", 0)
-    ].result(20)
+    ].result(PATIENCE_SECONDS)
     engine.start("fidelity-trimmed")
     engine.run_to("fidelity-trimmed", [100])
     assert check_copy(engine, "fidelity-trimmed") == 63

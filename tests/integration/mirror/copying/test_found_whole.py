@@ -10,7 +10,7 @@ from stack.fixtures import KafkaPair
 from tests.engines import EngineUnderTest, look, write
 from tests.kafka_data import Record, make_topic
 
-pytestmark = [pytest.mark.servers]
+pytestmark = pytest.mark.servers
 
 _COUNT = 20
 _TOPIC = "found-whole"

@@ -23,6 +23,7 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -72,12 +73,12 @@ class Forbidden:
     def __enter__(self) -> None:
         binding = AclBinding(*self._what, AclPermissionType.DENY)
         for future in self._admin.create_acls([binding]).values():
-            future.result(20)
+            future.result(PATIENCE_SECONDS)
 
     def __exit__(self, *_: object) -> None:
         wanted = AclBindingFilter(*self._what, AclPermissionType.DENY)
         for future in self._admin.delete_acls([wanted]).values():
-            future.result(20)
+            future.result(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("side", ["source", "destination"])

@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 from mirror.lane.ledger import Fate
 from mirror.model.policy import CopyPolicy, OnLoss
 from stack.fixtures import KafkaPair, NewKafka
-from stack.waiting import wait_until
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, make_topic
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -40,14 +40,16 @@ def texts(first: int, count: int, text: str = "v") -> list[bytes]:
 def truncate(address: str, topic: str, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     place = TopicPartition(topic, 0, before)
-    admin.delete_records([place])[place].result(20)
+    admin.delete_records([place])[place].result(PATIENCE_SECONDS)
 
 
 def delete(address: str, topics: Sequence[str]) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.delete_topics(list(topics)).values():
-        future.result(20)
-    wait_until(lambda: not admin.list_topics(timeout=10).topics.keys() & set(topics), 20, "they are gone")
+        future.result(PATIENCE_SECONDS)
+    wait_until(
+        lambda: not admin.list_topics(timeout=PATIENCE_SECONDS).topics.keys() & set(topics), "they are gone"
+    )
 
 
 def pair(engine: EngineUnderTest, topic: str) -> None:

@@ -13,6 +13,7 @@ from mirror.lane.ledger import Fate
 from mirror.model.policy import CopyPath, CopyPolicy, OnRejection
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, make_topic
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -41,7 +42,7 @@ def change(address: str, topic: str, **settings: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(20)
+        future.result(PATIENCE_SECONDS)
 
 
 def contents(
@@ -130,7 +131,7 @@ def test_transforms_change_and_drop_records(engine: EngineUnderTest) -> None:
         producer.produce(
             "refused-transform", value, b"a%d" % (number % 3), headers=[("old", b"1"), ("gone", b"2")]
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     transforms = ("mask-field:card.number", "rename-header:old=new", "drop-header:gone", "keep-keys:a1")
     engine.start("refused-transform", policy=CopyPolicy(transforms=transforms))
     engine.run_to("refused-transform", [20])

@@ -15,9 +15,9 @@ from mirror.copying.connection import Connection, Request
 from mirror.copying.loop import Loop
 from mirror.copying.transport import Transport
 from mirror.lane.memory import ByteBudget, Slab, SlabPool
+from tests.patience import PATIENCE_SECONDS
 
 _SIZES = (10, 70_000, 300_000, 3_000_000, 70_001, 12, 600_000)
-_PATIENCE_SECONDS = 20.0
 
 
 def _serve(listener: socket.socket, seed: int) -> None:
@@ -57,7 +57,7 @@ def test_large_responses_in_small_pieces(seed: int) -> None:
         def ask() -> None:
             body = [struct.pack(">i", _SIZES[len(found)])]
             connection.send(
-                Request(1, 0, False, False, body, 4, _PATIENCE_SECONDS, on_answer, failures.append)
+                Request(1, 0, False, False, body, 4, PATIENCE_SECONDS, on_answer, failures.append)
             )
 
         def on_answer(body: memoryview, _slab: Slab) -> None:
@@ -67,7 +67,7 @@ def test_large_responses_in_small_pieces(seed: int) -> None:
                 ask()
 
         ask()
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         while len(found) < len(_SIZES) and not failures and time.monotonic() < until:
             loop.run_once(0.5)
         connection.close()

@@ -30,6 +30,7 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
 from tests.kafka_data import Record, make_topic
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -80,7 +81,7 @@ def _add_scram_user(address: str) -> None:
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         upsertion = UserScramCredentialUpsertion("mi,rr=or", ScramCredentialInfo(mechanism, 4096), b"right")
         for future in admin.alter_user_scram_credentials([upsertion]).values():
-            future.result(20)
+            future.result(PATIENCE_SECONDS)
 
 
 def token(seconds: float = 3600) -> str:

@@ -14,6 +14,7 @@ from stack.fixtures import NewKafka
 from stack.kafka import KafkaCluster
 from tests.engines import EngineUnderTest, look_all, write
 from tests.kafka_data import Record, make_topic
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -40,7 +41,7 @@ def commit(address: str, group: str, topic: str, offsets: Mapping[int, int]) -> 
 
 def committed(address: str, group: str, topic: str, partition: int) -> int:
     consumer = Consumer({"bootstrap.servers": address, "group.id": group, "log_level": 0})
-    (place,) = consumer.committed([Place(topic, partition)], timeout=10)
+    (place,) = consumer.committed([Place(topic, partition)], timeout=PATIENCE_SECONDS)
     consumer.close()
     return int(place.offset)
 

@@ -26,7 +26,7 @@ the_endless_loop()
 
 def ended(how: str) -> subprocess.CompletedProcess[str]:
     arguments = [sys.executable, "-c", PROGRAM, how]
-    return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_a_loop_that_turns_and_then_rests_is_left_alone() -> None:

@@ -11,6 +11,7 @@ from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.errands import PatientLoads, StillAsking, ThreadedErrands
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadReport
+from tests.patience import PATIENCE_SECONDS
 
 HERE = ClusterRef("here")
 
@@ -24,7 +25,7 @@ class Slow:
 
     def __call__(self, *_: object) -> Any:
         self.times += 1
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(PATIENCE_SECONDS)
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
@@ -60,7 +61,7 @@ def test_a_late_answer_wakes_whoever_waits_and_is_there_for_the_next_question(ou
         with pytest.raises(StillAsking):
             errands.ask("line", "key", slow)
     slow.go_on.set()
-    assert errands.woken.wait(20)
+    assert errands.woken.wait(PATIENCE_SECONDS)
     if isinstance(outcome, Exception):
         with pytest.raises(Unreachable, match="at last"):
             errands.ask("line", "key", slow)
@@ -77,7 +78,7 @@ def test_other_lines_go_on_and_other_keys_of_the_line_come_after() -> None:
     with pytest.raises(StillAsking):
         errands.ask("slow", "two", lambda: 2)
     slow.go_on.set()
-    assert errands.woken.wait(20)
+    assert errands.woken.wait(PATIENCE_SECONDS)
     assert errands.ask("slow", "one", slow) == 1
     patient = Errands(20)
     assert patient.ask("slow", "two", lambda: 2) == 2
@@ -89,7 +90,7 @@ def test_loads_that_are_on_their_way_are_unavailable_for_now() -> None:
     with pytest.raises(LoadUnavailable, match="no answer yet"):
         provider.loads(HERE, [])
     slow.go_on.set()
-    assert errands.woken.wait(20)
+    assert errands.woken.wait(PATIENCE_SECONDS)
     assert provider.loads(HERE, []).provider == "slow"
 
 
@@ -98,7 +99,7 @@ def test_an_answer_that_nobody_fetched_for_long_is_not_the_answer_to_a_new_quest
     with pytest.raises(StillAsking):
         errands.ask("line", "key", slow)
     slow.go_on.set()
-    assert errands.woken.wait(20)
+    assert errands.woken.wait(PATIENCE_SECONDS)
     errands._lines["line"]._answers["key"].done_at -= 60
     errands._patience = 20.0
     assert errands.ask("line", "key", lambda: "it is there") == "it is there"

@@ -12,12 +12,12 @@ from mirror.errors import LoadUnavailable
 from mirror.model.datastream import DatastreamStatus
 from mirror.model.identifiers import InstanceName
 from mirror.model.topics import TopicPartition
-from stack.waiting import wait_until
 from tests.builders import SOURCE, a_datastream, a_key, a_task
 from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig
 from tests.fakes.lockstep import Lockstep
 from tests.fakes.node_store import Fault
 from tests.fakes.planned import MINE, THEIRS, Service, held
+from tests.patience import wait_until
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_the_thread_starts_works_and_ends(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)
     rig.follower.start()
-    wait_until(lambda: len(rig.follower.lanes) == 2, 10)
+    wait_until(lambda: len(rig.follower.lanes) == 2)
     rig.follower.stop(1.0)
     rig.follower.stop(1.0)
     assert service.members.live() == ()
@@ -326,7 +326,7 @@ def test_a_bug_in_the_loop_turns_health_red_and_stops_the_copying(service: Servi
 
     rig.workers.before_start = fail
     rig.follower.start()
-    wait_until(rig.health.has_died.is_set, 10)
+    wait_until(rig.health.has_died.is_set)
     assert rig.workers.abandoned == 1
     assert "a bug" in rig.health.conditions()["follower"].sentence
     rig.follower.stop(1.0)

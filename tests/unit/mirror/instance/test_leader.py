@@ -17,12 +17,12 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, Inst
 from mirror.model.load import LoadReport
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
 from mirror.ports import GroupPlan, PlanningRequest
-from stack.waiting import wait_until
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper, Fault
 from tests.fakes.topic_admin import FakeTopicAdmin
+from tests.patience import wait_until
 
 _S = DatastreamStatus
 
@@ -337,9 +337,9 @@ def test_the_services_own_topics_are_made_when_their_cluster_answers(house: Hous
 def test_the_thread_ticks_when_it_is_woken_and_ends(house: House) -> None:
     house.create(a_datastream("orders", "t"))
     house.leader.start()
-    wait_until(lambda: house.epoch() == 1, 10)
+    wait_until(lambda: house.epoch() == 1)
     house.set_status("orders", _S.PAUSED)
-    wait_until(lambda: house.epoch() == 2, 10)
+    wait_until(lambda: house.epoch() == 2)
     house.leader.stop(5.0)
     house.leader.stop(5.0)
     assert house.rig.health.is_well

@@ -10,9 +10,9 @@ from mirror.coordination.membership import Membership
 from mirror.coordination.root import ensure_root
 from mirror.errors import NewerFormat, Unreachable
 from mirror.instance.service import Instance
-from stack.waiting import wait_until
 from tests.fakes.instances import FollowerRig, LeaderRig
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
+from tests.patience import wait_until
 
 
 class Session:
@@ -52,7 +52,7 @@ class Whole:
 def test_it_starts_leads_and_leaves_nothing_behind() -> None:
     whole = Whole()
     whole.instance.start()
-    wait_until(lambda: whole.leader.leader.is_leading, 10)
+    wait_until(lambda: whole.leader.leader.is_leading)
     whole.instance.stop(5.0)
     whole.instance.stop(5.0)
     assert whole.session.said == ["start", "stop"]

@@ -19,12 +19,11 @@ from mirror.coordination.worker_protocol import LaneNews
 from mirror.instance.supervisor import LanePhase, Supervisor, WorkerGone, WorkerSaid
 from mirror.model.identifiers import Epoch
 from mirror.ports import LanePaused, LaneResumed, LaneSpec
-from stack.waiting import wait_until
 from tests.builders import a_key, a_spec
 from tests.fakes.clock import ManualClock
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[4]
-PATIENCE_SECONDS = 15.0
 
 
 class Crew:
@@ -263,7 +262,7 @@ def test_a_long_message_reaches_a_worker_that_is_slow_to_take_it(new_crew: NewCr
             crew.supervisor.handle(item)
         return set(crew.phases().values()) == {LanePhase.COPYING}
 
-    wait_until(all_copy, PATIENCE_SECONDS, interval_seconds=0.01)
+    wait_until(all_copy, interval_seconds=0.01)
 
 
 def test_a_lane_that_paused_itself_says_why_until_it_goes_on(new_crew: NewCrew) -> None:
