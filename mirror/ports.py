@@ -108,6 +108,10 @@ class CopyEngine(Protocol):
         """Stop fetching these, drain and checkpoint them; `LaneStopped` tells when each is done."""
         ...
 
+    def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
+        """Let the lanes of these datastream groups together copy so many bytes a second from now on."""
+        ...
+
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
         """Do what can be done now; wait at most the timeout when there is nothing to do."""
         ...

@@ -28,14 +28,16 @@ Part = tuple[GroupName, InstanceName | None]
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan and where its parts are kept. `documents`: the node of each part, as far as it was read."""
+    """A plan and where its parts are kept. `documents`: the node of each part, as far as it was read.
+    `task_counts`: of each group over all instances, also those whose parts were not read."""
 
     plan: Plan
     version: int | None
     documents: Mapping[Part, str]
+    task_counts: Mapping[GroupName, int]
 
 
-NO_PLAN = StoredPlan(Plan(NO_EPOCH, (), 0, "no plan yet"), None, {})
+NO_PLAN = StoredPlan(Plan(NO_EPOCH, (), 0, "no plan yet"), None, {}, {})
 
 
 class LatestPlan:
@@ -99,7 +101,7 @@ class PlanStore:
         else:
             self._clean_all(plan.epoch, documents)
         self._published = version
-        return StoredPlan(plan, version, documents)
+        return StoredPlan(plan, version, documents, plan.task_counts)
 
     def _read(self, known: StoredPlan, watch: Watch | None, only: InstanceName | None) -> StoredPlan:
         failed_version: int | None = None
@@ -139,7 +141,8 @@ class PlanStore:
             for name, (left_ms, names) in marker["departed"].items()
         }
         plan = Plan(Epoch(marker["epoch"]), in_order, marker["created_ms"], marker["reason"], departed)
-        return StoredPlan(plan, version, documents)
+        counts = {GroupName(name): count for name, count in marker.get("task_counts", {}).items()}
+        return StoredPlan(plan, version, documents, counts)
 
     def _document(
         self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
@@ -239,6 +242,7 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
             "created_ms": plan.created_ms,
             "reason": plan.reason,
             "documents": by_group,
+            "task_counts": dict(plan.task_counts),
             "departed": departed,
         }
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from mirror.errors import CorruptData
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
@@ -40,6 +40,20 @@ class StopLanes:
     """To a worker: drain, checkpoint and release these."""
 
     keys: tuple[LaneKey, ...]
+
+
+class QuotaShare(NamedTuple):
+    """What the lanes of one datastream group may copy in one worker, in bytes a second."""
+
+    group: GroupName
+    bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShareQuotas:
+    """To a worker: your part of the quotas of the groups whose lanes you have."""
+
+    shares: tuple[QuotaShare, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +128,7 @@ class LaneRates:
     sums: tuple[TaskSums, ...] = ()
 
 
-Message = ExpectLanes | StartLanes | StopLanes | ExtendLease | Shutdown | LaneNews | LaneRates
+Message = ExpectLanes | StartLanes | StopLanes | ShareQuotas | ExtendLease | Shutdown | LaneNews | LaneRates
 
 _TAGGED: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(LaneEvent))}
 """What stands where one of several kinds may stand, and therefore carries its kind."""

@@ -7,7 +7,7 @@ This file wires the parts and runs the round; a batch goes through them in this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import process_time
 from typing import Final
 
@@ -27,7 +27,7 @@ from mirror.copying.starting import Starting
 from mirror.copying.steering import Steering
 from mirror.copying.workbench import EngineIdentity, Workbench
 from mirror.copying.writing import Writing
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
 from mirror.ports import Clock, LaneEvent, LaneKey, LaneSpec, LaneStopped
 
@@ -91,6 +91,10 @@ class BatchEngine:
                 self._steering.events.append(LaneStopped(key, None))
             else:
                 self._steering.stop(lane)
+
+    def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
+        """Let the lanes of these datastream groups together copy so many bytes a second from now on."""
+        self._bench.share_quotas(shares)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
         """Do what can be done now; wait at most the timeout when there is nothing to do."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -14,7 +14,7 @@ from mirror.copying.options import CopyingOptions
 from mirror.copying.progress_log import ProgressLog
 from mirror.lane.flow import TokenBucket
 from mirror.lane.memory import ByteBudget, SlabPool
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.ports import Clock, LaneSpec
 
 T = TypeVar("T")
@@ -111,6 +111,13 @@ class Workbench:
                     bucket = self._buckets[kind, name] = TokenBucket(rate, self.loop.now())
                 found.append(bucket)
         return tuple(found)
+
+    def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
+        """What lanes of these groups may copy here in a second, as much as others copy elsewhere."""
+        for group, rate in shares.items():
+            bucket = self._buckets.get(("datastream", group))
+            if bucket is not None:
+                bucket.set_rate(rate, self.loop.now())
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
         """How much a lane asks for at a time: a quota is shared by small takes."""

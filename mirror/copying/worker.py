@@ -23,6 +23,7 @@ from mirror.coordination.worker_protocol import (
     LaneRates,
     Message,
     MessageReader,
+    ShareQuotas,
     Shutdown,
     StartLanes,
     StopLanes,
@@ -111,6 +112,8 @@ class Worker:
                 self._engine.start_lanes(specs)
             case StopLanes(keys):
                 self._engine.stop_lanes(keys)
+            case ShareQuotas(shares):
+                self._engine.share_quotas(dict(shares))
             case ExtendLease(until):
                 self._lease_until = until
             case Shutdown(deadline):

@@ -22,7 +22,8 @@ from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
 from mirror.instance.obedience import Obedience, SharedState
-from mirror.instance.supervisor import LanePhase, LaneState, Supervisor, WorkerGone, WorkerSaid
+from mirror.instance.supervisor import LanePhase, LaneState, Supervisor
+from mirror.instance.worker_reader import WorkerGone, WorkerSaid
 from mirror.model.identifiers import Epoch, InstanceName
 from mirror.ports import Clock, LaneKey
 

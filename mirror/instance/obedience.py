@@ -16,11 +16,12 @@ from mirror.coordination.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Holding, LiveInstance, Membership
 from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
+from mirror.coordination.quotas import quotas_by_task
 from mirror.coordination.reconcile import Duties, InstanceView, duties, lane_specs, others_of, starts
 from mirror.instance.lease import Lease
 from mirror.instance.supervisor import LanePhase, Supervisor
 from mirror.model.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, Epoch
+from mirror.model.identifiers import ClusterRef, Epoch, GroupName
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, LaneKey, LaneSpec, Watch
 
@@ -65,6 +66,7 @@ class Obedience:
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
         self._desired: Mapping[LaneKey, LaneSpec] = {}
+        self._quotas: Mapping[GroupName, float] = {}
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
         self._is_stale = True
@@ -114,6 +116,7 @@ class Obedience:
             self._take_over(me, todo)
         else:
             self._waiting_since = {}
+        self._supervisor.share_quotas(self._quotas)
 
     def share_rates(self, me: LiveInstance) -> None:
         """Tell what our lanes carry, every few seconds."""
@@ -135,6 +138,7 @@ class Obedience:
         datastreams = tuple(one.datastream for one in self._definitions.all())
         if plan.plan.tasks != self._plan.plan.tasks or datastreams != self._datastreams:
             self._desired = lane_specs(plan.plan, me.name, datastreams)
+        self._quotas = quotas_by_task(plan.task_counts, datastreams)
         self._plan, self._datastreams = plan, datastreams
 
     def _take_over(self, me: LiveInstance, todo: Duties) -> None:

@@ -10,6 +10,7 @@ import queue
 import socket
 import subprocess
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,15 +25,16 @@ from mirror.coordination.worker_protocol import (
     LaneRate,
     LaneRates,
     Message,
-    MessageReader,
+    QuotaShare,
+    ShareQuotas,
     Shutdown,
     StartLanes,
     StopLanes,
     TaskSums,
     encode_message,
 )
-from mirror.errors import CorruptData
-from mirror.model.identifiers import Epoch, TaskName
+from mirror.instance.worker_reader import WorkerGone, WorkerSaid, read_worker
+from mirror.model.identifiers import Epoch, GroupName, TaskName
 from mirror.ports import (
     Clock,
     LaneEvent,
@@ -70,23 +72,6 @@ class LaneState:
     rate: LaneRate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSaid:
-    """Inbox item."""
-
-    worker: int
-    generation: int
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerGone:
-    """Inbox item."""
-
-    worker: int
-    generation: int
-
-
 @dataclass
 class _Seat:
     """One place for a worker process, over all its restarts."""
@@ -102,6 +87,7 @@ class _Seat:
     stuck_since: float | None = None
     lanes: set[LaneKey] = field(default_factory=set)
     expected: set[LaneKey] = field(default_factory=set)
+    quotas: Mapping[GroupName, float] = field(default_factory=dict)
 
 
 Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
@@ -183,6 +169,16 @@ class Supervisor:
             batches.setdefault(state.worker, []).append(key)
         for number, batch in batches.items():
             self._send(self._seats[number], StopLanes(tuple(batch)))
+
+    def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
+        """Let every worker copy so many bytes a second for each task that it has of these groups."""
+        for seat in self._seats:
+            tasks = {(key.group, self._lanes[key].spec.task) for key in seat.lanes if key.group in by_task}
+            counts = Counter(group for group, _ in tasks)
+            quotas = {group: count * by_task[group] for group, count in counts.items()}
+            if quotas != seat.quotas:
+                self._send(seat, ShareQuotas(tuple(QuotaShare(*pair) for pair in quotas.items())))
+                seat.quotas = quotas
 
     def extend_lease(self, until: float) -> None:
         """Let every worker write until that moment of the monotonic clock."""
@@ -271,7 +267,7 @@ class Supervisor:
         seat.channel = ours
         seat.restart_at = None
         threading.Thread(
-            target=_read_worker,
+            target=read_worker,
             args=(ours, seat.number, seat.generation, self._inbox),
             name=f"worker-{seat.number}-reader",
             daemon=True,
@@ -290,6 +286,7 @@ class Supervisor:
             self._lanes.pop(key, None)
         seat.lanes.clear()
         seat.expected.clear()
+        seat.quotas = {}
         self._task_seat = {task: number for task, number in self._task_seat.items() if number != seat.number}
         delay = self._put_off(seat, failed)
         if failed:
@@ -364,21 +361,6 @@ class Supervisor:
         except OSError:
             seat.outgoing.clear()
             _log.warning("worker does not listen any more", worker=seat.number)
-
-
-def _read_worker(
-    channel: socket.socket, number: int, generation: int, inbox: queue.SimpleQueue[object]
-) -> None:
-    reader = MessageReader()
-    try:
-        while data := channel.recv(1 << 20):
-            for message in reader.feed(data):
-                inbox.put(WorkerSaid(number, generation, message))
-    except OSError:
-        _log.debug("channel closed", worker=number)
-    except CorruptData as error:
-        _log.error("worker says what is no message", worker=number, reason=str(error))
-    inbox.put(WorkerGone(number, generation))
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:

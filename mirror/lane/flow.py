@@ -15,6 +15,12 @@ class TokenBucket:
         self._tokens = bytes_per_second
         self._at = now
 
+    def set_rate(self, bytes_per_second: float, now: float) -> None:
+        """Another quota from now on; what had been saved up under the old one counts up to the new one."""
+        self._refill(now)
+        self._rate = bytes_per_second
+        self._tokens = min(self._tokens, bytes_per_second)
+
     @property
     def share_bytes(self) -> int:
         """A good size of one take: small enough that its debt holds nobody up for long."""

@@ -96,6 +96,11 @@ class Plan:
             for group, placements in self.by_group.items()
         }
 
+    @cached_property
+    def task_counts(self) -> Mapping[GroupName, int]:
+        """How many tasks each group has."""
+        return {group: len(placements) for group, placements in self.by_group.items()}
+
     def of_group(self, group: GroupName) -> tuple[TaskPlacement, ...]:
         """The tasks of one group, in plan order."""
         return self.by_group.get(group, ())

@@ -66,7 +66,7 @@ class CopyPath(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyPolicy:
-    """The choices of one datastream. `bytes_per_second` is its quota in a worker, 0 for none;
+    """The choices of one datastream. `bytes_per_second` is its quota, 0 for none;
     `transforms` are names of plug-ins, applied in order. Raises InvalidRequest for contradictions."""
 
     guarantee: Guarantee = Guarantee.EFFECTIVELY_ONCE

@@ -1,6 +1,7 @@
 """A worker process without an engine: it speaks the protocol and behaves as its second argument says.
 
-obedient    starts, stops and shuts down as it is told, and reports a rate for each lane
+obedient    starts, stops and shuts down as it is told, and reports a rate for each lane: 10 bytes a second,
+            or its group's share of a quota
 crashing    ends with status 3 when it is told to start lanes
 deaf        never reads
 stubborn    reads and does nothing
@@ -15,7 +16,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mirror.coordination.worker_protocol import (
     LaneNews,
@@ -23,12 +24,13 @@ from mirror.coordination.worker_protocol import (
     LaneRates,
     Message,
     MessageReader,
+    ShareQuotas,
     Shutdown,
     StartLanes,
     StopLanes,
     encode_message,
 )
-from mirror.ports import LaneStarted, LaneStopped
+from mirror.ports import LaneSpec, LaneStarted, LaneStopped
 
 
 def main(descriptor: int, behaviour: str) -> None:
@@ -41,9 +43,10 @@ def main(descriptor: int, behaviour: str) -> None:
     if behaviour in {"deaf", "departing", "babbling"}:
         signal.pause()
     channel.sendall(encode_message(LaneNews(())))
+    lanes: list[LaneSpec] = []
     for message in _messages(channel):
         if behaviour != "stubborn":
-            _obey(channel, message, behaviour)
+            _obey(channel, message, behaviour, lanes)
 
 
 def _messages(channel: socket.socket) -> Iterator[Message]:
@@ -52,20 +55,28 @@ def _messages(channel: socket.socket) -> Iterator[Message]:
         yield from reader.feed(data)
 
 
-def _obey(channel: socket.socket, message: Message, behaviour: str) -> None:
+def _obey(channel: socket.socket, message: Message, behaviour: str, lanes: list[LaneSpec]) -> None:
     match message:
         case StartLanes(_, specs):
             if behaviour == "crashing":
                 os._exit(3)
             channel.sendall(encode_message(LaneNews(tuple(LaneStarted(spec.key, 7) for spec in specs))))
-            rates = tuple(LaneRate(spec.key, spec.source, 10.0, 1.0, 5, 50) for spec in specs)
-            channel.sendall(encode_message(LaneRates(rates)))
+            _report(channel, [(spec, 10.0) for spec in specs])
+            lanes.extend(specs)
+        case ShareQuotas(shares):
+            rates = dict(shares)
+            _report(channel, [(spec, rates[spec.key.group]) for spec in lanes if spec.key.group in rates])
         case StopLanes(keys):
             channel.sendall(encode_message(LaneNews(tuple(LaneStopped(key, 9) for key in keys))))
         case Shutdown():
             os._exit(0)
         case _:
             return
+
+
+def _report(channel: socket.socket, rates: Iterable[tuple[LaneSpec, float]]) -> None:
+    found = tuple(LaneRate(spec.key, spec.source, rate, 1.0, 5, 50) for spec, rate in rates)
+    channel.sendall(encode_message(LaneRates(found)))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import NoReturn
 
 from mirror.coordination.worker_protocol import LaneRate
-from mirror.instance.supervisor import LanePhase, LaneState, Supervisor, WorkerGone, WorkerSaid
-from mirror.model.identifiers import Epoch
+from mirror.instance.supervisor import LanePhase, LaneState, Supervisor
+from mirror.instance.worker_reader import WorkerGone, WorkerSaid
+from mirror.model.identifiers import Epoch, GroupName
 from mirror.ports import LaneKey, LaneSpec
 from tests.fakes.clock import ManualClock
 
@@ -31,6 +32,7 @@ class FakeWorkers(Supervisor):
         self.abandoned = 0
         self.stopped = False
         self.expected: list[LaneKey] = []
+        self.quotas: Mapping[GroupName, float] = {}
         self.before_start: Callable[[tuple[LaneSpec, ...], Epoch], None] = lambda *_: None
 
     @property
@@ -63,6 +65,9 @@ class FakeWorkers(Supervisor):
         for spec in chosen:
             assert spec.key not in self._states
             self._states[spec.key] = LaneState(spec, 0, LanePhase.COPYING)
+
+    def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
+        self.quotas = dict(by_task)
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
         for key in keys:

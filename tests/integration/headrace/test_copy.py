@@ -177,16 +177,21 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters
     with ThreadPoolExecutor() as pool:
         running = pool.submit(clusters.copy, "--bytes-per-second", "500000")
         wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some is copied")
-        (worker,) = [
-            process
-            for process in psutil.Process().children(recursive=True)
-            if "headrace.copy_worker" in process.cmdline()
-        ]
+        (worker,) = [process for process in family() if "headrace.copy_worker" in process.cmdline()]
         os.kill(worker.pid, signal.SIGKILL)
         document = running.result()
     assert (document["complete"], document["restarts"], document["failures"]) == (True, 1, [])
     code, verdict, _ = clusters.run("verify")
     assert (code, [one["surplus"] for one in verdict["partitions"]]) == (0, [0, 0, 0])
+
+
+def family() -> list[psutil.Process]:
+    """The processes of a copy that runs: its workers, and before them their parent."""
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if {"headrace.copy_worker", "copy"} & set(process.cmdline())
+    ]
 
 
 def has_copied(address: str, topic: str) -> bool:
@@ -204,8 +209,13 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
     with ThreadPoolExecutor() as pool:
         first = pool.submit(clusters.run, "copy", "--state", state)
         wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first one copies")
-        write(clusters.source, topic, records(10, 1))
+        frozen = family()
+        for process in frozen:
+            process.send_signal(signal.SIGSTOP)
+        write(clusters.source, topic, records(10, 1))  # which the first one leaves to the second
         assert clusters.copy("--state", state)["complete"]
+        for process in frozen:
+            process.send_signal(signal.SIGCONT)
         write(clusters.source, topic, records(10, 1))
         code, document, _ = first.result()
     assert code == 1

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from mirror.copying.refusals import DEAD_LETTER_SUFFIX
 from mirror.lane.ledger import Fate
+from mirror.model.identifiers import GroupName
 from mirror.model.policy import CopyPath, CopyPolicy, OnRejection
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, make_topic
@@ -159,3 +160,14 @@ def test_quotas_of_task_and_datastream_are_kept(engine: EngineUnderTest) -> None
     engine.run_to("refused-quota", [300])
     assert time.monotonic() - started > 3.0
     assert not engine.paused()
+
+
+def test_a_share_of_a_quota_counts_from_now_on(engine: EngineUnderTest) -> None:
+    make_topic(engine.source, "refused-share")
+    make_topic(engine.destination, "refused-share")
+    write(engine.source, "refused-share", [Record(0, None, b"z" * 10_000, (), NOW)] * 300, batch_size=20_000)
+    engine.start("refused-share", group="shared", policy=CopyPolicy(bytes_per_second=100_000_000))
+    engine.engine.share_quotas({GroupName("shared"): 500_000.0, GroupName("not-here"): 1.0})
+    started = time.monotonic()
+    engine.run_to("refused-share", [300])
+    assert time.monotonic() - started > 3.0

@@ -13,6 +13,8 @@ from mirror.coordination.worker_protocol import (
     LaneRates,
     Message,
     MessageReader,
+    QuotaShare,
+    ShareQuotas,
     Shutdown,
     StartLanes,
     StopLanes,
@@ -74,6 +76,7 @@ task_sums = st.builds(
 messages: st.SearchStrategy[Message] = (
     st.builds(StartLanes, st.integers(0, 2**40), st.lists(specs, max_size=3).map(tuple))
     | st.builds(StopLanes, st.lists(keys, max_size=3).map(tuple))
+    | st.builds(ShareQuotas, st.lists(st.builds(QuotaShare, texts, numbers), max_size=3).map(tuple))
     | st.builds(ExtendLease, numbers)
     | st.builds(Shutdown, numbers)
     | st.builds(LaneNews, st.lists(events, max_size=3).map(tuple))

@@ -69,6 +69,7 @@ def test_an_instance_reads_what_concerns_it() -> None:
     assert found.plan.epoch == FIRST.epoch
     assert found.plan.tasks == FIRST.of_instance(InstanceName("two"))
     assert len(reader.log) == 2
+    assert found.task_counts == FIRST.task_counts, "also of groups and instances that do not concern it"
 
 
 def test_a_change_elsewhere_costs_an_instance_the_marker_only() -> None:

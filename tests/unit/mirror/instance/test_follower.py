@@ -129,6 +129,21 @@ def test_a_paused_datastream_stops_and_a_resumed_one_goes_on(service: Service) -
     assert rig.lanes == ["t-0", "t-1"]
 
 
+def test_a_quota_is_divided_by_the_tasks_of_all_instances(service: Service) -> None:
+    service.publish(MINE, THEIRS)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    assert rig.workers.quotas == {}
+    stored = service.definitions.get(a_datastream().name)
+    limited = a_datastream(metadata={"headrace.bytes-per-second": "100"})
+    service.definitions.replace(stored, limited)
+    rig.turn()
+    assert rig.workers.quotas == {limited.group: 50.0}
+    service.publish(MINE, THEIRS, a_task("orders-2", ["t-8"], "two"), a_task("orders-3", ["t-9"], None))
+    rig.turn()
+    assert rig.workers.quotas == {limited.group: 25.0}
+
+
 def test_while_zookeeper_is_silent_lanes_go_on_until_the_lease_ends(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)

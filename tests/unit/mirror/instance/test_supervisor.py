@@ -16,8 +16,9 @@ import pytest
 
 import tests.fakes.tiny_worker as tiny_worker
 from mirror.coordination.worker_protocol import LaneNews
-from mirror.instance.supervisor import LanePhase, Supervisor, WorkerGone, WorkerSaid
-from mirror.model.identifiers import Epoch
+from mirror.instance.supervisor import LanePhase, Supervisor
+from mirror.instance.worker_reader import WorkerGone, WorkerSaid
+from mirror.model.identifiers import Epoch, GroupName
 from mirror.ports import LanePaused, LaneResumed, LaneSpec
 from tests.builders import a_key, a_spec
 from tests.fakes.clock import ManualClock
@@ -110,6 +111,24 @@ def test_tasks_that_were_expected_are_spread_too(new_crew: NewCrew) -> None:
     assert crew.phases() == {}
     crew.start(*specs)
     assert sorted(state.worker for state in crew.supervisor.lanes.values()) == [0, 0, 1, 1]
+
+
+def test_a_quota_is_shared_by_the_tasks_that_a_worker_has(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.start(*(a_spec(f"t-{n}", task=f"orders-{n % 3}") for n in range(9)), a_spec("u-0", group="others"))
+
+    def shares() -> dict[str, float]:
+        lanes = crew.supervisor.lanes.values()
+        return {state.spec.task: state.rate.bytes_per_second for state in lanes if state.rate is not None}
+
+    crew.supervisor.share_quotas({GroupName("orders"): 100.0})
+    expected = {"orders-0": 200.0, "orders-1": 100.0, "orders-2": 200.0, "others-0": 10.0}
+    crew.until(lambda: shares() == expected)
+    lanes = crew.supervisor.lanes
+    crew.supervisor.stop_lanes([key for key, state in lanes.items() if state.spec.task == "orders-2"])
+    crew.until(lambda: len(lanes) == 7)
+    crew.supervisor.share_quotas({GroupName("orders"): 100.0})
+    crew.until(lambda: shares()["orders-0"] == shares()["orders-1"] == 100.0)
 
 
 def test_a_worker_that_is_killed_takes_only_its_own_lanes_with_it(new_crew: NewCrew) -> None:

@@ -1,0 +1,28 @@
+"""A datastream's quota, divided among those who copy it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import GroupName
+
+
+def quotas_by_task(
+    task_counts: Mapping[GroupName, int], datastreams: Iterable[Datastream]
+) -> dict[GroupName, float]:
+    """What one task of each group may copy, in bytes a second; groups without a quota are left out.
+
+    Tasks are made to carry about the same, so that equal parts waste least. Every instance finds the same
+    parts by itself, and all together never exceed the quota. Datastreams of one group share what they have
+    together.
+    """
+    totals: Counter[GroupName] = Counter()
+    for datastream in datastreams:
+        totals[datastream.group] += datastream.policy.bytes_per_second
+    return {
+        group: total / task_counts[group]
+        for group, total in totals.items()
+        if total and task_counts.get(group)
+    }

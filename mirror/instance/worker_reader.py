@@ -1,0 +1,47 @@
+"""What worker processes say, put into the inbox of the follower's thread."""
+
+from __future__ import annotations
+
+import queue
+import socket
+from dataclasses import dataclass
+
+import structlog
+
+from mirror.coordination.worker_protocol import Message, MessageReader
+from mirror.errors import CorruptData
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSaid:
+    """Inbox item."""
+
+    worker: int
+    generation: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGone:
+    """Inbox item."""
+
+    worker: int
+    generation: int
+
+
+def read_worker(
+    channel: socket.socket, number: int, generation: int, inbox: queue.SimpleQueue[object]
+) -> None:
+    """Run in a thread of its own, until the worker closes its end of the channel."""
+    reader = MessageReader()
+    try:
+        while data := channel.recv(1 << 20):
+            for message in reader.feed(data):
+                inbox.put(WorkerSaid(number, generation, message))
+    except OSError:
+        _log.debug("channel closed", worker=number)
+    except CorruptData as error:
+        _log.error("worker says what is no message", worker=number, reason=str(error))
+    inbox.put(WorkerGone(number, generation))
