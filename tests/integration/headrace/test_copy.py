@@ -211,11 +211,11 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
         wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first one copies")
         frozen = family()
         for process in frozen:
-            process.send_signal(signal.SIGSTOP)
+            os.kill(process.pid, signal.SIGSTOP)
         write(clusters.source, topic, records(10, 1))  # which the first one leaves to the second
         assert clusters.copy("--state", state)["complete"]
         for process in frozen:
-            process.send_signal(signal.SIGCONT)
+            os.kill(process.pid, signal.SIGCONT)
         write(clusters.source, topic, records(10, 1))
         code, document, _ = first.result()
     assert code == 1
