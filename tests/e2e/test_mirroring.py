@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from dataclasses import replace
 from uuid import uuid4
 
@@ -9,7 +11,7 @@ import pytest
 
 from stack.fixtures import KafkaPair
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import counts, group_positions, make_topic, produce, read_all
+from tests.kafka_data import Record, counts, group_positions, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually, wait_until
 
@@ -75,6 +77,23 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
     )
     assert copied is not None
     assert by_partition(copied) == by_partition(wanted), "effectively once: nothing is repeated"
+
+
+def test_a_quota_holds_over_all_instances_together(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
+    topic, value = f"quota-{uuid4().hex[:8]}", random.randbytes(10_000)
+    make_topic(kafka_pair.source.address, topic, 4, retention_ms="-1")
+    records = [Record(number % 4, None, value, (), 1_700_000_000_000) for number in range(400)]
+    produce(kafka_pair.source.address, topic, records, **{"batch.size": 20_000})
+    instances = [new_instance("one"), new_instance("two")]
+    eventually(lambda: len(instances[0].rest.get("/v1/instances")) == 2, "both are here")
+    began = time.monotonic()
+    metadata = {"owner": "tests", "headrace.bytes-per-second": "500000"}
+    create_datastream(instances[0], "quota", topic, limits={"min_tasks": 4}, metadata=metadata)
+    wait_for_copy(kafka_pair, topic, len(records))
+    # 4 MB, of which a second's worth may come at once: 7 s, where each had all of the quota not even 4.
+    assert time.monotonic() - began > 5.5
+    homes = {task["instance"] for task in instances[0].rest.get("/v1/plan")["tasks"]}
+    assert homes == {"one", "two"}
 
 
 def test_a_deleted_datastream_disappears_and_its_topics_stay(
