@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from confluent_kafka import KafkaException, Producer
+
 from mirror.adapters.settings import KafkaCluster
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import NotAuthorized
+from mirror.tokens import expiry_of, token_from_file
 
 
 def client_settings(cluster: KafkaCluster, client_id: str) -> dict[str, Any]:
-    """What every client of a cluster needs: addresses, security, and no surprises."""
+    """What every client of a cluster needs: addresses, security, and no surprises. Raises
+    NotAuthorized without a token file that can be read, and for what librdkafka was built without."""
     settings: dict[str, Any] = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "client.id": client_id,
@@ -31,7 +39,36 @@ def client_settings(cluster: KafkaCluster, client_id: str) -> dict[str, Any]:
         "sasl.password": security.password.get_secret_value(),
     }
     settings.update({key: value for key, value in optional.items() if value})
+    if security.mechanism == "OAUTHBEARER":
+        settings["oauth_cb"] = _token_giver(security.token_file)
+    elif security.mechanism == "GSSAPI":
+        _require_kerberos()
+        settings["sasl.kerberos.service.name"] = security.kerberos_service
     return settings
+
+
+def _token_giver(path: str) -> Callable[[str], tuple[str, float]]:
+    read, clock = token_from_file(path), SystemClock()
+    read()  # a client without a token would only say, ten seconds later, that it has none
+
+    def give(_: str) -> tuple[str, float]:
+        token = read()
+        return token, expiry_of(token, clock.now_ms() / 1000)
+
+    return give
+
+
+@cache
+def _require_kerberos() -> None:
+    """The packages of confluent-kafka in registries are built without Kerberos."""
+    try:
+        Producer({"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"})
+    except KafkaException as error:
+        raise NotAuthorized(
+            "mechanism GSSAPI: this confluent-kafka was built without Kerberos",
+            advice="build it from its source with librdkafka and libsasl2; "
+            "headrace copy and verify need only the package gssapi",
+        ) from error
 
 
 def consumer_settings(cluster: KafkaCluster, client_id: str, group_id: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException, Producer
 
 from mirror.adapters.kafka_settings import producer_settings
 from mirror.adapters.settings import KafkaCluster
+from mirror.errors import HeadraceError
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
 
@@ -39,9 +40,14 @@ class RecordTopic(Generic[_Record]):
 
     def publish(self, records: Sequence[_Record]) -> None:
         """Hand over."""
-        producer = self._connected()
         before = self.dropped
         problem: Exception | None = None
+        try:
+            producer = self._connected()
+        except (HeadraceError, KafkaException) as error:
+            self.dropped += len(records)
+            self._tell(before, error)
+            return
         for record in records:
             buffer = io.BytesIO()
             fastavro.schemaless_writer(buffer, self._schema, row_of(record))

@@ -36,6 +36,8 @@ class KafkaSecurity(Settings):
     def _consistent(self) -> KafkaSecurity:
         if self.protocol.startswith("SASL") != bool(self.mechanism):
             raise ValueError("mechanism is needed with SASL_PLAINTEXT and SASL_SSL, and only there")
+        if (self.mechanism == "OAUTHBEARER") != bool(self.token_file):
+            raise ValueError("token_file is needed with OAUTHBEARER, and only there")
         if bool(self.certificate_file) != bool(self.key_file):
             raise ValueError("certificate_file and key_file go together")
         return self

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mirror.errors import ConfigError
+from mirror.tokens import token_from_file
 from mirror.wire.control.cluster import Endpoint
 from mirror.wire.control.sasl import SaslAccess
 
@@ -77,16 +78,3 @@ def endpoints(addresses: str) -> tuple[Endpoint, ...]:
             raise ConfigError(f"{address!r} is no broker address", advice="write host:port[,host:port…]")
         found.append(Endpoint(host.strip("[]"), int(port)))
     return tuple(found)
-
-
-def token_from_file(path: str) -> Callable[[], str]:
-    """Reads a bearer token anew for every authentication; whatever renews it replaces the file."""
-
-    def read() -> str:
-        try:
-            with open(path, encoding="utf-8") as file:
-                return file.read().strip()
-        except OSError as error:
-            raise ConfigError(f"the token file {path} cannot be read ({error.strerror})") from error
-
-    return read

@@ -23,6 +23,8 @@ from mirror.errors import HeadraceError, NotAuthorized, Refused, Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.settings import KafkaCluster
+from mirror.tokens import token_from_file
+from mirror.wire.control.sasl import TokenProvider
 from pmp.sampling import Look
 
 _TIMEOUT_SECONDS: Final = 10.0
@@ -125,6 +127,9 @@ def _python_settings(cluster: KafkaCluster) -> dict[str, Any]:
         "sasl_mechanism": security.mechanism,
         "sasl_plain_username": security.username,
         "sasl_plain_password": security.password.get_secret_value(),
+        "sasl_kerberos_service_name": security.kerberos_service,
+        "sasl_oauth_token_provider": security.token_file
+        and TokenProvider(token_from_file(security.token_file)),
     }
     return {
         "bootstrap_servers": cluster.bootstrap_servers.split(","),

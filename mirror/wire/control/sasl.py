@@ -89,13 +89,18 @@ class Exchange:
             "sasl_kerberos_service_name": access.service,
         }
         if access.token is not None:
-            options["sasl_oauth_token_provider"] = _Tokens(access.token)
+            options["sasl_oauth_token_provider"] = TokenProvider(access.token)
         try:
             self._mechanism = get_sasl_mechanism(access.mechanism)(**options)
         except (KeyError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 f"SASL mechanism {access.mechanism} cannot be used: {error}",
-                advice="GSSAPI needs the package gssapi and a Kerberos ticket",
+                advice="GSSAPI needs the package gssapi",
+            ) from error
+        except Exception as error:
+            raise NotAuthorized(
+                f"SASL mechanism {access.mechanism} has no credentials for {access.service}@{host}: {error}",
+                advice="GSSAPI needs a valid Kerberos ticket: kinit, or a keytab in KRB5_CLIENT_KTNAME",
             ) from error
 
     @property
@@ -127,9 +132,12 @@ def _name_for(access: SaslAccess) -> str:
     return access.username
 
 
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+    """Bearer tokens as the library asks for them."""
+
     def __init__(self, give: Callable[[], str]) -> None:
         self._give = give
 
     def token(self) -> str:
+        """A fresh one."""
         return self._give()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ import pytest
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
-from mirror.settings import KafkaCluster
+from mirror.settings import KafkaCluster, KafkaSecurity
 from stack.kafka import KafkaCluster as Cluster
 from stack.ports import free_ports
 from tests.kafka_data import make_topic, read_all
@@ -87,4 +88,14 @@ def test_where_nothing_answers_records_are_dropped_and_counted() -> None:
     for _ in range(20):
         topic.publish(large)
     assert 0 < topic.dropped < 200
+    topic.close(0.1)
+
+
+def test_without_credentials_records_are_dropped_and_nothing_is_raised(tmp_path: Path) -> None:
+    security = KafkaSecurity(
+        protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER", token_file=str(tmp_path / "no-token")
+    )
+    topic = placement_event_topic(KafkaCluster(bootstrap_servers="127.0.0.1:1", security=security), "nobody")
+    topic.publish([an_event(0), an_event(1)])
+    assert topic.dropped == 2
     topic.close(0.1)

@@ -16,21 +16,28 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.metric_topic import placement_event_topic
+from mirror.adapters.settings import KafkaCluster as ClusterSettings
+from mirror.adapters.settings import KafkaSecurity
+from mirror.adapters.system_clock import SystemClock
 from mirror.copying.access import (
     ClusterAccess,
     TlsFiles,
     access_from,
     endpoints,
     tls_context,
-    token_from_file,
 )
+from mirror.model.metrics import PlacementEvent
+from mirror.model.topics import TopicDescription
 from mirror.wire.control.sasl import SaslAccess
+from pmp.adapters.cluster_probe import KafkaClusterProbe
 from stack.fixtures import KafkaPair
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
-from tests.kafka_data import Record, make_topic
-from tests.patience import PATIENCE_SECONDS
+from tests.kafka_data import Record, counts, make_topic
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -194,10 +201,27 @@ def test_a_missing_certificate_of_ours_is_named(
     assert "certificate" in refusal(engine, "no-certificate").lower()
 
 
-def test_a_token_file_is_read_anew_for_every_authentication(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_the_clients_beside_the_engine_bring_the_same_credentials(
+    guarded: KafkaCluster, tmp_path: Path, mechanism: str
+) -> None:
+    """The leader's, those of measurements and the sampler's."""
     file = tmp_path / "token"
-    file.write_text("one\n")
-    give = token_from_file(str(file))
-    assert give() == "one"
-    file.write_text("two\n")
-    assert give() == "two"
+    file.write_text(token())
+    given = (
+        {"token_file": str(file)}
+        if mechanism == "OAUTHBEARER"
+        else {"username": "mirror", "password": "right"}
+    )
+    security = KafkaSecurity.model_validate({"protocol": "SASL_PLAINTEXT", "mechanism": mechanism, **given})
+    settings = ClusterSettings(bootstrap_servers=guarded.address_of("SASL_PLAINTEXT"), security=security)
+    topic, admin = f"beside-{mechanism.lower()}", KafkaAdmin(settings)
+    admin.create(TopicDescription(topic, 2))
+    wait_until(lambda: admin.list_topics().get(topic) == 2)
+    events = placement_event_topic(settings, topic)
+    nothing = ("", 0, "", "", "", "", 0.0, "because")
+    events.publish([PlacementEvent(NOW, "key", "plan", 1, "one", "orders", *nothing)])
+    events.close(PATIENCE_SECONDS)
+    assert (events.dropped, counts(guarded.address, [topic])[topic]) == (0, 1)
+    look = KafkaClusterProbe(settings, SystemClock()).look()
+    assert sum(size for place, size in look.size_bytes.items() if place.topic == topic) > 0
