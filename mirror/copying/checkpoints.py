@@ -26,6 +26,7 @@ from mirror.wire.control.offsets import commit_offsets
 _log = logging.getLogger(__name__)
 _GROUP_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
+_LONGEST_RETRY_SECONDS: Final = 10.0
 
 
 class Checkpoints:
@@ -38,6 +39,7 @@ class Checkpoints:
         self._next = steering.bench.loop.now() + self._interval
         self._next_groups = self._next
         self._is_saving = False
+        self._told, self._retry = "", _RETRY_SECONDS
 
     def pump(self, now: float) -> None:
         """Begin to store if it is time, or if lanes wait for it to stop."""
@@ -65,20 +67,27 @@ class Checkpoints:
                 for destination in {lane.spec.destination for lane in lanes}
             )
         except HeadraceError as error:
-            _log.warning("progress cannot be stored now: %s", error)
-            for lane in lanes:
-                lane.dirty = True
-                self._steering.mark_dirty(lane)
-            self._next = self._bench.loop.now() + _RETRY_SECONDS
+            self._put_off(lanes, str(error))
             if stopping:
                 await self._bench.loop.sleep(_RETRY_SECONDS)
         else:
+            self._told, self._retry = "", _RETRY_SECONDS
             for lane in stopping:
                 self._steering.forget(lane)
                 started = lane.is_loaded and lane.position >= 0
                 self._steering.events.append(LaneStopped(lane.key, lane.checkpoint if started else None))
         finally:
             self._is_saving = False
+
+    def _put_off(self, lanes: Sequence[LiveLane], reason: str) -> None:
+        if reason != self._told:
+            _log.warning("progress cannot be stored now: %s", reason)
+            self._told = reason
+        for lane in lanes:
+            lane.dirty = True
+            self._steering.mark_dirty(lane)
+        self._next = self._bench.loop.now() + self._retry
+        self._retry = min(self._retry * 2, _LONGEST_RETRY_SECONDS)
 
     async def _save_to(self, destination: ClusterRef, lanes: Iterable[LiveLane]) -> None:
         now_ms = self._bench.clock.now_ms()

@@ -120,7 +120,8 @@ class Loop:
 
     def unwatch(self, sock: socket.socket) -> None:
         """No more callbacks for the socket."""
-        if sock.fileno() in self._selector.get_map():
+        watched = self._selector.get_map()  # None once we are closed, as typeshed does not know
+        if watched and sock.fileno() in watched:
             self._selector.unregister(sock)
 
     def call_soon(self, callback: Callback) -> None:
