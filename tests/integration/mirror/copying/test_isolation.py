@@ -23,7 +23,7 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -109,7 +109,8 @@ def test_a_topic_that_is_forbidden_pauses_and_resumes_when_it_is_allowed(
 
 
 def segment(broker: KafkaCluster, topic: str) -> Path:
-    (found,) = (broker.nodes[0].folder / "data").glob(f"{topic}-0/*.log")
+    folder = broker.nodes[0].folder / "data"
+    (found,) = wait_until(lambda: list(folder.glob(f"{topic}-0/*.log")), f"a log of {topic}")
     return found
 
 
