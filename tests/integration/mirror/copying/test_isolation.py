@@ -74,11 +74,18 @@ class Forbidden:
         binding = AclBinding(*self._what, AclPermissionType.DENY)
         for future in self._admin.create_acls([binding]).values():
             future.result(PATIENCE_SECONDS)
+        wait_until(self._known, "the broker knows what is forbidden")
 
     def __exit__(self, *_: object) -> None:
-        wanted = AclBindingFilter(*self._what, AclPermissionType.DENY)
-        for future in self._admin.delete_acls([wanted]).values():
+        for future in self._admin.delete_acls([self._mine]).values():
             future.result(PATIENCE_SECONDS)
+
+    @property
+    def _mine(self) -> AclBindingFilter:
+        return AclBindingFilter(*self._what, AclPermissionType.DENY)
+
+    def _known(self) -> bool:
+        return bool(self._admin.describe_acls(self._mine).result(PATIENCE_SECONDS))
 
 
 @pytest.mark.parametrize("side", ["source", "destination"])

@@ -33,7 +33,7 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
 from tests.kafka_data import Record, counts, make_topic
-from tests.patience import PATIENCE_SECONDS, eventually
+from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -103,6 +103,10 @@ class Users:
         ]
         for future in self._admin.create_acls(bindings).values():
             future.result(PATIENCE_SECONDS)
+        wait_until(lambda: self._known(anything) == set(bindings), f"the broker knows what {user} may")
+
+    def _known(self, wanted: AclBindingFilter) -> set[AclBinding]:
+        return set(self._admin.describe_acls(wanted).result(PATIENCE_SECONDS))
 
     def settings(self, user: str) -> ClusterSettings:
         """How the adapters reach the broker as that user."""
