@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import httpx
 
 from mirror import errors
 from mirror.errors import HeadraceError, InvalidRequest, Unreachable
 
+_T = TypeVar("_T")
 _AWAY: Final = frozenset({502, 503, 504})
 """What a proxy says, or an instance of which a part is not well."""
 
@@ -63,3 +65,17 @@ def _error_of(response: httpx.Response) -> HeadraceError:
     if isinstance(kind, type) and issubclass(kind, HeadraceError):
         return kind(message, advice=advice)
     return (InvalidRequest if response.is_client_error else HeadraceError)(message, advice=advice)
+
+
+def unless_it_may_pass(ask: Callable[[], _T]) -> Callable[[], _T | None]:
+    """The same question; an error that may pass counts as no answer yet."""
+
+    def attempt() -> _T | None:
+        try:
+            return ask()
+        except HeadraceError as error:
+            if not error.retriable:
+                raise
+            return None
+
+    return attempt

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from mirror.errors import HeadraceError
+from headrace.client import unless_it_may_pass
 from stack import waiting
 
 PATIENCE_SECONDS: Final = 600.0
@@ -24,13 +24,4 @@ def wait_until(condition: Callable[[], T], what: str = "", *, interval_seconds: 
 
 def eventually(ask: Callable[[], Any], what: str) -> Any:
     """The same where an error that may pass counts as not yet."""
-
-    def attempt() -> Any:
-        try:
-            return ask()
-        except HeadraceError as error:
-            if not error.retriable:
-                raise
-            return None
-
-    return wait_until(attempt, what)
+    return wait_until(unless_it_may_pass(ask), what)

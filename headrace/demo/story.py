@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from headrace.client import RestClient
+from headrace.client import RestClient, unless_it_may_pass
 from headrace.demo.claims import Findings
 from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import (
@@ -243,12 +243,7 @@ class Story:
         def attempt() -> Any:
             self._processes.require_alive()
             self._note_latency()
-            try:
-                return ask()
-            except HeadraceError as error:
-                if not error.retriable:
-                    raise
-                return None
+            return unless_it_may_pass(ask)()
 
         return wait_until(attempt, _PATIENCE_SECONDS, what, interval_seconds=0.4)
 

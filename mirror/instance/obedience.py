@@ -138,7 +138,8 @@ class Obedience:
         datastreams = tuple(one.datastream for one in self._definitions.all())
         if plan.plan.tasks != self._plan.plan.tasks or datastreams != self._datastreams:
             self._desired = lane_specs(plan.plan, me.name, datastreams)
-        self._quotas = quotas_by_task(plan.task_counts, datastreams)
+        if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
+            self._quotas = quotas_by_task(plan.task_counts, datastreams)
         self._plan, self._datastreams = plan, datastreams
 
     def _take_over(self, me: LiveInstance, todo: Duties) -> None:

@@ -173,7 +173,8 @@ class Supervisor:
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
         """Let every worker copy so many bytes a second for each task that it has of these groups."""
         for seat in self._seats:
-            tasks = {(key.group, self._lanes[key].spec.task) for key in seat.lanes if key.group in by_task}
+            lanes = seat.lanes if by_task else ()
+            tasks = {(key.group, self._lanes[key].spec.task) for key in lanes if key.group in by_task}
             counts = Counter(group for group, _ in tasks)
             quotas = {group: count * by_task[group] for group, count in counts.items()}
             if quotas != seat.quotas:

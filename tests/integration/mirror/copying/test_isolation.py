@@ -21,9 +21,10 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
+from tests.acls import add_rules, remove_rules
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
-from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -71,21 +72,10 @@ class Forbidden:
         self._what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", operation)
 
     def __enter__(self) -> None:
-        binding = AclBinding(*self._what, AclPermissionType.DENY)
-        for future in self._admin.create_acls([binding]).values():
-            future.result(PATIENCE_SECONDS)
-        wait_until(self._known, "the broker knows what is forbidden")
+        add_rules(self._admin, [AclBinding(*self._what, AclPermissionType.DENY)])
 
     def __exit__(self, *_: object) -> None:
-        for future in self._admin.delete_acls([self._mine]).values():
-            future.result(PATIENCE_SECONDS)
-
-    @property
-    def _mine(self) -> AclBindingFilter:
-        return AclBindingFilter(*self._what, AclPermissionType.DENY)
-
-    def _known(self) -> bool:
-        return bool(self._admin.describe_acls(self._mine).result(PATIENCE_SECONDS))
+        remove_rules(self._admin, AclBindingFilter(*self._what, AclPermissionType.DENY))
 
 
 @pytest.mark.parametrize("side", ["source", "destination"])

@@ -31,9 +31,10 @@ from mirror.wire.control.sasl import SaslAccess
 from pmp.adapters.cluster_probe import KafkaClusterProbe
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
+from tests.acls import add_rules, remove_rules
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
 from tests.kafka_data import Record, counts, make_topic
-from tests.patience import PATIENCE_SECONDS, eventually, wait_until
+from tests.patience import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.servers
 
@@ -89,8 +90,7 @@ class Users:
             AclOperation.ANY,
             AclPermissionType.ANY,
         )
-        for future in self._admin.delete_acls([anything]).values():
-            future.result(PATIENCE_SECONDS)
+        remove_rules(self._admin, anything)
         exactly, beginning = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
         bindings = [
             AclBinding(
@@ -101,12 +101,7 @@ class Users:
             for kind, resource, operations in rights
             for operation in operations
         ]
-        for future in self._admin.create_acls(bindings).values():
-            future.result(PATIENCE_SECONDS)
-        wait_until(lambda: self._known(anything) == set(bindings), f"the broker knows what {user} may")
-
-    def _known(self, wanted: AclBindingFilter) -> set[AclBinding]:
-        return set(self._admin.describe_acls(wanted).result(PATIENCE_SECONDS))
+        add_rules(self._admin, bindings)
 
     def settings(self, user: str) -> ClusterSettings:
         """How the adapters reach the broker as that user."""

@@ -1,0 +1,33 @@
+"""Access rules of a broker with an authorizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AdminClient
+
+from tests.patience import PATIENCE_SECONDS, wait_until
+
+
+def add_rules(admin: AdminClient, rules: Sequence[AclBinding]) -> None:
+    """They count when this returns: the broker learns of them a little later than its controller."""
+    for future in admin.create_acls(list(rules)).values():
+        future.result(PATIENCE_SECONDS)
+    for rule in rules:
+        exactly = AclBindingFilter(
+            *(rule.restype, rule.name, rule.resource_pattern_type, rule.principal, rule.host),
+            *(rule.operation, rule.permission_type),
+        )
+        wait_until(partial(_known, admin, exactly), f"{rule} counts")
+
+
+def remove_rules(admin: AdminClient, wanted: AclBindingFilter) -> None:
+    """All that fit; they count no more when this returns."""
+    for future in admin.delete_acls([wanted]).values():
+        future.result(PATIENCE_SECONDS)
+    wait_until(lambda: not _known(admin, wanted), "the rules count no more")
+
+
+def _known(admin: AdminClient, wanted: AclBindingFilter) -> bool:
+    return bool(admin.describe_acls(wanted).result(PATIENCE_SECONDS))
