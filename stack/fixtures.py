@@ -24,6 +24,8 @@ from stack.side_by_side import for_each
 from stack.zookeeper import ZooKeeperServer
 
 _KAFKA: Final = Jvm(heap_mib=512, quick_start=True)
+_KEEPING: Final = {"log.retention.ms": -1}
+"""Records carry whatever time a test gives them, and stay."""
 _PINOT: Final = Jvm(heap_mib=256, quick_start=True)
 
 
@@ -88,7 +90,7 @@ class _Clusters:
 
     def __init__(self, folder: Path) -> None:
         self._all = {
-            name: KafkaCluster(name, folder / name, [NodePorts.free()], jvm=_KAFKA)
+            name: KafkaCluster(name, folder / name, [NodePorts.free()], jvm=_KAFKA, properties=_KEEPING)
             for name in ("source", "destination")
         }
 
@@ -157,7 +159,11 @@ def new_kafka(tmp_path: Path) -> Iterator[NewKafka]:
         **dotted: object,
     ) -> KafkaCluster:
         ports = [NodePorts.free(listeners) for _ in range(nodes)]
-        values = {**{key.replace("_", "."): value for key, value in dotted.items()}, **(properties or {})}
+        values = {
+            **_KEEPING,
+            **{key.replace("_", "."): value for key, value in dotted.items()},
+            **(properties or {}),
+        }
         cluster = KafkaCluster(name, tmp_path / f"{name}-{len(made)}", ports, jvm=_KAFKA, properties=values)
         made.append(cluster)
         cluster.start()

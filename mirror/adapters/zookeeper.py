@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionLoss
+from kazoo.exceptions import AuthFailedError, KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 
@@ -64,29 +65,45 @@ class ZooKeeper:
             connect_through_tls(self._client, settings.security)
         if settings.security.mechanism == "DIGEST-MD5":
             authenticate_by_sasl(self._client, settings.security)
-        self._trouble = ""
+        self._answered = threading.Event()
+        self._trouble: Exception | None = None
         self._client.add_listener(self._changed)
         self._granted = settings.session_timeout_seconds
-        self._note_granted_timeout()
+        self._follow_connecting()
 
     def start(self) -> None:
         """Connect. Raises Unreachable after `connect_timeout_seconds`, NotAuthorized when we are refused."""
+        # Not KazooClient.start: it misses a session that was made and refused before it looked.
+        self._answered.clear()
+        self._client.start_async()
+        if not (self._answered.wait(self._settings.connect_timeout_seconds) and self._is_accepted()):
+            self.stop()
+            raise self._why_not() from self._trouble
+
+    def _is_accepted(self) -> bool:
         try:
-            self._client.start(timeout=self._settings.connect_timeout_seconds)
-            self._client.exists_async("/").get(timeout=self._deadline)  # answered when we are accepted
-        except (KazooTimeoutError, ConnectionLoss) as error:
-            self.stop()
-            why = f" ({self._trouble})" if self._trouble else ""
-            raise Unreachable(
-                f"ZooKeeper does not answer at {self._settings.servers}{why}",
-                advice="start it (headrace stack up zookeeper) or set zookeeper.servers",
-            ) from error
-        except AuthFailedError as error:
-            self.stop()
-            raise NotAuthorized(
+            self._client.exists_async("/").get(timeout=self._deadline)
+        except (KazooTimeoutError, KazooException) as error:
+            self._note_trouble(error)
+            return False
+        return True
+
+    def _note_trouble(self, error: Exception) -> None:
+        """A call that a refusal overtook fails with any error of kazoo: the refusal stays the reason."""
+        if not isinstance(self._trouble, AuthFailedError):
+            self._trouble = error
+
+    def _why_not(self) -> NotAuthorized | Unreachable:
+        if isinstance(self._trouble, AuthFailedError):
+            return NotAuthorized(
                 f"ZooKeeper at {self._settings.servers} does not accept who we are",
                 advice="check zookeeper.security: mechanism, username and password",
-            ) from error
+            )
+        why = f" ({self._trouble.__cause__ or self._trouble})" if self._trouble else ""
+        return Unreachable(
+            f"ZooKeeper does not answer at {self._settings.servers}{why}",
+            advice="start it (headrace stack up zookeeper) or set zookeeper.servers",
+        )
 
     def stop(self) -> None:
         """End the session at once, so that its ephemeral nodes go now. Safe to call twice."""
@@ -212,8 +229,8 @@ class ZooKeeper:
             raise
         self._contact = max(self._contact, sent)
 
-    def _note_granted_timeout(self) -> None:
-        """kazoo tells nobody what the server granted, but derives its own read timeout from it."""
+    def _follow_connecting(self) -> None:
+        """kazoo tells nobody what the server granted (its read timeout derives from it), nor what failed."""
         connection = self._client._connection  # noqa: SLF001
         connect = connection._connect  # noqa: SLF001
 
@@ -221,9 +238,12 @@ class ZooKeeper:
             try:
                 read_timeout_ms, connect_timeout_ms = connect(*address)
             except Exception as error:
-                self._trouble = str(error.__cause__ or error)
+                self._note_trouble(error)
+                if isinstance(error, AuthFailedError):
+                    self._answered.set()
                 raise
             self._granted = read_timeout_ms * 1.5 / 1000
+            self._answered.set()
             return read_timeout_ms, connect_timeout_ms
 
         connection._connect = noting  # noqa: SLF001

@@ -17,6 +17,7 @@ from mirror.coordination.root import ensure_root
 from mirror.errors import NewerFormat, NotAuthorized, Unreachable
 from stack.ports import free_ports
 from stack.zookeeper import DEFAULT_JVM, ZooKeeperServer
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -77,14 +78,20 @@ Connect = Callable[..., ZooKeeper]
 
 @pytest.fixture
 def connect(guarded: Guarded) -> Iterator[Connect]:
-    """`connect(security…)` gives a started session below a root of the test's own."""
+    """`connect(security…)` gives a started session below a root of the test's own.
+
+    A test of a server that is never reached gives a short `patience`.
+    """
     root = f"/guarded-{uuid4().hex[:8]}"
     made: list[ZooKeeper] = []
 
-    def start(security: dict[str, Any], servers: str = "") -> ZooKeeper:
+    def start(security: dict[str, Any], servers: str = "", patience: float = PATIENCE_SECONDS) -> ZooKeeper:
         servers = servers or (guarded.secure if security.get("tls") else guarded.server.address)
         settings = ZooKeeperSettings(
-            servers=servers, root=root, connect_timeout_seconds=3, security=ZooKeeperSecurity(**security)
+            servers=servers,
+            root=root,
+            connect_timeout_seconds=patience,
+            security=ZooKeeperSecurity(**security),
         )
         session = ZooKeeper(settings)
         made.append(session)
@@ -161,13 +168,13 @@ def test_a_wrong_password_is_refused_at_the_start_and_said(connect: Connect, wro
 )
 def test_certificates_are_checked_on_both_sides(connect: Connect, security: dict[str, Any], why: str) -> None:
     with pytest.raises(Unreachable, match=why):
-        connect(security)
+        connect(security, patience=6)
 
 
 def test_the_servers_name_is_checked(connect: Connect, guarded: Guarded) -> None:
     """The certificate names 127.0.0.1, and 127.0.0.2 is the same machine only on the way."""
     with pytest.raises(Unreachable):
-        connect(MUTUAL, guarded.secure.replace("127.0.0.1", "127.0.0.2"))
+        connect(MUTUAL, guarded.secure.replace("127.0.0.1", "127.0.0.2"), patience=6)
     assert connect(MUTUAL, guarded.secure.replace("127.0.0.1", "localhost")).is_connected
 
 

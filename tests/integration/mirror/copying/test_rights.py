@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -38,6 +39,7 @@ from tests.patience import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.servers
 
+NOW = int(time.time() * 1000)
 _LISTENER = "SASL_PLAINTEXT"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USERS = 'username="x" password="x" user_reader="right" user_writer="right" user_sampler="right"'
@@ -160,7 +162,7 @@ def writing(prefix: str) -> dict[str, tuple[ResourceType, str, list[AclOperation
 def some_topic(broker: KafkaCluster) -> str:
     prefix = f"rights{uuid4().hex[:6]}"
     make_topic(broker.address, f"{prefix}-orders", 2)
-    records = [Record(number % 2, None, b"%d" % number, (), 1) for number in range(50)]
+    records = [Record(number % 2, None, b"%d" % number, (), NOW) for number in range(50)]
     write(broker.address, f"{prefix}-orders", records)
     return prefix
 
