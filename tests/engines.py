@@ -113,7 +113,7 @@ class EngineUnderTest:
 
     def stop(self) -> None:
         """A clean end."""
-        self.events.extend(self.engine.close(20))
+        self.events.extend(self.engine.close(60))
 
     def crash(self) -> None:
         """An end as by SIGKILL: connections drop, nothing is stored."""

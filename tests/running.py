@@ -13,7 +13,7 @@ from pathlib import Path
 from headrace.client import RestClient
 from stack.held import HeldProcess
 from stack.ports import StackPorts, reserve
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 
 class RunningInstance:
@@ -65,7 +65,7 @@ class RunningInstance:
         """Whether the control process or a worker still runs."""
         return self._process.is_alive()
 
-    def terminate(self, timeout_seconds: float = 40) -> int | None:
+    def terminate(self, timeout_seconds: float = PATIENCE_SECONDS) -> int | None:
         """SIGTERM to the control process; its exit status."""
         os.kill(self.pid, signal.SIGTERM)
         return self._process.wait(timeout_seconds)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from uuid import uuid4
 
-import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from stack.fixtures import KafkaPair
 from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
+from tests.freezing import frozen
 from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
@@ -145,15 +143,9 @@ def test_new_partitions_and_topics_are_found(pair: Pair) -> None:
 
 
 def test_a_frozen_instance_is_overruled_and_changes_nothing_when_it_wakes(pair: Pair) -> None:
-    family = [psutil.Process(pair.two.pid), *psutil.Process(pair.two.pid).children(recursive=True)]
-    for process in family:
-        os.kill(process.pid, signal.SIGSTOP)
-    try:
+    with frozen(pair.two.pid):
         eventually(lambda: set(pair.homes(pair.one).values()) == {"one"}, "the other one has all tasks")
         pair.send("b")
-    finally:
-        for process in family:
-            os.kill(process.pid, signal.SIGCONT)
     eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, "it is back")
     pair.send("c")
     pair.assert_copied_once()

@@ -21,6 +21,7 @@ from mirror.ports import CopyEngine, LaneEvent, LaneKey, LanePaused, LaneResumed
 from stack.fixtures import KafkaPair
 from tests.engines import look, specs, write
 from tests.kafka_data import Record, make_topic
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -212,6 +213,6 @@ def test_closing_drains_everything_and_may_be_repeated(
     engine = new_engine()
     engine.start_lanes(specs(topic, 2, policy=policy))
     run(engine, arrived(kafka_pair, topic, 10))
-    events = engine.close(10)
+    events = engine.close(PATIENCE_SECONDS)
     assert sorted(event.key for event in of(events, LaneStopped)) == [key(topic, 0), key(topic, 1)]
-    assert list(engine.close(10)) == []
+    assert list(engine.close(PATIENCE_SECONDS)) == []

@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 
 from stack.fixtures import KafkaPair
 from tests.engines import write
+from tests.freezing import frozen
 from tests.kafka_data import Record, counts, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -177,7 +178,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters
     with ThreadPoolExecutor() as pool:
         running = pool.submit(clusters.copy, "--bytes-per-second", "500000")
         wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some is copied")
-        (worker,) = [process for process in family() if "headrace.copy_worker" in process.cmdline()]
+        (worker,) = [one for one in running_copy().children() if "headrace.copy_worker" in one.cmdline()]
         os.kill(worker.pid, signal.SIGKILL)
         document = running.result()
     assert (document["complete"], document["restarts"], document["failures"]) == (True, 1, [])
@@ -185,13 +186,14 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters
     assert (code, [one["surplus"] for one in verdict["partitions"]]) == (0, [0, 0, 0])
 
 
-def family() -> list[psutil.Process]:
-    """The processes of a copy that runs: its workers, and before them their parent."""
-    return [
+def running_copy() -> psutil.Process:
+    """The copy that a test of this process has started."""
+    (found,) = [
         process
-        for process in psutil.Process().children(recursive=True)
-        if {"headrace.copy_worker", "copy"} & set(process.cmdline())
+        for process in psutil.Process().children()
+        if process.status() != psutil.STATUS_ZOMBIE and "copy" in process.cmdline()
     ]
+    return found
 
 
 def has_copied(address: str, topic: str) -> bool:
@@ -209,13 +211,9 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
     with ThreadPoolExecutor() as pool:
         first = pool.submit(clusters.run, "copy", "--state", state)
         wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first one copies")
-        frozen = family()
-        for process in frozen:
-            os.kill(process.pid, signal.SIGSTOP)
-        write(clusters.source, topic, records(10, 1))  # which the first one leaves to the second
-        assert clusters.copy("--state", state)["complete"]
-        for process in frozen:
-            os.kill(process.pid, signal.SIGCONT)
+        with frozen(running_copy().pid):
+            write(clusters.source, topic, records(10, 1))  # which the first one leaves to the second
+            assert clusters.copy("--state", state)["complete"]
         write(clusters.source, topic, records(10, 1))
         code, document, _ = first.result()
     assert code == 1

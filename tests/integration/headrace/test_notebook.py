@@ -18,6 +18,7 @@ from pinot.tables import PARTITION_METRICS, PartitionMetric
 from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -77,7 +78,9 @@ def executed(environment: dict[str, str]) -> list[Any]:
 
         notebook = READ(NOTEBOOK, as_version=4)
         plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
-        NotebookClient(notebook, timeout=120, kernel_name="python3").execute(env=plain | environment)
+        NotebookClient(notebook, timeout=int(PATIENCE_SECONDS), kernel_name="python3").execute(
+            env=plain | environment
+        )
     return list(notebook.cells)
 
 

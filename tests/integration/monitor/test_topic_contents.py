@@ -43,7 +43,7 @@ def topic(source_kafka: Servers) -> str:
 
 
 def contents(kafka: Servers, topic: str) -> Contents:
-    return read_contents(KafkaCluster(bootstrap_servers=kafka.address), topic)
+    return read_contents(KafkaCluster(bootstrap_servers=kafka.address), topic, PATIENCE_SECONDS)
 
 
 def test_records_that_differ_in_anything_have_different_digests(source_kafka: Servers, topic: str) -> None:
@@ -72,12 +72,12 @@ def test_an_empty_topic_has_no_contents(source_kafka: Servers, topic: str) -> No
 
 def test_records_of_an_aborted_transaction_do_not_count(source_kafka: Servers, topic: str) -> None:
     producer = Producer({"bootstrap.servers": source_kafka.address, "transactional.id": topic})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_SECONDS)
     for value, is_committed in ((b"aborted", False), (b"committed", True)):
         producer.begin_transaction()
         producer.produce(topic, value, partition=0)
         producer.flush(PATIENCE_SECONDS)
-        (producer.commit_transaction if is_committed else producer.abort_transaction)(20)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(PATIENCE_SECONDS)
     assert sum(contents(source_kafka, topic).values()) == 1
 
 

@@ -39,6 +39,7 @@ def test_the_pair_are_two_clusters_of_one_broker(kafka_pair: KafkaPair) -> None:
 
 
 def test_pinot_has_a_controller_a_broker_and_a_server(pinot_server: PinotServer) -> None:
-    with urllib.request.urlopen(f"http://{pinot_server.controller_address}/instances", timeout=20) as answer:
+    instances_of = f"http://{pinot_server.controller_address}/instances"
+    with urllib.request.urlopen(instances_of, timeout=PATIENCE_SECONDS) as answer:
         instances = json.load(answer)["instances"]
     assert sorted(name.split("_")[0] for name in instances) == ["Broker", "Controller", "Server"]

@@ -20,6 +20,7 @@ from stack.kafka import KafkaCluster as Cluster
 from stack.ports import free_ports
 from tests.kafka_data import make_topic, read_all
 from tests.metrics_data import a_measurement
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
 
@@ -68,8 +69,8 @@ def test_records_arrive_whole_under_their_keys(
     topic = make(KafkaCluster(bootstrap_servers=destination_kafka.address), name)
     topic.publish(records[:2])
     topic.publish(records[2:])
-    topic.close(20.0)
-    topic.close(20.0)
+    topic.close(PATIENCE_SECONDS)
+    topic.close(PATIENCE_SECONDS)
     found = read_all(destination_kafka.address, name)
     schema = fastavro.parse_schema(avro_schema(record))
     decoded = {

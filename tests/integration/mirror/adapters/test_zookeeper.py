@@ -31,11 +31,11 @@ class Client:
             servers=address,
             root=f"/test-{uuid4().hex[:8]}",
             session_timeout_seconds=session_timeout_seconds,
-            connect_timeout_seconds=5,
+            connect_timeout_seconds=PATIENCE_SECONDS,
         )
         self.nodes = ZooKeeper(settings, self.states.put)
 
-    def until(self, state: SessionState, timeout_seconds: float = 20) -> None:
+    def until(self, state: SessionState, timeout_seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until the session has said so."""
         deadline = time.monotonic() + timeout_seconds
         while state not in self.seen:

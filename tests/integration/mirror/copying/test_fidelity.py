@@ -119,7 +119,7 @@ def test_large_batches_are_split_for_a_destination_that_takes_less(engine: Engin
 
 def transactional(address: str, name: str) -> Producer:
     producer = Producer({"bootstrap.servers": address, "transactional.id": name, "linger.ms": 0})
-    producer.init_transactions(20)
+    producer.init_transactions(PATIENCE_SECONDS)
     return producer
 
 
@@ -160,7 +160,7 @@ def test_an_open_transaction_holds_the_lane_at_the_last_stable_offset(engine: En
     )
     engine.run_for(0.7)
     assert (lane.checkpoint, lane.stable_offset) == (100, 100)
-    writer.commit_transaction(20)
+    writer.commit_transaction(PATIENCE_SECONDS)
     engine.run_to("fidelity-open", [142])
     assert check_copy(engine, "fidelity-open") == 141
 
@@ -189,7 +189,7 @@ def test_a_transaction_that_hangs_is_reported_until_it_ends(
     assert "back at offset 10 of 11: producer" in report.reason
     assert "open since offset 10" in report.reason
     assert not engine.resumed()
-    writer.commit_transaction(20)
+    writer.commit_transaction(PATIENCE_SECONDS)
     engine.run_to("fidelity-hanging", [12])
     assert len(engine.resumed()) == 1
     assert engine.engine.reports()[0].reason == ""
@@ -201,7 +201,7 @@ def test_read_uncommitted_copies_what_was_aborted_too(engine: EngineUnderTest) -
     writer.begin_transaction()
     writer.produce("fidelity-uncommitted", b"aborted")
     writer.flush(PATIENCE_SECONDS)
-    writer.abort_transaction(20)
+    writer.abort_transaction(PATIENCE_SECONDS)
     engine.start("fidelity-uncommitted", policy=CopyPolicy(isolation=Isolation.READ_UNCOMMITTED))
     engine.run_to("fidelity-uncommitted", [2])
     assert [record.value for record in look(engine.destination, "fidelity-uncommitted")] == [b"aborted"]
@@ -233,7 +233,7 @@ def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -
     writer = transactional(engine.source, topic)
     writer.begin_transaction()
     writer.produce(topic, b"last", b"k-last")
-    writer.commit_transaction(20)
+    writer.commit_transaction(PATIENCE_SECONDS)
     wait_until(
         lambda: len(look(engine.source, topic)) < 400, "the cleaner has been there", interval_seconds=0.5
     )
