@@ -8,6 +8,7 @@ problems", Mathematical Programming 91 (2001); and the cap on partitions. All ar
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Final
 
 import numpy as np
@@ -126,3 +127,27 @@ def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
     large = -np.sort(-newcomers[2 * newcomers > target])[: len(loads)]
     hosts = np.sort(loads)[: len(large)]
     return int(np.maximum(hosts + large - target, 0).sum())
+
+
+def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
+    """The cheapest sets of `count` of these, cheapest first, at most so many: the indices of each.
+
+    `costs`: int64[n], none negative. Each set follows from a cheaper one by taking the next dearer in
+    place of one of its own, so a heap of the sets within reach finds them in order.
+    """
+    order = np.argsort(costs, kind="stable").tolist()
+    first = tuple(range(count))
+    reach = [(int(costs[order[:count]].sum()), first)]
+    seen = {first}
+    found: list[tuple[int, ...]] = []
+    while reach and len(found) < most:
+        total, places = heappop(reach)
+        found.append(tuple(order[place] for place in places))
+        for position, place in enumerate(places):
+            if place + 1 == len(order) or place + 1 in places:
+                continue
+            other = (*places[:position], place + 1, *places[position + 1 :])
+            if other not in seen:
+                seen.add(other)
+                heappush(reach, (total + int(costs[order[place + 1]] - costs[order[place]]), other))
+    return found

@@ -12,9 +12,15 @@ from assigner.problem import Ints, Ranks
 
 _EXACT: Final = 32
 """Partitions of one task whose subsets are all tried, in two halves: 2 * 2 ** 16 sums."""
+_QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
 """Sizes are multiplied by this and 1 is added, so that among equal sums fewer partitions win."""
+_NO_MATTER: Final = 16
+"""Units above the excess that are not worth another try."""
+_TRIES: Final = 8
+_MOST_SUMS: Final = 2**17
+_MASK_BITS: Final = 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +31,116 @@ class Cover:
     least: int
 
 
-def cheapest_cover(ranks: Ranks, sizes: Ints, excess: int, exact: int = _EXACT) -> Cover:
+def cheapest_cover(ranks: Ranks, sizes: Ints, excess: int, *, quick: bool = False) -> Cover:
     """The lightest subset of the partitions whose loads sum to at least `excess`, then the smallest.
 
     `ranks`: int64[k], `sizes`: int64[k] of them, descending; together they must reach the excess.
-    Exact for up to `exact` partitions below the excess; else the heaviest that fit are taken until
-    what remains can be met closely, and `least` is the excess itself.
+    Exact for up to 32 partitions below the excess (22 when `quick`), and for more where the subsets that
+    come into question can be counted; else as close as a search comes, and `least` is the excess itself.
     """
     larger = int(np.count_nonzero(sizes >= excess))
     useful = np.flatnonzero(sizes > 0)
     useful = useful[useful >= max(larger - 1, 0)]
     below = useful[useful >= larger]
-    if len(below) <= exact:
+    if len(below) <= (_QUICK if quick else _EXACT):
         found = _exact_cover(sizes[useful], excess)
         taken = useful[found]
         return Cover(ranks[taken], int(sizes[taken].sum()))
     if larger and int(sizes[below].sum()) < excess:
         return Cover(ranks[larger - 1 : larger], int(sizes[larger - 1]))
+    taken, least = _quick_cover(sizes, below, excess), excess
+    if not quick:
+        nearer, is_least = _near_cover(sizes[below], excess, int(sizes[taken].sum()))
+        taken = taken if nearer is None else below[nearer]
+        least = int(sizes[taken].sum()) if is_least else excess
+    if larger and int(sizes[larger - 1]) <= int(sizes[taken].sum()):
+        taken = np.array([larger - 1])
+        least = min(least, int(sizes[larger - 1]))
+    return Cover(ranks[np.sort(taken)], least)
+
+
+def _quick_cover(sizes: Ints, below: Ranks, excess: int) -> Ranks:
     taken, left = _greedy(sizes, below, excess)
     if left > 0:
         taken = np.concatenate((taken, _close(sizes, np.setdiff1d(below, taken), left)))
-    total = int(sizes[taken].sum())
-    if larger and int(sizes[larger - 1]) <= total:
-        taken, total = np.array([larger - 1]), int(sizes[larger - 1])
-    return Cover(ranks[np.sort(taken)], excess)
+    return taken
+
+
+def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, bool]:
+    """A cover lighter than `found` units, None when none was found; and whether there is no lighter one.
+
+    Where many subsets are near the excess, some 32 partitions about half of which are needed nearly
+    always have one that meets it; where few are, those that stay below `found` can all be tried.
+    """
+    best: Ranks | None = None
+    random = np.random.default_rng(len(sizes))
+    for _ in range(_TRIES):
+        if found <= excess + _NO_MATTER:
+            return best, found == excess
+        window = np.sort(random.choice(len(sizes), _EXACT, replace=False))
+        cover = _cover_with(sizes, window, excess)
+        if cover is not None and int(sizes[cover].sum()) < found:
+            best, found = cover, int(sizes[cover].sum())
+    all_tried = _pruned_cover(sizes, excess, found - 1)
+    if all_tried is None:
+        return best, False
+    return (all_tried if len(all_tried) else best), True
+
+
+def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
+    """The heaviest of the others until half of what the window has is left, then the window exactly."""
+    taken: list[int] = []
+    left, whole = excess, int(sizes[window].sum())
+    for index in np.setdiff1d(np.arange(len(sizes)), window).tolist():
+        if 2 * left <= whole:
+            break
+        if int(sizes[index]) <= left:
+            taken.append(index)
+            left -= int(sizes[index])
+    if not 0 < left <= whole:
+        return np.array(taken, np.int64) if left <= 0 else None
+    return np.concatenate((np.array(taken, np.int64), window[_exact_cover(sizes[window], left)]))
+
+
+def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
+    """The lightest subset from `excess` to `highest`: empty: there is none; None: too many are below."""
+    one, two = _sums_up_to(sizes[::2], highest), _sums_up_to(sizes[1::2], highest)
+    if one is None or two is None:
+        return None
+    partner = np.searchsorted(two[0], excess - one[0])
+    possible = np.flatnonzero(partner < len(two[0]))
+    totals = one[0][possible] + two[0][partner[possible]]
+    if not len(totals) or int(totals.min()) > highest:
+        return np.empty(0, np.int64)
+    best = int(possible[totals.argmin()])
+    evens, odds = int(one[1][best]), int(two[1][partner[best]])
+    chosen = [2 * bit for bit in range(_MASK_BITS) if evens >> bit & 1]
+    chosen += [2 * bit + 1 for bit in range(_MASK_BITS) if odds >> bit & 1]
+    return np.array(sorted(chosen), np.int64)
+
+
+def _sums_up_to(sizes: Ints, highest: int) -> tuple[Ints, Ints] | None:
+    """Subset sums up to `highest`, ascending, and the subsets as bit masks; None when there are too many."""
+    if len(sizes) > _MASK_BITS:
+        return None
+    sums, masks = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    for bit, size in enumerate(sizes.tolist()):
+        some = int(np.searchsorted(sums, highest - size, side="right"))
+        sums = np.concatenate((sums, sums[:some] + size))
+        masks = np.concatenate((masks, masks[:some] | (1 << bit)))
+        if len(sums) > _MOST_SUMS:
+            return None
+        order = np.argsort(sums, kind="stable")
+        sums, masks = sums[order], masks[order]
+    return sums, masks
+
+
+def smallest_sums(sizes: Ints, most: int) -> Ints:
+    """The smallest different sums that subsets of `sizes` have, at most so many, ascending from 0."""
+    sums = np.zeros(1, np.int64)
+    for size in np.sort(sizes).tolist():
+        sums = np.unique(np.concatenate((sums, sums + size)))[:most]
+    return sums
 
 
 def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:

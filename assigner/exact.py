@@ -9,7 +9,7 @@ generation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +17,7 @@ import numpy as np
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 from ortools.sat.python import cp_model
 
-from assigner.problem import UNITS, Ints, TaskOf
+from assigner.problem import Ints, TaskOf
 
 _WALL_SECONDS: Final = 60.0
 _LARGEST_SUM: Final = 2**55
@@ -28,13 +28,14 @@ class Answer:
     """What the solver found. `task_of`: None when it found nothing better than what was given.
 
     `proved`: nothing better exists. `bound`: of the objective, in units (0 for a yes/no question).
-    `cut_short`: the wall limit fired, so another run may answer differently.
+    `cut_short`: the wall limit fired, so another run may answer differently. `work`: deterministic time.
     """
 
     task_of: TaskOf | None
     proved: bool
     bound: int = 0
     cut_short: bool = False
+    work: float = 0.0
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, cap: int | None, effort: float, seed: int) -> Answer:
@@ -62,7 +63,7 @@ def lowest_maximum(
     model.hint(incumbent)
     answer = model.solve(effort, seed, scale)
     if answer.task_of is not None and _highest(sizes, answer.task_of) >= highest:
-        return Answer(None, answer.proved, answer.bound, answer.cut_short)
+        return replace(answer, task_of=None)
     return answer
 
 
@@ -96,38 +97,49 @@ def fewest_moved(
     if answer.task_of is None or incumbent is None:
         return answer
     if int(cost[answer.task_of != home].sum()) >= int(cost[incumbent != home].sum()):
-        return Answer(None, answer.proved, answer.bound, answer.cut_short)
+        return replace(answer, task_of=None)
     return answer
 
 
 def fewest_moved_of_heavy(
-    sizes: Ints, home: TaskOf, start: TaskOf, rooms: Ints, heavy: int, effort: float, seed: int
+    sizes: Ints,
+    home: TaskOf,
+    rooms: Ints,
+    heavy: int,
+    staying: Mapping[int, Sequence[tuple[int, int]]],
+    effort: float,
+    seed: int,
 ) -> Answer:
     """As `fewest_moved`, exactly for the `heavy` first partitions; the others are taken for sand.
 
-    One dimension, sizes int64[n] by rank, rooms int64[m]. Sand stays at home or goes anywhere, by the
-    grain of a byte, so the bound holds for every placement. `task_of`: the heavy ones placed, the
-    sand at home, where tasks may then be a little above their room. `start`: where the search begins.
+    One dimension, sizes int64[n] by rank, rooms int64[m]. Sand goes anywhere by the unit; what of a
+    task's own sand may stay there is any amount, or within the ranges (first to last, units) of
+    `staying`: when no subset has another sum, the bound holds for every placement. `task_of`: the heavy ones
+    placed, the sand at home, where tasks may then be above their room.
     """
-    grains, is_held = sizes // UNITS, home >= 0
-    spaces = -(-rooms // UNITS)
+    is_held = home >= 0
     sand = np.zeros(len(rooms), np.int64)
-    np.add.at(sand, home[heavy:][is_held[heavy:]], grains[heavy:][is_held[heavy:]])
-    model = _Model(grains[:heavy, None], len(rooms), spaces[:, None], None, scale=1)
+    np.add.at(sand, home[heavy:][is_held[heavy:]], sizes[heavy:][is_held[heavy:]])
+    model = _Model(sizes[:heavy, None], len(rooms), rooms[:, None], None, scale=1)
     builder = model.solver_model
-    stays = [builder.new_int_var(0, amount, "") for amount in sand.tolist()]
-    comes = [builder.new_int_var(0, space, "") for space in spaces.tolist()]
-    for task, space in enumerate(spaces.tolist()):
-        builder.add(cp_model.LinearExpr.sum([model.load(task, 0), stays[task], comes[task]]) <= space)
-    builder.add(cp_model.LinearExpr.sum([*stays, *comes]) >= int(grains[heavy:].sum()))
+    ranges = [staying.get(task, [(0, amount)]) for task, amount in enumerate(sand.tolist())]
+    stays = [builder.new_int_var_from_domain(_domain(allowed), "") for allowed in ranges]
+    comes = [builder.new_int_var(0, room, "") for room in rooms.tolist()]
+    for task, room in enumerate(rooms.tolist()):
+        builder.add(cp_model.LinearExpr.sum([model.load(task, 0), stays[task], comes[task]]) <= room)
+    builder.add(cp_model.LinearExpr.sum([*stays, *comes]) >= int(sizes[heavy:].sum()))
     held = np.flatnonzero(is_held[:heavy]).tolist()
-    kept = [int(grains[rank]) * model.cell(rank, int(home[rank])) for rank in held]
-    builder.minimize(int(grains[is_held].sum()) - sum(kept) - sum(stays))
-    model.hint(start[:heavy])
-    answer = model.solve(effort, seed, UNITS)
+    kept = [int(sizes[rank]) * model.cell(rank, int(home[rank])) for rank in held]
+    builder.minimize(int(sizes[is_held].sum()) - sum(kept) - sum(stays))
+    # No start is given and much is made linear: so the proof comes soonest (bench/placement_moves).
+    answer = model.solve(effort, seed, linear=2)
     if answer.task_of is None:
         return answer
     return replace(answer, task_of=np.concatenate((answer.task_of, home[heavy:])))
+
+
+def _domain(ranges: Sequence[tuple[int, int]]) -> cp_model.Domain:
+    return cp_model.Domain.from_intervals([list(one) for one in ranges])
 
 
 def _highest(sizes: Ints, task_of: TaskOf) -> int:
@@ -185,28 +197,29 @@ class _Model:
             for task, cell in enumerate(self._cells[rank]):
                 self.solver_model.add_hint(cell, int(task == home))
 
-    def solve(self, effort: float, seed: int, scale: int = 1) -> Answer:
-        """Run the search; the bound comes back in units."""
+    def solve(self, effort: float, seed: int, scale: int = 1, linear: int = 1) -> Answer:
+        """Run the search; the bound comes back in units. `linear`: how much linear programming, 0 to 2."""
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed
+        solver.parameters.linearization_level = linear
         solver.parameters.max_deterministic_time = effort
         solver.parameters.max_time_in_seconds = _WALL_SECONDS
         status = solver.solve(self.solver_model)
-        cut_short = solver.wall_time >= _WALL_SECONDS
-        if status == cp_model.INFEASIBLE:
-            return Answer(None, proved=True, cut_short=cut_short)
+        answer = Answer(
+            None,
+            proved=status in (cp_model.INFEASIBLE, cp_model.OPTIMAL),
+            cut_short=solver.wall_time >= _WALL_SECONDS,
+            work=solver.deterministic_time,
+        )
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return Answer(None, proved=False, cut_short=cut_short)
+            return answer
         chosen = [
             next(task for task, cell in enumerate(row) if solver.boolean_value(cell)) for row in self._cells
         ]
-        bound = (
-            int(np.ceil(solver.best_objective_bound - 1e-6)) * scale
-            if self.solver_model.has_objective()
-            else 0
-        )
-        return Answer(np.array(chosen, np.int32), status == cp_model.OPTIMAL, bound, cut_short)
+        has_objective = self.solver_model.has_objective()
+        bound = int(np.ceil(solver.best_objective_bound - 1e-6)) * scale if has_objective else 0
+        return replace(answer, task_of=np.array(chosen, np.int32), bound=bound)
 
 
 class CoverProgram:

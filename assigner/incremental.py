@@ -12,24 +12,29 @@ from typing import Final
 
 import numpy as np
 
-from assigner.bounds import newcomers_bound
+from assigner.bounds import cheapest_sets, newcomers_bound
 from assigner.full import Ask, lowest_loads
 from assigner.hysteresis import TaskCount, carried, lasting_overloads, task_count
 from assigner.problem import Ints, Policy, Problem, Ranks, TaskOf
-from assigner.seating import improve, seat
+from assigner.seating import seat
 from assigner.shedding import Mask, Shed, shed
+from assigner.solving import improve
 
 _SINGLE_TRIES: Final = 4
 _TRIES: Final = 10
+_OTHERS: Final = 3
+_CELLS_TO_TRY: Final = 4
+"""Other tasks to give up are tried up to so many times `exact_cells` partitions times tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     """An incremental placement. Numbers below `homes` are tasks in force, those above are new.
 
-    `alive`: bool[T], the tasks of the plan. `moved_bound`: fewest bytes (units) that any plan with
-    these tasks moves. `target`: int64[D], what tasks should come down to. `reached`: they did;
-    `fits`: none that took part is above usable capacity.
+    `alive`: bool[T], the tasks of the plan. `moved_bound`: fewest bytes (units) that any plan with so
+    many tasks moves. `target`: int64[D], what tasks should come down to. `reached`: they did;
+    `fits`: none that took part is above usable capacity. `least`: int64[T], fewest bytes (units) that
+    each task gives away while it stays.
     """
 
     task_of: TaskOf
@@ -39,6 +44,7 @@ class Kept:
     reached: bool
     fits: bool
     stage: str
+    least: Ints
 
 
 def keep_and_repair(problem: Problem, policy: Policy) -> tuple[Kept, TaskCount]:
@@ -48,9 +54,11 @@ def keep_and_repair(problem: Problem, policy: Policy) -> tuple[Kept, TaskCount]:
     lowest, highest = _limits(problem)
     wanted = min(max(count.wanted, lowest), highest)
     best: Kept | None = None
+    careful = policy
     for attempt in range(_TRIES):
-        kept = _attempt(problem, policy, present, wanted)
-        policy = replace(policy, exact_cells=0)
+        kept = _attempt(problem, careful, present, wanted)
+        kept = _with_others_given_up(problem, careful, present, kept)
+        careful = replace(policy, exact_cells=0)
         if best is None or kept.fits or _worst(problem, kept) < _worst(problem, best):
             best = kept
         if kept.fits or wanted >= highest:
@@ -75,14 +83,49 @@ def _worst(problem: Problem, kept: Kept) -> float:
     return float((loads / problem.usable).max(initial=0.0))
 
 
-def _attempt(problem: Problem, policy: Policy, present: Ranks, wanted: int) -> Kept:
-    """Plan with exactly so many tasks."""
+def _with_others_given_up(problem: Problem, policy: Policy, present: Ranks, kept: Kept) -> Kept:
+    """Which tasks are given up decides what moves: others are tried as long as they might move less."""
+    given_up = present[~kept.alive[present]]
+    if not len(given_up):
+        return kept
+    whole = carried(problem.sizes, problem.home, len(kept.alive))[:, 0]
+    extra = np.maximum(whole - kept.least, 0)[present]
+    is_small = problem.count * len(present) <= policy.exact_cells * _CELLS_TO_TRY
+    tries = _OTHERS if is_small and problem.dimensions == 1 and not problem.offending.any() else 0
+    best, bound = kept, kept.moved_bound
+    for chosen in cheapest_sets(extra, len(given_up), tries + 2):
+        drained = present[list(chosen)]
+        if set(drained.tolist()) == set(given_up.tolist()):
+            continue
+        lowest = int(kept.least.sum() + extra[list(chosen)].sum())
+        if not tries or lowest >= _moved(problem, best):
+            bound = min(bound, lowest)
+            break
+        tries -= 1
+        other = _attempt(problem, policy, present, int(kept.alive.sum()), drained)
+        bound = min(bound, max(lowest, other.moved_bound))
+        if (other.fits, other.reached, -_moved(problem, other)) > (
+            best.fits,
+            best.reached,
+            -_moved(problem, best),
+        ):
+            best = other
+    return replace(best, moved_bound=bound)
+
+
+def _moved(problem: Problem, kept: Kept) -> int:
+    return int(problem.sizes[(problem.home >= 0) & (kept.task_of != problem.home), 0].sum())
+
+
+def _attempt(
+    problem: Problem, policy: Policy, present: Ranks, wanted: int, drained: Ranks | None = None
+) -> Kept:
+    """Plan with exactly so many tasks, without those that are `drained` (the lightest unless given)."""
     loads = carried(problem.sizes, problem.home, problem.homes)
     alive = np.zeros(problem.homes + max(0, wanted - len(present)), dtype=bool)
     alive[present] = True
     alive[problem.homes :] = True
-    drained = _to_drain(problem, present, loads, len(present) - wanted)
-    alive[drained] = False
+    alive[_to_drain(problem, present, loads, len(present) - wanted) if drained is None else drained] = False
     isolated = problem.offending if _can_isolate(problem, wanted) else np.zeros(problem.count, dtype=bool)
     target = _target(problem, policy, isolated, wanted)
     relieved = _relieved(problem, policy, loads, alive, target)
@@ -167,10 +210,10 @@ def _place(problem: Problem, policy: Policy, setting: Setting, leaving: Shed, ho
     reached = placed_all and bool((state.loads <= setting.target).all())
     limit = np.maximum(setting.target, problem.usable)
     fits = placed_all and bool((state.loads <= limit).all())
-    bound = _moved_bound(problem, setting, leaving)
-    if setting.alive[: problem.homes].all():
-        bound += max(0, result.least - int(leaving.least[open_tasks].sum()))
-    return Kept(task_of, setting.alive, bound, setting.target, reached, fits, result.stage)
+    whole = carried(problem.sizes, problem.home, len(setting.alive))[:, 0]
+    bound = int(leaving.least.sum()) + int(whole[~setting.alive].sum())
+    bound += max(0, result.least - int(leaving.least[open_tasks].sum()))
+    return Kept(task_of, setting.alive, bound, setting.target, reached, fits, result.stage, leaving.least)
 
 
 def _for_newcomers(problem: Problem, setting: Setting, leaving: Shed, rows: Ranks, open_tasks: Ranks) -> int:
@@ -209,14 +252,3 @@ def _seat_isolated(problem: Problem, setting: Setting, task_of: TaskOf) -> Mask:
         task_of[rank] = chosen
         free[chosen] = False
     return free
-
-
-def _moved_bound(problem: Problem, setting: Setting, leaving: Shed) -> int:
-    """Each task either sheds its least or is given up whole; so many are given up, whichever they are."""
-    held = np.flatnonzero(problem.home >= 0)
-    whole = np.zeros(len(setting.alive), np.int64)
-    np.add.at(whole, problem.home[held], problem.sizes[held, 0])
-    present = np.unique(problem.home[held])
-    given_up = int((~setting.alive[present]).sum())
-    extra = np.sort(whole[present] - leaving.least[present])
-    return int(leaving.least.sum() + np.maximum(extra[:given_up], 0).sum())

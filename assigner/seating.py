@@ -1,29 +1,22 @@
-"""Seats for homeless partitions: heaviest first on the lightest task, exchanges, and the solver.
+"""Seats for homeless partitions: heaviest first on the lightest task, and exchanges.
 
 Works on the tasks that take part, numbered from 0, and on the partitions that are or may come there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from assigner.arrangement import Arrangement
-from assigner.exact import fewest_moved, fewest_moved_of_heavy
 from assigner.full import Ask, lower
 from assigner.packing import level_tail, pour, tail_start
-from assigner.problem import Ints, Policy, Ranks, TaskOf
+from assigner.problem import Ints, Ranks, TaskOf
 from assigner.shedding import shed
 
 _ROUNDS: Final = 3
-_NEAR: Final = 1.001
-_HEAVY: Final = 16
-_PATIENCE: Final = 2.0
-_SAND: Final = 10
-"""The solver places heavy partitions alone where there are so many: those that fill more than a tenth of a
-task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,66 +92,3 @@ def _send_home(ask: Ask, state: Arrangement, homes: TaskOf) -> None:
         room_left = (state.loads[home] + ask.sizes[rank] <= ask.room).all()
         if now >= 0 and room_left and (ask.cap is None or state.counts[home] < ask.cap):
             state.transfer(now, home, np.array([rank]))
-
-
-def improve(ask: Ask, policy: Policy, seated: Seated, homes: TaskOf, least: int) -> Seated:
-    """The solver, where the bound is not met: for the heavy partitions, then for all of a small case."""
-    # What carries nothing is in nobody's way unless partitions are counted: then it counts.
-    concerned = np.flatnonzero(ask.sizes.any(axis=1) | (ask.cap is not None) | (seated.state.task_of < 0))
-    is_small = len(concerned) * seated.state.tasks <= policy.exact_cells
-    best = Seated(seated.state, seated.stage, least)
-    if not _is_within(ask, best, homes, 1.0 if is_small else _NEAR):
-        best = _by_the_heavy(ask, policy, best, homes)
-    if is_small and not _is_within(ask, best, homes, 1.0):
-        best = _by_all(ask, best, homes, concerned)
-    return best
-
-
-def _by_the_heavy(ask: Ask, policy: Policy, best: Seated, homes: TaskOf) -> Seated:
-    """The solver places the heavy partitions, then the light ones find seats as ever."""
-    state, tasks = best.state, best.state.tasks
-    heavy = int((ask.sizes[:, 0] * _SAND > ask.room[0]).sum())
-    if ask.dimensions > 1 or heavy < _HEAVY or heavy == len(ask.sizes) or heavy * tasks > policy.exact_cells:
-        return best
-    rooms, sizes = np.repeat(ask.room, tasks), ask.sizes[:, 0]
-    start = np.where(state.task_of >= 0, state.task_of, homes)
-    answer = fewest_moved_of_heavy(sizes, homes, start, rooms, heavy, _PATIENCE * ask.effort, ask.seed)
-    least = max(best.least, answer.bound)
-    if answer.task_of is None:
-        return replace(best, least=least)
-    other = seat(ask, answer.task_of, homes, tasks).state
-    is_better = not _is_right(ask, state) or _moved(ask, other, homes) < _moved(ask, state, homes)
-    if _is_right(ask, other) and is_better:
-        return Seated(other, "solver", least)
-    return replace(best, least=least)
-
-
-def _by_all(ask: Ask, best: Seated, homes: TaskOf, concerned: Ranks) -> Seated:
-    """The solver places all that are concerned, exactly."""
-    state = best.state
-    rooms = np.broadcast_to(ask.room, (state.tasks, ask.dimensions))
-    incumbent = state.task_of[concerned] if _is_right(ask, state) else None
-    sizes = ask.sizes[concerned]
-    answer = fewest_moved(sizes, homes[concerned], incumbent, rooms, ask.cap, ask.effort, ask.seed)
-    least = max(best.least, answer.bound)
-    if answer.task_of is None:
-        return replace(best, least=least)
-    task_of = state.task_of.copy()
-    task_of[concerned] = answer.task_of
-    return Seated(Arrangement(ask.sizes, task_of, state.tasks), "solver", least)
-
-
-def _is_within(ask: Ask, best: Seated, homes: TaskOf, ratio: float) -> bool:
-    """Whether all is right, and no more moves than so many times the bound."""
-    return _is_right(ask, best.state) and _moved(ask, best.state, homes) <= best.least * ratio
-
-
-def _moved(ask: Ask, state: Arrangement, homes: TaskOf) -> int:
-    return int(ask.sizes[(homes >= 0) & (state.task_of != homes), 0].sum())
-
-
-def _is_right(ask: Ask, state: Arrangement) -> bool:
-    """All are placed, within room and cap."""
-    if not bool((state.task_of >= 0).all()) or not bool((state.loads <= ask.room).all()):
-        return False
-    return ask.cap is None or int(state.counts.max(initial=0)) <= ask.cap

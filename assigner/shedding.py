@@ -16,7 +16,6 @@ from assigner.covers import cheapest_cover
 from assigner.problem import Ints, Ranks, TaskOf
 
 _MANY_TASKS: Final = 100
-_QUICK: Final = 22
 
 Mask = npt.NDArray[np.bool_]
 
@@ -44,14 +43,14 @@ def shed(sizes: Ints, home: TaskOf, isolated: Mask, relieved: Mask, target: Ints
     with_owner = np.zeros(tasks, dtype=bool)
     with_owner[home[isolated & (home >= 0)]] = True
     touched = np.flatnonzero(with_owner | relieved | (counts > (cap or counts.max(initial=0))))
-    exact = None if len(touched) <= _MANY_TASKS else _QUICK
+    quick = len(touched) > _MANY_TASKS
     for task in touched.tolist():
         members = order[starts[task] : starts[task + 1]]
         if with_owner[task]:
             leaving = _all_but_the_heaviest(members, isolated)
             least[task] = sizes[leaving, 0].sum()
         else:
-            leaving, least[task] = _least(sizes, members, target, relieved[task], cap, exact)
+            leaving, least[task] = _least(sizes, members, target, relieved[task], cap, quick)
         kept[leaving] = -1
     return Shed(kept, least)
 
@@ -62,7 +61,7 @@ def _all_but_the_heaviest(members: Ranks, isolated: Mask) -> Ranks:
 
 
 def _least(
-    sizes: Ints, members: Ranks, target: Ints, relieved: bool, cap: int | None, exact: int | None
+    sizes: Ints, members: Ranks, target: Ints, relieved: bool, cap: int | None, quick: bool
 ) -> tuple[Ranks, int]:
     """The partitions that leave one task, and a lower bound on their bytes."""
     extra = max(0, len(members) - (cap or len(members)))
@@ -71,7 +70,7 @@ def _least(
     if not relieved or (excess <= 0).all():
         return lightest, int(sizes[lightest, 0].sum())
     if sizes.shape[1] == 1:
-        cover = cheapest_cover(members, sizes[members, 0], int(excess[0]), *([exact] if exact else []))
+        cover = cheapest_cover(members, sizes[members, 0], int(excess[0]), quick=quick)
         leaving, least = cover.taken, cover.least
     else:
         leaving = _vector_cover(sizes, members, excess)
