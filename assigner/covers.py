@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,14 @@ _MOST_SUMS: Final = 2**17
 _MASK_BITS: Final = 62
 
 
+class Care(Enum):
+    """How many subsets of a task's partitions are looked at."""
+
+    QUICK = "all of up to 22 partitions"
+    USUAL = "all of up to 32 partitions"
+    THOROUGH = "all of up to 32 partitions, and of more until no other is much nearer"
+
+
 @dataclass(frozen=True, slots=True)
 class Cover:
     """`taken`: what leaves. `least`: no subset that relieves enough is lighter than this."""
@@ -31,25 +40,25 @@ class Cover:
     least: int
 
 
-def cheapest_cover(ranks: Ranks, sizes: Ints, excess: int, *, quick: bool = False) -> Cover:
+def cheapest_cover(ranks: Ranks, sizes: Ints, excess: int, care: Care = Care.THOROUGH) -> Cover:
     """The lightest subset of the partitions whose loads sum to at least `excess`, then the smallest.
 
     `ranks`: int64[k], `sizes`: int64[k] of them, descending; together they must reach the excess.
-    Exact for up to 32 partitions below the excess (22 when `quick`), and for more where the subsets that
-    come into question can be counted; else as close as a search comes, and `least` is the excess itself.
+    Exact for up to 32 partitions below the excess (22 when quick), and for more with thorough care where the
+    subsets that come into question can be counted; else close, and `least` is the excess itself.
     """
     larger = int(np.count_nonzero(sizes >= excess))
     useful = np.flatnonzero(sizes > 0)
     useful = useful[useful >= max(larger - 1, 0)]
     below = useful[useful >= larger]
-    if len(below) <= (_QUICK if quick else _EXACT):
+    if len(below) <= (_QUICK if care is Care.QUICK else _EXACT):
         found = _exact_cover(sizes[useful], excess)
         taken = useful[found]
         return Cover(ranks[taken], int(sizes[taken].sum()))
     if larger and int(sizes[below].sum()) < excess:
         return Cover(ranks[larger - 1 : larger], int(sizes[larger - 1]))
     taken, least = _quick_cover(sizes, below, excess), excess
-    if not quick:
+    if care is Care.THOROUGH:
         nearer, is_least = _near_cover(sizes[below], excess, int(sizes[taken].sum()))
         taken = taken if nearer is None else below[nearer]
         least = int(sizes[taken].sum()) if is_least else excess

@@ -93,7 +93,7 @@ def fewest_moved(
     total = int(cost.sum()) // scale
     model.solver_model.minimize(total - sum(weight * cell for weight, cell in staying))
     model.hint(home if incumbent is None else incumbent)
-    answer = model.solve(effort, seed, scale)
+    answer = model.solve(effort, seed, scale, linear=2)
     if answer.task_of is None or incumbent is None:
         return answer
     if int(cost[answer.task_of != home].sum()) >= int(cost[incumbent != home].sum()):

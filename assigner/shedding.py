@@ -12,10 +12,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from assigner.covers import cheapest_cover
+from assigner.covers import Care, cheapest_cover
 from assigner.problem import Ints, Ranks, TaskOf
 
 _MANY_TASKS: Final = 100
+_FEW_PARTITIONS: Final = 4_000
 
 Mask = npt.NDArray[np.bool_]
 
@@ -43,14 +44,15 @@ def shed(sizes: Ints, home: TaskOf, isolated: Mask, relieved: Mask, target: Ints
     with_owner = np.zeros(tasks, dtype=bool)
     with_owner[home[isolated & (home >= 0)]] = True
     touched = np.flatnonzero(with_owner | relieved | (counts > (cap or counts.max(initial=0))))
-    quick = len(touched) > _MANY_TASKS
+    care = Care.QUICK if len(touched) > _MANY_TASKS else Care.USUAL
+    care = Care.THOROUGH if len(home) <= _FEW_PARTITIONS else care
     for task in touched.tolist():
         members = order[starts[task] : starts[task + 1]]
         if with_owner[task]:
             leaving = _all_but_the_heaviest(members, isolated)
             least[task] = sizes[leaving, 0].sum()
         else:
-            leaving, least[task] = _least(sizes, members, target, relieved[task], cap, quick)
+            leaving, least[task] = _least(sizes, members, target, relieved[task], cap, care)
         kept[leaving] = -1
     return Shed(kept, least)
 
@@ -61,7 +63,7 @@ def _all_but_the_heaviest(members: Ranks, isolated: Mask) -> Ranks:
 
 
 def _least(
-    sizes: Ints, members: Ranks, target: Ints, relieved: bool, cap: int | None, quick: bool
+    sizes: Ints, members: Ranks, target: Ints, relieved: bool, cap: int | None, care: Care
 ) -> tuple[Ranks, int]:
     """The partitions that leave one task, and a lower bound on their bytes."""
     extra = max(0, len(members) - (cap or len(members)))
@@ -70,7 +72,7 @@ def _least(
     if not relieved or (excess <= 0).all():
         return lightest, int(sizes[lightest, 0].sum())
     if sizes.shape[1] == 1:
-        cover = cheapest_cover(members, sizes[members, 0], int(excess[0]), quick=quick)
+        cover = cheapest_cover(members, sizes[members, 0], int(excess[0]), care)
         leaving, least = cover.taken, cover.least
     else:
         leaving = _vector_cover(sizes, members, excess)

@@ -25,9 +25,6 @@ _SAND: Final = 10
 """Heavy partitions are those that fill more than a tenth of a task."""
 _FEW_CELLS: Final = 4
 """Up to this part of `exact_cells` the solver is asked to the last unit, beyond where `_NEAR` is not met."""
-_ROUNDS: Final = 6
-_PATIENCE: Final = 2.0
-_PATIENCE_IN_ALL: Final = 5.0
 _SUMS: Final = 4_000
 _NO_MATTER: Final = 16
 """Units that a task gives away beyond its excess without a word."""
@@ -36,40 +33,65 @@ _LARGEST_SUM: Final = 2**50
 Ranges = list[tuple[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    """How often the solver is asked for the heavy, how long at a time and in all (deterministic seconds).
+
+    Mostly it needs about one, sometimes many times that: then another seed is the shorter way.
+    """
+
+    rounds: int
+    each: float
+    in_all: float
+
+
+_AT_FIRST: Final = _Patience(2, 1.2, 2.0)
+_FOR_ALL: Final = 1.5
+_IN_THE_END: Final = _Patience(5, 1.6, 5.0)
+
+
 def improve(ask: Ask, policy: Policy, seated: Seated, homes: TaskOf, least: int) -> Seated:
-    """The solver, where the bound is not met: for the heavy partitions, then for all of a small case."""
+    """The solver, where the bound is not met: for the heavy partitions, and for all of a small case."""
     # What carries nothing is in nobody's way unless partitions are counted: then it counts.
     concerned = np.flatnonzero(ask.sizes.any(axis=1) | (ask.cap is not None) | (seated.state.task_of < 0))
     tasks = seated.state.tasks
-    is_small = len(concerned) * tasks <= policy.exact_cells
     best = Seated(seated.state, seated.stage, least)
     heavy = int((ask.sizes[:, 0] * _SAND > ask.room[0]).sum())
-    cells = heavy * tasks
-    to_the_last = is_small or cells * _FEW_CELLS <= policy.exact_cells
-    if cells <= policy.exact_cells and not _is_within(ask, best, homes, 1.0 if to_the_last else _NEAR):
-        best = _by_the_heavy(ask, best, homes, heavy)
-    if is_small and not _is_within(ask, best, homes, 1.0):
-        best = _by_all(ask, best, homes, concerned)
+    cells = heavy * tasks if _has_sand(ask, heavy) else policy.exact_cells + 1
+    sand = _Sand(ask.sizes[:, 0], homes, heavy)
+    if len(concerned) * tasks <= policy.exact_cells:
+        if cells <= policy.exact_cells and not _is_within(ask, best, homes, 1.0):
+            best = _by_the_heavy(ask, best, homes, sand, _AT_FIRST)
+        if not _is_within(ask, best, homes, 1.0, UNITS):
+            best = _by_all(ask, best, homes, concerned)
+    near = 1.0 if cells * _FEW_CELLS <= policy.exact_cells else _NEAR
+    if cells <= policy.exact_cells and not _is_within(ask, best, homes, near, UNITS):
+        best = _by_the_heavy(ask, best, homes, sand, _IN_THE_END)
     return best
 
 
-def _by_the_heavy(ask: Ask, best: Seated, homes: TaskOf, heavy: int) -> Seated:
+def _has_sand(ask: Ask, heavy: int) -> bool:
+    return ask.dimensions == 1 and 0 < heavy < len(ask.sizes) and int(ask.sizes.sum()) <= _LARGEST_SUM
+
+
+def _by_the_heavy(ask: Ask, best: Seated, homes: TaskOf, sand: _Sand, patience: _Patience) -> Seated:
     """The solver places the heavy partitions and the sand is settled, until the one fits the other."""
     tasks, sizes = best.state.tasks, ask.sizes[:, 0]
-    if ask.dimensions > 1 or not 0 < heavy < len(sizes) or int(sizes.sum()) > _LARGEST_SUM:
-        return best
-    rooms, sand = np.repeat(ask.room, tasks), _Sand(sizes, homes, heavy)
-    left = _PATIENCE_IN_ALL * ask.effort
-    for _ in range(_ROUNDS):
-        effort = min(_PATIENCE * ask.effort, left)
-        answer = fewest_moved_of_heavy(sizes, homes, rooms, heavy, sand.staying, effort, ask.seed)
+    rooms, left = np.repeat(ask.room, tasks), patience.in_all * ask.effort
+    seed = ask.seed
+    for _ in range(patience.rounds):
+        effort = min(patience.each * ask.effort, left)
+        answer = fewest_moved_of_heavy(sizes, homes, rooms, sand.heavy, sand.staying, effort, seed)
         best = replace(best, least=max(best.least, answer.bound))
         left -= answer.work
-        if answer.task_of is None:
+        if answer.task_of is not None:
+            settled = _settle(ask, answer.task_of, homes, sand.heavy, tasks)
+            best = _better(ask, best, settled.state, homes)
+        if left <= 0 or _is_within(ask, best, homes, 1.0, UNITS):
             break
-        settled = _settle(ask, answer.task_of, homes, heavy, tasks)
-        best = _better(ask, best, settled.state, homes)
-        if _is_within(ask, best, homes, 1.0, UNITS) or not sand.learn(settled.gifts) or left <= 0:
+        if not answer.proved:
+            seed += 1
+        elif answer.task_of is None or not sand.learn(settled.gifts):
             break
     return best
 
@@ -103,26 +125,31 @@ def _settle(ask: Ask, placed: TaskOf, homes: TaskOf, heavy: int, tasks: int) -> 
 
 
 class _Sand:
-    """`staying`: by task, the sums (first to last, units) of its own sand that can stay, where known."""
+    """All but the `heavy` first partitions.
+
+    `staying`: by task, the sums (first to last, units) of its own sand that can stay, where that is known.
+    """
 
     def __init__(self, sizes: Ints, homes: TaskOf, heavy: int) -> None:
-        self._sizes, self._homes, self._heavy = sizes, homes, heavy
+        self._sizes, self._homes, self.heavy = sizes, homes, heavy
         self.staying: dict[int, Ranges] = {}
 
     def learn(self, gifts: Mapping[int, _Gift]) -> bool:
         """From tasks that give more than the solver took; whether there was anything to learn."""
-        surprises = {task: gift for task, gift in gifts.items() if gift.given > gift.excess + _NO_MATTER}
-        for task, gift in surprises.items():
+        before = dict(self.staying)
+        for task, gift in gifts.items():
+            if gift.given <= gift.excess + _NO_MATTER:
+                continue
             sizes = self._own(task)
-            if task not in self.staying:
-                self.staying[task] = _sums(sizes)
+            ranges = self.staying.get(task) or _sums(sizes)
             if gift.cover.least == gift.given:
                 whole = int(sizes.sum())
-                self.staying[task] = _without(self.staying[task], whole - gift.given, whole - gift.excess)
-        return bool(surprises)
+                ranges = _without(ranges, whole - gift.given, whole - gift.excess)
+            self.staying[task] = ranges
+        return self.staying != before
 
     def _own(self, task: int) -> Ints:
-        sizes = self._sizes[self._heavy :][self._homes[self._heavy :] == task]
+        sizes = self._sizes[self.heavy :][self._homes[self.heavy :] == task]
         return np.asarray(sizes[sizes > 0])
 
 
@@ -158,7 +185,8 @@ def _by_all(ask: Ask, best: Seated, homes: TaskOf, concerned: Ranks) -> Seated:
     rooms = np.broadcast_to(ask.room, (state.tasks, ask.dimensions))
     incumbent = state.task_of[concerned] if _is_right(ask, state) else None
     sizes = ask.sizes[concerned]
-    answer = fewest_moved(sizes, homes[concerned], incumbent, rooms, ask.cap, ask.effort, ask.seed)
+    effort = _FOR_ALL * ask.effort
+    answer = fewest_moved(sizes, homes[concerned], incumbent, rooms, ask.cap, effort, ask.seed)
     least = max(best.least, answer.bound)
     if answer.task_of is None:
         return replace(best, least=least)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,3 +65,28 @@ def test_an_incremental_plan_moves_the_fewest_bytes(
     assert not answer.overloaded
     assert answer.moved_bytes_per_second == (least if present else 0)
     assert answer.moved_lower_bound <= answer.moved_bytes_per_second
+
+
+@given(worlds(), st.data())
+@settings(max_examples=150)
+def test_giving_up_tasks_moves_no_fewer_bytes_than_is_said(
+    world: tuple[list[int], int, int | None], data: st.DataObject
+) -> None:
+    sizes, usable, _ = world
+    tasks = fewest_tasks_by_exhaustion(sizes, usable, None)
+    names = st.integers(0, tasks + 1)
+    drawn = data.draw(st.lists(names, min_size=len(sizes), max_size=len(sizes)))
+    present = sorted(set(drawn))
+    if len(present) <= tasks:
+        return
+    home = [present.index(task) for task in drawn]
+    limits, policy = TaskLimits(max_tasks=tasks), Policy(mode=Mode.INCREMENTAL)
+    answer = plan(loads_of(sizes), TaskCapacity(usable, None, 100), limits, policy, tasks_of(home))
+    least = float("inf")
+    for kept in combinations(range(len(present)), tasks):
+        staying = [kept.index(task) if task in kept else -1 for task in home]
+        given_up = sum(size for size, task in zip(sizes, staying, strict=True) if task < 0)
+        least = min(least, given_up + fewest_moved_by_exhaustion(sizes, staying, tasks, usable))
+    assert answer.tasks == tasks
+    assert answer.moved_lower_bound <= least
+    assert answer.overloaded or least <= answer.moved_bytes_per_second

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from assigner.arrangement import Arrangement
 from assigner.balance import Aim, descend
-from assigner.bounds import load_bound, newcomers_bound, task_bound
+from assigner.bounds import cheapest_sets, load_bound, newcomers_bound, task_bound
 from assigner.budget import Budget, within_budget
 from assigner.columns import generate_and_dive
-from assigner.covers import cheapest_cover
+from assigner.covers import Care, cheapest_cover, smallest_sums
 from assigner.exact import fewest_moved, fewest_moved_of_heavy, fits
 from assigner.full import Ask, fewest_tasks, refine
 from assigner.packing import best_fit, level_tail, pour, tail_start
@@ -165,10 +165,60 @@ def test_a_large_cover_reaches_the_excess_closely(values: list[int], excess: int
     excess = max(1, min(excess, int(sizes.sum())))
     if excess > sizes.sum():
         return
-    cover = cheapest_cover(np.arange(len(sizes)), sizes, excess, quick=True)
+    cover = cheapest_cover(np.arange(len(sizes)), sizes, excess, Care.QUICK)
     assert cover.least <= sizes[cover.taken].sum()
     assert sizes[cover.taken].sum() >= excess
     assert len(set(cover.taken.tolist())) == len(cover.taken)
+
+
+def reachable(sizes: Ints) -> int:
+    """Bit i is set when some subset has the sum i."""
+    sums = 1
+    for size in sizes.tolist():
+        sums |= sums << size
+    return sums
+
+
+@given(
+    st.lists(st.integers(0, 3_000), min_size=33, max_size=70)
+    | st.lists(st.integers(40, 60).map(lambda size: 50 * size), min_size=33, max_size=60),
+    st.floats(0, 1),
+)
+@settings(max_examples=60)
+def test_of_many_partitions_a_cover_says_truly_how_little_suffices(values: list[int], share: float) -> None:
+    sizes = np.array(sorted(values, reverse=True), np.int64)
+    excess = max(1, int(sizes.sum() * share))
+    if excess > sizes.sum():
+        return
+    cover = cheapest_cover(np.arange(len(sizes)), sizes, excess)
+    above = reachable(sizes) >> excess
+    least = excess + (above & -above).bit_length() - 1
+    found = int(sizes[cover.taken].sum())
+    assert len(set(cover.taken.tolist())) == len(cover.taken)
+    assert excess <= cover.least <= least <= found
+
+
+def test_of_many_alike_the_lightest_cover_is_found_and_proved() -> None:
+    """No subset meets the excess, so all that come into question are looked at."""
+    sizes = np.array([1_000_000 + 7_000 * number for number in range(40)][::-1], np.int64)
+    cover = cheapest_cover(np.arange(40), sizes, 2_000_000)
+    assert int(sizes[cover.taken].sum()) == cover.least == 2_007_000  # the two lightest
+
+
+@given(st.lists(st.integers(1, 30), max_size=8), st.integers(1, 40))
+def test_the_smallest_sums(values: list[int], most: int) -> None:
+    sums = {sum(some) for count in range(len(values) + 1) for some in combinations(values, count)}
+    assert smallest_sums(np.array(values, np.int64), most).tolist() == sorted(sums)[:most]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=7), st.data())
+def test_the_cheapest_sets_come_in_order(costs: list[int], data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, len(costs)))
+    most = data.draw(st.integers(1, 40))
+    found = cheapest_sets(np.array(costs, np.int64), count, most)
+    sums = sorted(sum(some) for some in combinations(costs, count))
+    assert [sum(costs[index] for index in chosen) for chosen in found] == sums[:most]
+    assert len({frozenset(chosen) for chosen in found}) == len(found)
 
 
 @given(small, st.integers(1, 3), st.integers(20, 80), st.integers(0, 2**32 - 1))
@@ -260,17 +310,21 @@ def test_the_solver_moves_the_fewest_bytes(values: list[int], tasks: int, seed: 
         assert sizes[answer.task_of != home].sum() == least
 
 
-@given(small, st.integers(2, 3), st.integers(1, 6), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
+@given(small, st.integers(2, 3), st.integers(1, 6), st.booleans(), st.integers(0, 2**32 - 1))
+@settings(max_examples=80)
 def test_what_the_solver_says_of_the_heavy_holds_for_all(
-    values: list[int], tasks: int, heavy: int, seed: int
+    values: list[int], tasks: int, heavy: int, is_known: bool, seed: int
 ) -> None:
     """The others are taken for sand, so nothing moves fewer bytes; with none of them it is the truth."""
     sizes = heaviest_first(values) * UNITS
     heavy = min(heavy, len(sizes))
     home = np.random.default_rng(seed).integers(-1, tasks, len(sizes)).astype(np.int32)
     rooms = np.full(tasks, 60 * UNITS)
-    answer = fewest_moved_of_heavy(sizes[:, 0], home, rooms, heavy, {}, 1.0, 1)
+    staying = {}
+    for task in range(tasks if is_known else 0):
+        sums = smallest_sums(sizes[heavy:, 0][home[heavy:] == task], 1_000).tolist()
+        staying[task] = [(value, value) for value in sums]
+    answer = fewest_moved_of_heavy(sizes[:, 0], home, rooms, heavy, staying, 1.0, 1)
     least = fewest_moved_by_exhaustion(sorted(values, reverse=True), home.tolist(), tasks, 60)
     if answer.task_of is None:
         assert least == float("inf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.covers import cheapest_cover
+from assigner.covers import Care, cheapest_cover
 from assigner.shedding import shed
 from tests.placement_data import sizes_of, tasks_of
 
@@ -30,13 +30,13 @@ def test_the_lightest_then_the_smallest_subset(sizes: list[int], excess: int, ta
 
 def test_one_heavy_partition_can_be_cheaper_than_many_light_ones() -> None:
     sizes = np.array([1001] + [300] * 40, np.int64)
-    cover = cheapest_cover(np.arange(41), sizes, 1000, quick=True)
+    cover = cheapest_cover(np.arange(41), sizes, 1000, Care.QUICK)
     assert cover.taken.tolist() == [0]
     assert cover.least == 1000
 
 
 def test_many_light_partitions_that_do_not_add_up_leave_it_to_a_heavy_one() -> None:
-    cover = cheapest_cover(np.arange(43), np.array([700, 500, 300] + [2] * 40, np.int64), 100, quick=True)
+    cover = cheapest_cover(np.arange(43), np.array([700, 500, 300] + [2] * 40, np.int64), 100, Care.QUICK)
     assert cover.taken.tolist() == [2]
     assert cover.least == 300
 
