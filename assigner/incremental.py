@@ -22,7 +22,7 @@ from assigner.solving import improve
 
 _SINGLE_TRIES: Final = 4
 _TRIES: Final = 10
-_OTHERS: Final = 3
+_OTHERS: Final = 2
 _CELLS_TO_TRY: Final = 4
 """Other tasks to give up are tried up to so many times `exact_cells` partitions times tasks."""
 
