@@ -53,7 +53,7 @@ class EngineUnderTest:
             progress_topic=self.progress_topic,
             keeps_reports=True,
         )
-        options = {"probe_first_seconds": 0.2, "probe_longest_seconds": 1.0, "request_timeout_seconds": 10.0}
+        options = {"probe_first_seconds": 0.2, "probe_longest_seconds": 1.0, "request_timeout_seconds": 60.0}
         self.engine = BatchEngine(
             lambda reference: self.access.get(reference, plain[reference]),
             CopyingOptions(**{**options, **self.options}),

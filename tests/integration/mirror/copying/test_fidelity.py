@@ -118,7 +118,8 @@ def test_large_batches_are_split_for_a_destination_that_takes_less(engine: Engin
 
 
 def transactional(address: str, name: str) -> Producer:
-    producer = Producer({"bootstrap.servers": address, "transactional.id": name, "linger.ms": 0})
+    patience = {"transaction.timeout.ms": int(PATIENCE_SECONDS * 1000)}
+    producer = Producer({"bootstrap.servers": address, "transactional.id": name, "linger.ms": 0, **patience})
     producer.init_transactions(PATIENCE_SECONDS)
     return producer
 

@@ -124,7 +124,7 @@ def test_a_group_that_cannot_be_read_pauses_its_lanes_and_no_others(
 ) -> None:
     """No coordinator can be found where the topic of offsets has more replicas than there are brokers."""
     source = new_kafka("groupless", offsets_topic_replication_factor=2)
-    engine = EngineUnderTest(source.address, destination_kafka.address, {"request_timeout_seconds": 1.0})
+    engine = EngineUnderTest(source.address, destination_kafka.address, {"request_timeout_seconds": 10.0})
     for topic in ("taken-lost", "taken-free"):
         fill(engine, topic, 1)
     engine.start("taken-lost", start=StartPosition.COMMITTED, consumer_group="taken-lost")
