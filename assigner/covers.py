@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from assigner.balance import subset_sums
+from assigner.balance import chosen, subset_sums
 from assigner.problem import Ints, Ranks
 
 _EXACT: Final = 32
@@ -17,11 +17,14 @@ _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
 """Sizes are multiplied by this and 1 is added, so that among equal sums fewer partitions win."""
-_NO_MATTER: Final = 16
-"""Units above the excess that are not worth another try."""
+NO_MATTER: Final = 16
+"""Units above the excess that nobody looks further for."""
 _TRIES: Final = 8
 _MOST_SUMS: Final = 2**17
 _MASK_BITS: Final = 62
+
+Sums = tuple[Ints, Ints]
+"""Sums of subsets, ascending, and the subsets as bit masks."""
 
 
 class Care(Enum):
@@ -84,7 +87,7 @@ def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, boo
     best: Ranks | None = None
     random = np.random.default_rng(len(sizes))
     for _ in range(_TRIES):
-        if found <= excess + _NO_MATTER:
+        if found <= excess + NO_MATTER:
             return best, found == excess
         window = np.sort(random.choice(len(sizes), _EXACT, replace=False))
         cover = _cover_with(sizes, window, excess)
@@ -116,19 +119,14 @@ def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
     one, two = _sums_up_to(sizes[::2], highest), _sums_up_to(sizes[1::2], highest)
     if one is None or two is None:
         return None
-    partner = np.searchsorted(two[0], excess - one[0])
-    possible = np.flatnonzero(partner < len(two[0]))
-    totals = one[0][possible] + two[0][partner[possible]]
-    if not len(totals) or int(totals.min()) > highest:
+    found = _lightest_pair(one, two, excess)
+    if found is None or found[0] > highest:
         return np.empty(0, np.int64)
-    best = int(possible[totals.argmin()])
-    evens, odds = int(one[1][best]), int(two[1][partner[best]])
-    chosen = [2 * bit for bit in range(_MASK_BITS) if evens >> bit & 1]
-    chosen += [2 * bit + 1 for bit in range(_MASK_BITS) if odds >> bit & 1]
-    return np.array(sorted(chosen), np.int64)
+    places = np.arange(len(sizes))
+    return np.concatenate((chosen(places[::2], found[1]), chosen(places[1::2], found[2])))
 
 
-def _sums_up_to(sizes: Ints, highest: int) -> tuple[Ints, Ints] | None:
+def _sums_up_to(sizes: Ints, highest: int) -> Sums | None:
     """Subset sums up to `highest`, ascending, and the subsets as bit masks; None when there are too many."""
     if len(sizes) > _MASK_BITS:
         return None
@@ -183,11 +181,19 @@ def _exact_cover(sizes: Ints, excess: int) -> Ranks:
     weights = sizes * _PER_PARTITION + 1
     wanted = excess * _PER_PARTITION
     half = len(sizes) // 2
-    left_sums, left_masks = subset_sums(weights[:half])
-    right_sums, right_masks = subset_sums(weights[half:])
-    partner = np.searchsorted(right_sums, wanted - left_sums)
-    possible = np.flatnonzero(partner < len(right_sums))
-    totals = left_sums[possible] + right_sums[partner[possible]]
-    best = int(possible[totals.argmin()])
-    mask = int(left_masks[best]) | int(right_masks[partner[best]]) << half
-    return np.flatnonzero((mask >> np.arange(len(sizes))) & 1)
+    found = _lightest_pair(subset_sums(weights[:half]), subset_sums(weights[half:]), wanted)
+    assert found is not None, "together they reach the excess"
+    places = np.arange(len(sizes))
+    return np.concatenate((chosen(places[:half], found[1]), chosen(places[half:], found[2])))
+
+
+def _lightest_pair(one: Sums, two: Sums, wanted: int) -> tuple[int, int, int] | None:
+    """The smallest sum of one of each that reaches what is wanted, and their masks; None: none does."""
+    partner = np.searchsorted(two[0], wanted - one[0])
+    possible = np.flatnonzero(partner < len(two[0]))
+    if not len(possible):
+        return None
+    totals = one[0][possible] + two[0][partner[possible]]
+    position = int(totals.argmin())
+    best = int(possible[position])
+    return int(totals[position]), int(one[1][best]), int(two[1][partner[best]])

@@ -17,7 +17,7 @@ import numpy as np
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 from ortools.sat.python import cp_model
 
-from assigner.problem import Ints, TaskOf
+from assigner.problem import Ints, TaskOf, moved_units
 
 _WALL_SECONDS: Final = 60.0
 _LARGEST_SUM: Final = 2**55
@@ -96,7 +96,7 @@ def fewest_moved(
     answer = model.solve(effort, seed, scale, linear=2)
     if answer.task_of is None or incumbent is None:
         return answer
-    if int(cost[answer.task_of != home].sum()) >= int(cost[incumbent != home].sum()):
+    if moved_units(sizes, home, answer.task_of) >= moved_units(sizes, home, incumbent):
         return replace(answer, task_of=None)
     return answer
 
@@ -123,7 +123,10 @@ def fewest_moved_of_heavy(
     model = _Model(sizes[:heavy, None], len(rooms), rooms[:, None], None, scale=1)
     builder = model.solver_model
     ranges = [staying.get(task, [(0, amount)]) for task, amount in enumerate(sand.tolist())]
-    stays = [builder.new_int_var_from_domain(_domain(allowed), "") for allowed in ranges]
+    stays = [
+        builder.new_int_var_from_domain(cp_model.Domain.from_intervals([list(one) for one in allowed]), "")
+        for allowed in ranges
+    ]
     comes = [builder.new_int_var(0, room, "") for room in rooms.tolist()]
     for task, room in enumerate(rooms.tolist()):
         builder.add(cp_model.LinearExpr.sum([model.load(task, 0), stays[task], comes[task]]) <= room)
@@ -136,10 +139,6 @@ def fewest_moved_of_heavy(
     if answer.task_of is None:
         return answer
     return replace(answer, task_of=np.concatenate((answer.task_of, home[heavy:])))
-
-
-def _domain(ranges: Sequence[tuple[int, int]]) -> cp_model.Domain:
-    return cp_model.Domain.from_intervals([list(one) for one in ranges])
 
 
 def _highest(sizes: Ints, task_of: TaskOf) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from assigner.bounds import cheapest_sets, newcomers_bound
 from assigner.full import Ask, lowest_loads
 from assigner.hysteresis import TaskCount, carried, lasting_overloads, task_count
-from assigner.problem import Ints, Policy, Problem, Ranks, TaskOf
+from assigner.problem import Ints, Policy, Problem, Ranks, TaskOf, moved_units
 from assigner.seating import seat
 from assigner.shedding import Mask, Shed, shed
 from assigner.solving import improve
@@ -114,7 +114,7 @@ def _with_others_given_up(problem: Problem, policy: Policy, present: Ranks, kept
 
 
 def _moved(problem: Problem, kept: Kept) -> int:
-    return int(problem.sizes[(problem.home >= 0) & (kept.task_of != problem.home), 0].sum())
+    return moved_units(problem.sizes, problem.home, kept.task_of)
 
 
 def _attempt(
@@ -202,7 +202,11 @@ def _place(problem: Problem, policy: Policy, setting: Setting, leaving: Shed, ho
     placed = np.where(task_of[rows] >= 0, local[task_of[rows]], -1).astype(np.int32)
     homes = np.where(home[rows] >= 0, local[home[rows]], -1).astype(np.int32)
     seated = seat(ask, placed, homes, len(open_tasks))
-    least = int(leaving.least[open_tasks].sum()) + _for_newcomers(problem, setting, leaving, rows, open_tasks)
+    whole = carried(problem.sizes, problem.home, len(setting.alive))[:, 0]
+    least = int(leaving.least[open_tasks].sum())
+    if problem.dimensions == 1:
+        newcomers = problem.sizes[rows[problem.home[rows] < 0], 0]
+        least += newcomers_bound((whole - leaving.least)[open_tasks], newcomers, int(setting.target[0]))
     result = improve(ask, policy, seated, homes, least)
     state = result.state
     task_of[rows] = np.where(state.task_of >= 0, open_tasks[state.task_of], -1)
@@ -210,19 +214,9 @@ def _place(problem: Problem, policy: Policy, setting: Setting, leaving: Shed, ho
     reached = placed_all and bool((state.loads <= setting.target).all())
     limit = np.maximum(setting.target, problem.usable)
     fits = placed_all and bool((state.loads <= limit).all())
-    whole = carried(problem.sizes, problem.home, len(setting.alive))[:, 0]
     bound = int(leaving.least.sum()) + int(whole[~setting.alive].sum())
     bound += max(0, result.least - int(leaving.least[open_tasks].sum()))
     return Kept(task_of, setting.alive, bound, setting.target, reached, fits, result.stage, leaving.least)
-
-
-def _for_newcomers(problem: Problem, setting: Setting, leaving: Shed, rows: Ranks, open_tasks: Ranks) -> int:
-    """Fewest bytes that make way for large new partitions, beyond what is shed anyway."""
-    if problem.dimensions > 1:
-        return 0
-    loads = carried(problem.sizes, problem.home, len(setting.alive))[open_tasks, 0]
-    newcomers = problem.sizes[rows[problem.home[rows] < 0], 0]
-    return newcomers_bound(loads - leaving.least[open_tasks], newcomers, int(setting.target[0]))
 
 
 def _open_tasks(problem: Problem, setting: Setting, task_of: TaskOf, free: Mask) -> Ranks:

@@ -11,7 +11,7 @@ from assigner.bounds import load_bound
 from assigner.full import Ask, Packed, fewest_tasks, goal_at, level, settle
 from assigner.incremental import keep_and_repair
 from assigner.packing import tail_start
-from assigner.problem import Ints, Policy, Problem, TaskOf
+from assigner.problem import Ints, Policy, Problem, TaskOf, moved_units
 from assigner.relabel import relabel
 from assigner.shedding import Mask
 from assigner.wording import counted
@@ -73,7 +73,7 @@ def incremental_outcome(problem: Problem, policy: Policy) -> Outcome:
         return replace(full, why=f"{count.why}; repairs were not enough, so everything is placed anew")
     present = len(np.unique(problem.home[problem.home >= 0]))
     required = used if used > max(present, needed, problem.limits.min_tasks) and kept.fits else needed
-    moved = int(problem.sizes[(problem.home >= 0) & (kept.task_of != problem.home), 0].sum())
+    moved = moved_units(problem.sizes, problem.home, kept.task_of)
     bound = kept.moved_bound if kept.reached else min(kept.moved_bound, moved)
     return Outcome(kept.task_of, kept.alive, required, needed, bound, kept.target, kept.stage, count.why)
 

@@ -15,7 +15,7 @@ from assigner.hysteresis import ENOUGH_KNOWN
 from assigner.loads import LEVELS, UNKNOWN_LOAD, PartitionLoads, resolve
 from assigner.outcome import Outcome, full_outcome, incremental_outcome
 from assigner.plan import Plan
-from assigner.problem import UNITS, Mode, Policy, Problem, Ranks, TaskOf, build_problem
+from assigner.problem import UNITS, Mode, Policy, Problem, Ranks, TaskOf, build_problem, moved_units
 from mirror.errors import InvalidRequest, PlanRejected
 from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
@@ -65,15 +65,12 @@ def _choose(problem: Problem, policy: Policy) -> tuple[Policy, Outcome]:
         return policy, outcome
     full = full_outcome(problem, policy)
     freed = (int(outcome.alive.sum()) - int(full.alive.sum())) * int(problem.usable[0])
-    moved = _moved(problem, full.task_of) - _moved(problem, outcome.task_of)
+    moved = moved_units(problem.sizes, problem.home, full.task_of)
+    moved -= moved_units(problem.sizes, problem.home, outcome.task_of)
     if freed <= policy.full_move_cost * moved:
         return policy, outcome
     why = f"a full plan frees {freed / UNITS:.0f} bytes/s of capacity for {moved / UNITS:.0f} bytes/s moved"
     return replace(policy, mode=Mode.FULL), replace(full, why=f"{full.why}; {why}")
-
-
-def _moved(problem: Problem, task_of: TaskOf) -> int:
-    return int(problem.sizes[(problem.home >= 0) & (task_of != problem.home), 0].sum())
 
 
 def _afford(problem: Problem, policy: Policy, outcome: Outcome) -> TaskOf:
@@ -81,7 +78,7 @@ def _afford(problem: Problem, policy: Policy, outcome: Outcome) -> TaskOf:
     if policy.move_budget is None:
         return outcome.task_of
     allowed = int(policy.move_budget * int(problem.sizes[:, 0].sum()))
-    if _moved(problem, outcome.task_of) <= allowed:
+    if moved_units(problem.sizes, problem.home, outcome.task_of) <= allowed:
         return outcome.task_of
     budget = Budget(allowed, outcome.target, problem.limits.max_partitions_per_task)
     tasks = max(len(outcome.alive), problem.homes)

@@ -202,3 +202,11 @@ def _checked(current: TaskOf, count: int) -> TaskOf:
     if home.min(initial=0) < -1:
         raise InvalidRequest(f"{int(home.min())} is no task number", advice="write -1 for a new partition")
     return home
+
+
+def moved_units(sizes: Ints, home: TaskOf, task_of: TaskOf) -> int:
+    """What leaves its task, in units of the first dimension; new partitions (home -1) move nothing.
+
+    `sizes`: int64[n, D]. `home`, `task_of`: int32[n].
+    """
+    return int(sizes[(home >= 0) & (task_of != home), 0].sum())

@@ -44,8 +44,7 @@ def shed(sizes: Ints, home: TaskOf, isolated: Mask, relieved: Mask, target: Ints
     with_owner = np.zeros(tasks, dtype=bool)
     with_owner[home[isolated & (home >= 0)]] = True
     touched = np.flatnonzero(with_owner | relieved | (counts > (cap or counts.max(initial=0))))
-    care = Care.QUICK if len(touched) > _MANY_TASKS else Care.USUAL
-    care = Care.THOROUGH if len(home) <= _FEW_PARTITIONS else care
+    care = _care(len(home), len(touched))
     for task in touched.tolist():
         members = order[starts[task] : starts[task + 1]]
         if with_owner[task]:
@@ -55,6 +54,12 @@ def shed(sizes: Ints, home: TaskOf, isolated: Mask, relieved: Mask, target: Ints
             leaving, least[task] = _least(sizes, members, target, relieved[task], cap, care)
         kept[leaving] = -1
     return Shed(kept, least)
+
+
+def _care(partitions: int, touched: int) -> Care:
+    if partitions <= _FEW_PARTITIONS:
+        return Care.THOROUGH
+    return Care.USUAL if touched <= _MANY_TASKS else Care.QUICK
 
 
 def _all_but_the_heaviest(members: Ranks, isolated: Mask) -> Ranks:

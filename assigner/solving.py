@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 
 from assigner.arrangement import Arrangement
-from assigner.covers import Cover, cheapest_cover, smallest_sums
+from assigner.covers import NO_MATTER, Cover, cheapest_cover, smallest_sums
 from assigner.exact import fewest_moved, fewest_moved_of_heavy
 from assigner.full import Ask
-from assigner.problem import UNITS, Ints, Policy, Ranks, TaskOf
+from assigner.problem import UNITS, Ints, Policy, Ranks, TaskOf, moved_units
 from assigner.seating import Seated, seat
 
 _NEAR: Final = 1.001
@@ -26,8 +26,6 @@ _SAND: Final = 10
 _FEW_CELLS: Final = 4
 """Up to this part of `exact_cells` the solver is asked to the last unit, beyond where `_NEAR` is not met."""
 _SUMS: Final = 4_000
-_NO_MATTER: Final = 16
-"""Units that a task gives away beyond its excess without a word."""
 _LARGEST_SUM: Final = 2**50
 
 Ranges = list[tuple[int, int]]
@@ -57,15 +55,16 @@ def improve(ask: Ask, policy: Policy, seated: Seated, homes: TaskOf, least: int)
     tasks = seated.state.tasks
     best = Seated(seated.state, seated.stage, least)
     heavy = int((ask.sizes[:, 0] * _SAND > ask.room[0]).sum())
-    cells = heavy * tasks if _has_sand(ask, heavy) else policy.exact_cells + 1
+    cells = heavy * tasks
+    by_heavy = _has_sand(ask, heavy) and cells <= policy.exact_cells
     sand = _Sand(ask.sizes[:, 0], homes, heavy)
     if len(concerned) * tasks <= policy.exact_cells:
-        if cells <= policy.exact_cells and not _is_within(ask, best, homes, 1.0):
+        if by_heavy and not _is_within(ask, best, homes, 1.0):
             best = _by_the_heavy(ask, best, homes, sand, _AT_FIRST)
         if not _is_within(ask, best, homes, 1.0, UNITS):
             best = _by_all(ask, best, homes, concerned)
     near = 1.0 if cells * _FEW_CELLS <= policy.exact_cells else _NEAR
-    if cells <= policy.exact_cells and not _is_within(ask, best, homes, near, UNITS):
+    if by_heavy and not _is_within(ask, best, homes, near, UNITS):
         best = _by_the_heavy(ask, best, homes, sand, _IN_THE_END)
     return best
 
@@ -138,7 +137,7 @@ class _Sand:
         """From tasks that give more than the solver took; whether there was anything to learn."""
         before = dict(self.staying)
         for task, gift in gifts.items():
-            if gift.given <= gift.excess + _NO_MATTER:
+            if gift.given <= gift.excess + NO_MATTER:
                 continue
             sizes = self._own(task)
             ranges = self.staying.get(task) or _sums(sizes)
@@ -174,7 +173,8 @@ def _without(ranges: Ranges, below: int, above: int) -> Ranges:
 def _better(ask: Ask, best: Seated, other: Arrangement, homes: TaskOf) -> Seated:
     if not _is_right(ask, other):
         return best
-    if _is_right(ask, best.state) and _moved(ask, best.state, homes) <= _moved(ask, other, homes):
+    moved = moved_units(ask.sizes, homes, other.task_of)
+    if _is_right(ask, best.state) and moved_units(ask.sizes, homes, best.state.task_of) <= moved:
         return best
     return Seated(other, "solver", best.least)
 
@@ -197,11 +197,8 @@ def _by_all(ask: Ask, best: Seated, homes: TaskOf, concerned: Ranks) -> Seated:
 
 def _is_within(ask: Ask, best: Seated, homes: TaskOf, ratio: float, units: int = 0) -> bool:
     """Whether all is right, and no more moves than so many times the bound and so many units."""
-    return _is_right(ask, best.state) and _moved(ask, best.state, homes) <= best.least * ratio + units
-
-
-def _moved(ask: Ask, state: Arrangement, homes: TaskOf) -> int:
-    return int(ask.sizes[(homes >= 0) & (state.task_of != homes), 0].sum())
+    moved = moved_units(ask.sizes, homes, best.state.task_of)
+    return _is_right(ask, best.state) and moved <= best.least * ratio + units
 
 
 def _is_right(ask: Ask, state: Arrangement) -> bool:

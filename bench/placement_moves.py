@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 
@@ -56,9 +57,7 @@ def main() -> None:
         for name, policy in (("repair", REPAIR), ("rebalance", REBALANCE)):
             for how, chosen in (("", policy), (" without the solver", replace(policy, exact_cells=0))):
                 runs = Runs()
-                for kind in KINDS:
-                    for seed in seeds:
-                        for sigma in (0.1, 0.3):
-                            runs.add(chosen, kind, partitions, tasks, sigma, seed)
+                for kind, seed, sigma in product(KINDS, seeds, (0.1, 0.3)):
+                    runs.add(chosen, kind, partitions, tasks, sigma, seed)
                 label = f"{partitions:5} x {tasks}, seeds {seeds[0]} to {seeds[-1]}, {name}{how}"
                 print(f"{label}: {runs.sentence()}", flush=True)

@@ -74,7 +74,6 @@ class ZooKeeper:
     def start(self) -> None:
         """Connect. Raises Unreachable after `connect_timeout_seconds`, NotAuthorized when we are refused."""
         # Not KazooClient.start: it misses a session that was made and refused before it looked.
-        self._answered.clear()
         self._client.start_async()
         if not (self._answered.wait(self._settings.connect_timeout_seconds) and self._is_accepted()):
             self.stop()
