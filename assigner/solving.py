@@ -25,6 +25,8 @@ _SAND: Final = 10
 """Heavy partitions are those that fill more than a tenth of a task."""
 _FEW_CELLS: Final = 4
 """Up to this part of `exact_cells` the solver is asked to the last unit, beyond where `_NEAR` is not met."""
+_NEXT_TO_NOTHING: Final = UNITS - 1
+"""Less than a byte a second: the heavy are not placed again for it."""
 _SUMS: Final = 4_000
 _LARGEST_SUM: Final = 2**50
 
@@ -61,10 +63,10 @@ def improve(ask: Ask, policy: Policy, seated: Seated, homes: TaskOf, least: int)
     if len(concerned) * tasks <= policy.exact_cells:
         if by_heavy and not _is_within(ask, best, homes, 1.0):
             best = _by_the_heavy(ask, best, homes, sand, _AT_FIRST)
-        if not _is_within(ask, best, homes, 1.0, UNITS):
+        if not _is_within(ask, best, homes, 1.0):
             best = _by_all(ask, best, homes, concerned)
     near = 1.0 if cells * _FEW_CELLS <= policy.exact_cells else _NEAR
-    if by_heavy and not _is_within(ask, best, homes, near, UNITS):
+    if by_heavy and not _is_within(ask, best, homes, near, _NEXT_TO_NOTHING):
         best = _by_the_heavy(ask, best, homes, sand, _IN_THE_END)
     return best
 
@@ -86,7 +88,7 @@ def _by_the_heavy(ask: Ask, best: Seated, homes: TaskOf, sand: _Sand, patience: 
         if answer.task_of is not None:
             settled = _settle(ask, answer.task_of, homes, sand.heavy, tasks)
             best = _better(ask, best, settled.state, homes)
-        if left <= 0 or _is_within(ask, best, homes, 1.0, UNITS):
+        if left <= 0 or _is_within(ask, best, homes, 1.0, _NEXT_TO_NOTHING):
             break
         if not answer.proved:
             seed += 1

@@ -115,6 +115,11 @@ def test_crowded_tasks_give_up_partitions() -> None:
     assert {Cause.CROWDED} == {Cause(cause) for cause in found.move_causes.tolist() if cause}
 
 
+def test_a_single_byte_a_second_more_than_must_move_is_too_much() -> None:
+    found = answer([100, 99, 1], [0, 0, 0], limits=TaskLimits(min_tasks=3, max_partitions_per_task=1))
+    assert found.moved_bytes_per_second == found.moved_lower_bound == 100
+
+
 def test_a_spike_moves_nothing_until_it_lasts() -> None:
     spike, calm = [120.0, 20.0, 30.0], [60.0, 20.0, 30.0]
     home = tasks_of([0, 0, 1])
