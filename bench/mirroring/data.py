@@ -22,7 +22,7 @@ from mirror.copying.workbench import EngineIdentity, Workbench
 from mirror.lane.memory import Slab
 from mirror.model.identifiers import ClusterRef
 from mirror.wire import produce
-from mirror.wire.batch import UNSTAMPED, stamp
+from mirror.wire.batch import seal
 from mirror.wire.compression import Codec
 from mirror.wire.records import Record, write_batch
 from stack.kafka import KafkaCluster
@@ -129,7 +129,7 @@ async def _fill(cluster: Cluster, topic: str, shape: Shape, templates: list[byte
         for number in range(shape.partitions):
             batch = bytearray(templates[(turn * 7 + number) % _TEMPLATES])
             _set_times(batch, START_MS + turn * shape.batch_records, shape.batch_records)
-            stamp(memoryview(batch), shape.codec, UNSTAMPED, -1)
+            seal(memoryview(batch))
             batches.append((number, batch))
             written += len(batch)
         under_way.append(_send(connection, topic, batches))

@@ -24,8 +24,6 @@ from mirror.wire.frame import SIZE_BYTES, correlation_of, frame_size, request_he
 T = TypeVar("T")
 
 _SCRATCH_BYTES: Final = 64 * 1024
-_WORTH_EXPECTING: Final = 512 * 1024
-"""Every wake-up costs a round of the loop; a large response shall come in as few as the kernel allows."""
 _MOST_READS: Final = 64
 """Reads from one socket before the others get their turn."""
 
@@ -67,6 +65,8 @@ class Connection:
         self._client_id = client_id.encode()
         self._pending: deque[tuple[int, float, Request]] = deque()
         self._unsent: deque[Buffer] = deque()
+        self._unsent_bytes = 0
+        self._watched = READ
         self._correlation = 0
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._filled = 0
@@ -117,6 +117,7 @@ class Connection:
         was_idle = not self._unsent
         self._unsent.append(start)
         self._unsent.extend(request.body)
+        self._unsent_bytes += len(start) + request.size
         if was_idle:
             self._write()
 
@@ -185,6 +186,7 @@ class Connection:
         self._loop.unwatch(self._transport.socket)
         self._transport.close()
         self._unsent.clear()
+        self._unsent_bytes = 0
         if self._slab is not None:
             self._frame = memoryview(b"")
             self._slab.release()
@@ -217,6 +219,10 @@ class Connection:
                 return
             if not sent:
                 break
+            self._unsent_bytes -= sent
+            if not self._unsent_bytes:
+                unsent.clear()
+                break
             while sent:
                 first = len(unsent[0])
                 if sent >= first:
@@ -229,6 +235,9 @@ class Connection:
 
     def _watch(self) -> None:
         events = (0 if self._waits_for_memory else READ) | (WRITE if self._unsent else 0)
+        if events == self._watched:
+            return
+        self._watched = events
         if events:
             self._loop.watch(self._transport.socket, events, self._on_ready)
         else:
@@ -253,9 +262,9 @@ class Connection:
         self._expect()
 
     def _expect(self) -> None:
-        """Tell the kernel how much of a response is worth waking us for."""
-        missing = 1 if self._slab is None else len(self._frame) - self._filled
-        expected = min(missing, _WORTH_EXPECTING)
+        """Ask not to be woken before a response is whole, or as much of it as the kernel will hold: every
+        wake-up costs a round of the loop."""
+        expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:
             self._expected = expected
             self._transport.expect(expected)

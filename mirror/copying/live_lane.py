@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
-from mirror.lane.flow import TokenBucket
+from mirror.lane.flow import TokenBucket, bytes_to_ask
 from mirror.lane.lane import Lane
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LaneSpec
@@ -75,6 +75,7 @@ class LiveLane(Lane):
     """
 
     __slots__ = (
+        "batch_bytes",
         "buckets",
         "fetch_bytes",
         "held_by",
@@ -118,6 +119,9 @@ class LiveLane(Lane):
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""
         self.waits = False
         self.fetch_bytes = fetch_bytes
+        """Most bytes to ask for at a time, unless a batch is larger."""
+        self.batch_bytes = 0
+        """The largest batch that came lately, or that must be there; 0 when nothing is known."""
         self.buckets = buckets
         self.retries = 0
         self.since_stable = 0.0
@@ -149,9 +153,10 @@ class LiveLane(Lane):
         """The id of the transaction that its batches belong to, None outside of transactions."""
         return identity_name(self.key).encode() if self.identity and self.identity.transactional else None
 
-    def fetch_position(self, leader_epoch: int) -> FetchPosition:
-        """What to ask the source for next."""
-        return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, self.fetch_bytes)
+    def fetch_position(self, leader_epoch: int, share: int) -> FetchPosition:
+        """What to ask the source for next; `share`: bytes of a response that are for this lane."""
+        size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes)
+        return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, size)
 
 
 def identity_name(key: LaneKey) -> str:

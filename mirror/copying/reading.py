@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
 """A damaged response is fetched again so often before the lane pauses."""
 _BEHIND_BYTES_SHARE: Final = 0.9
+_FORGETTING: Final = 16
+"""Each response takes this part from the largest batch that a lane remembers, unless it has larger ones."""
 _RETRY_SECONDS: Final = 0.2
 
 
@@ -50,14 +52,14 @@ class Reading:
         """Told when a lane has something to send and needs a transaction for it."""
         self.hanging = Hanging(steering)
 
-    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> None:
+    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
         if part.error or part.diverging is not None:
             self._on_trouble(lane, part)
             return
         lane.high_watermark, lane.stable_offset = part.high_watermark, part.last_stable_offset
         lane.log_start = part.log_start
         if not len(part.records):
-            self._on_nothing(lane)
+            self._on_nothing(lane, squeezed=squeezed)
             return
         self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
@@ -84,7 +86,9 @@ class Reading:
         for bucket in lane.buckets:
             bucket.take(len(part.records), now)
         if failure is None and lane.position == before:
-            lane.fetch_bytes = max(lane.fetch_bytes, first_size(part.records))
+            lane.batch_bytes = first_size(part.records)
+        elif intake.largest:
+            lane.batch_bytes = max(intake.largest, lane.batch_bytes - lane.batch_bytes // _FORGETTING)
         return failure
 
     def _read_on(self, lane: LiveLane, received: int) -> None:
@@ -131,12 +135,15 @@ class Reading:
             return True
         return False
 
-    def _on_nothing(self, lane: LiveLane) -> None:
-        """No records: up to date, held back by a transaction, or a batch larger than was asked for."""
+    def _on_nothing(self, lane: LiveLane, *, squeezed: bool) -> None:
+        """No records: up to date, held back by a transaction, a batch larger than was asked for, or no
+        more room in the response."""
         self._steering.note_headway(lane)
         end = lane.stable_offset if lane.rules.read_committed else lane.high_watermark
         if lane.position < end:
-            lane.fetch_bytes = min(lane.fetch_bytes * 2, max(self._settings.fetch_bytes, lane.fetch_bytes))
+            if not squeezed:
+                tried = max(lane.fetch_bytes, lane.batch_bytes)
+                lane.batch_bytes = min(tried * 2, max(self._settings.fetch_bytes, tried))
             if lane.reader is not None:
                 lane.reader.include(lane)
             return

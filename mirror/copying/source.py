@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 _WAIT_WHILE_SOME_ARE_FULL_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
+_LEAST_SHARE: Final = 256 * 1024
+"""Enough for a batch that many small ones are merged into."""
 
 
 class Tier(NamedTuple):
@@ -50,8 +52,9 @@ class Tier(NamedTuple):
 class FetchListener(Protocol):
     """Takes what was read. Called on the loop."""
 
-    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> None:
-        """One partition's part of a response, good or bad. Retain the slab to keep the records."""
+    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+        """One partition's part of a response, good or bad. Retain the slab to keep the records.
+        `squeezed`: the response had no room for all that was asked of the partition."""
         ...
 
     def on_relocated(self, lane: LiveLane) -> None:
@@ -121,8 +124,15 @@ class FetchChannel:
             self._excluded -= 1
         if self._connection is not None and lane.place is not None:
             leader = self._cluster.leader(lane.key.partition)
-            self._session.put(lane.place, lane.fetch_position(leader[1] if leader else -1))
+            self._session.put(lane.place, lane.fetch_position(leader[1] if leader else -1, self._share()))
             self.pump()
+
+    def _share(self) -> int:
+        """Bytes of a response for each partition: the more of them are in one, the more go into one
+        produce request, and the sooner its memory is free again."""
+        if self.tier.live:
+            return self._rules.max_bytes
+        return max(self._rules.max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
 
     def exclude(self, lane: LiveLane) -> None:
         if not lane.waits:
@@ -207,13 +217,14 @@ class FetchChannel:
         if response.error and response.error not in LOST:
             _log.warning("%s answers a fetch with error %d", self._cluster.name, response.error)
             self._not_before = self._cluster.loop.now() + _NO_LEADER_TICK
+        room = self._rules.max_bytes - len(body)
         for part in response.partitions:
             place = (part.topic, part.partition)
             lane, asked = self._lanes.get(place), self._session.asked(place)
             if lane is None or asked is None:
                 continue
             if asked.offset == lane.position:
-                self._source.listener.on_fetched(lane, part, slab)
+                self._source.listener.on_fetched(lane, part, slab, squeezed=room < asked.max_bytes)
             elif not lane.waits:
                 self.include(lane)  # it has gone back since it was asked for
         # Not before: the next request would change what has been `asked`, and an answer from further on

@@ -1,6 +1,27 @@
-"""Flow control: how much may be taken now. Pure; the clock is passed in."""
+"""Flow control: how much may be taken now, and how much is asked for. Pure; the clock is passed in."""
 
 from __future__ import annotations
+
+from typing import Final
+
+
+def bytes_to_ask(share: int, most: int, batch: int) -> int:
+    """Bytes of a partition to ask a broker for: about its `share`, whole batches, at least one of them, and
+    otherwise not more than `most`. `batch`: the largest that is likely, 0 when that is not known.
+
+    A broker cuts its answer off where so many bytes end. What it has sent of the last batch is useless,
+    and is sent again.
+    """
+    allowed = min(share, most)
+    if not batch:
+        return allowed
+    roomy = batch + batch // _VARIATION
+    count = -(-allowed // roomy)
+    return roomy * (count - 1 if count > 1 and roomy * count > most else count)
+
+
+_VARIATION: Final = 16
+"""Batches differ a little in size even where a producer always fills them."""
 
 
 class TokenBucket:

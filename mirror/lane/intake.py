@@ -52,6 +52,8 @@ class Intake:
         """The next source offset to fetch."""
         self.leader_epoch = -1
         """Of the last batch taken, -1 when none was."""
+        self.largest = 0
+        """Bytes of the largest batch that was looked at."""
 
     def take(self, records: memoryview, aborted: Iterable[tuple[int, int]], slab: Slab) -> None:
         """Go through the batches. Raises CorruptData and RecordTooLarge with the source offset; `items`
@@ -60,6 +62,7 @@ class Intake:
         try:
             for start, end, header in scan(records):
                 batch = records[start:end]
+                self.largest = max(self.largest, end - start)
                 if header is None:
                     self._take_legacy(batch)
                 elif header.base_offset + header.last_offset_delta >= self.position:
@@ -130,19 +133,23 @@ class Intake:
             self._cursor = after
 
     def _join_batches(self, batch: memoryview, header: BatchHeader, after: int, slab: Slab) -> None:
-        rules, size = self._rules, len(batch)
+        rules, size, codec = self._rules, len(batch), header.codec
         must = (
             header.record_count != header.last_offset_delta + 1
             or header.base_offset < self._first
             or size > rules.batch_limit
             or (header.attributes & LOG_APPEND_TIME and rules.keeps_append_time)
-            or (header.codec == Codec.ZSTD and not rules.takes_zstd)
+            or (codec == Codec.ZSTD and not rules.takes_zstd)
         )
-        small = header.record_count < self._merge.records[header.codec] and size < self._merge.small_bytes
+        small = size < self._merge.small_bytes and header.record_count < self._merge.records[codec]
+        if not small and not must and self._cursor == self.position:
+            self.position = after
+            self._send_unopened(batch, header, slab)
+            return
         is_full = self._bytes + size > self._merge.merged_bytes
-        if self._records or not small or header.codec != self._codec or is_full:
+        if self._records or not small or codec != self._codec or is_full:
             self._flush(slab)
-        self._codec = header.codec
+        self._codec = codec
         self._batches.append((batch, header))
         self._bytes += size
         self._source_batches += 1

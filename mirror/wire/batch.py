@@ -17,15 +17,15 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import crc32c
-
 from mirror.errors import CorruptData
+from mirror.wire.checksum import correct, crc32c
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 OVERHEAD: Final = 12
 """Bytes of base offset and length, which the length field does not count."""
 MAGIC_AT: Final = 16
+_CHECKSUM_AT: Final = 17
 CHECKED_FROM: Final = 21
 """First byte under the checksum."""
 LEGACY_SMALLEST: Final = 14
@@ -128,9 +128,9 @@ def first_size(records: memoryview) -> int:
 def verify(batch: memoryview, header: BatchHeader) -> None:
     """Check the checksum and the numbers of one whole batch. Raises CorruptData with its offset.
 
-    Must come before `stamp`, which would give damaged bytes a right checksum.
+    Must come before `stamp`, which corrects the checksum for what it changes and looks at nothing else.
     """
-    if crc32c.crc32c(batch[CHECKED_FROM:]) != header.checksum:
+    if crc32c(batch[CHECKED_FROM:]) != header.checksum:
         raise CorruptData(f"the batch at offset {header.base_offset} does not match its checksum")
     if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.base_offset < 0:
         raise CorruptData(
@@ -146,28 +146,39 @@ _ZERO_OFFSET: Final = bytes(8)
 
 
 def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence: int) -> None:
-    """Make a verified batch ours, in place: base offset 0, our identity, a fresh checksum.
+    """Make a batch with a right checksum ours, in place: base offset 0, our identity, a right checksum again.
 
     Clears what a client may not send (log append time, control, delete horizon) and sets the
     transactional bit as `identity` says. `attributes` are the batch's own.
     """
+    before = crc32c(batch[CHECKED_FROM:HEADER_SIZE])
     batch[0:8] = _ZERO_OFFSET
     attributes &= ~_IDENTITY_BITS
     if identity.transactional:
         attributes |= TRANSACTIONAL
     _SHORT.pack_into(batch, CHECKED_FROM, attributes)
     _IDENTITY.pack_into(batch, 43, identity.producer_id, identity.epoch, sequence)
-    _CHECKSUM.pack_into(batch, 17, crc32c.crc32c(batch[CHECKED_FROM:]))
+    (checksum,) = _CHECKSUM.unpack_from(batch, _CHECKSUM_AT)
+    after = crc32c(batch[CHECKED_FROM:HEADER_SIZE])
+    checksum = correct(checksum, before, after, len(batch) - HEADER_SIZE)
+    _CHECKSUM.pack_into(batch, _CHECKSUM_AT, checksum)
+
+
+def seal(batch: memoryview) -> None:
+    """Compute the checksum of whatever is there now, in place."""
+    _CHECKSUM.pack_into(batch, _CHECKSUM_AT, crc32c(batch[CHECKED_FROM:]))
 
 
 def assemble(
     payload: bytes | bytearray, *, codec: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """A dense batch around (compressed) records, without identity: `stamp` must follow."""
+    """A dense batch around (compressed) records, without identity."""
     length = HEADER_SIZE - OVERHEAD + len(payload)
     times = (base_timestamp, max_timestamp)
     header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, *times, NO_PRODUCER, -1, NO_SEQUENCE, count)
-    return bytearray().join((header, payload))
+    batch = bytearray().join((header, payload))
+    seal(memoryview(batch))
+    return batch
 
 
 def next_sequence(sequence: int, count: int) -> int:

@@ -87,7 +87,7 @@ def _headers(payload: bytes, position: int, end: int) -> tuple[tuple[Header, ...
 
 
 def write_batch(records: Sequence[Record], codec: int = Codec.NONE) -> bytearray:
-    """A dense batch of the records, numbered from 0; `batch.stamp` must follow."""
+    """A dense batch of the records, numbered from 0, without identity."""
     base = records[0].timestamp
     payload = b"".join(_written(record, index, base) for index, record in enumerate(records))
     return assemble(

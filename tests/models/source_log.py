@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import crc32c
 from hypothesis import strategies as st
 
 from mirror.lane.ledger import Fate
@@ -75,7 +74,7 @@ def sealed(batch: bytearray, base: int, attributes: int, producer_id: int = 1, e
     """Give a batch its offset, leader epoch, attributes and a right checksum, as a broker stores it."""
     stamp(memoryview(batch), attributes, ProducerStamp(producer_id, 0), 5)
     struct.pack_into(">h", batch, 21, attributes)
-    struct.pack_into(">I", batch, 17, crc32c.crc32c(memoryview(batch)[21:]))
+    batches.seal(memoryview(batch))
     struct.pack_into(">qii", batch, 0, base, len(batch) - batches.OVERHEAD, epoch)
     return batch
 

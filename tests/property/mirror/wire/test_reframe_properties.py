@@ -56,6 +56,7 @@ def with_holes(records: Sequence[Record], codec: int, *, base: int, span: int) -
         count=len(records),
     )
     struct.pack_into(">i", batch, 23, span - 1)
+    batches.seal(memoryview(batch))
     stamp(memoryview(batch), codec, ProducerStamp(1, 1), 5)
     batch[0:8] = struct.pack(">q", base)
     return batch

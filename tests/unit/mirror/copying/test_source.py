@@ -62,17 +62,19 @@ class Reader:
         self.cluster = OneBroker()
         self.source = Source(cast(Cluster, self.cluster), CopyingOptions(), self, "")
         self.taken: list[tuple[LiveLane, int, int]] = []
+        self.squeezed: dict[LiveLane, bool] = {}
 
-    def lane(self, partition: str, position: int) -> LiveLane:
-        """A lane that is read for."""
-        lane = LiveLane(a_spec(partition), 1_000, ())
+    def lane(self, partition: str, position: int, most: int = 1_000) -> LiveLane:
+        """A lane that is read for, `most` bytes at a time."""
+        lane = LiveLane(a_spec(partition), most, ())
         lane.begin(position)
         lane.is_writable = True
         self.source.attach(lane)
         self.cluster.loop.run_once(0.0)
         return lane
 
-    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> None:
+    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+        self.squeezed[lane] = squeezed
         self.taken.append((lane, lane.position, int(bytes(part.records))))
         lane.position = int(bytes(part.records)) + 10
         assert lane.reader is not None
@@ -83,11 +85,19 @@ class Reader:
 
     def asked(self) -> dict[int, int]:
         """Offsets by partition that the request that is under way names."""
-        request: Any = TheirFetch.decode(bytes(self.cluster.opened.asked[-1].body[0]), version=VERSION)
-        return {one.partition: one.fetch_offset for topic in request.topics for one in topic.partitions}
+        return {one.partition: one.fetch_offset for one in self._asked()}
 
-    def answer(self, **records: int) -> None:
-        """Answer the request that is under way: for `p<partition>` ten records from that offset on."""
+    def asked_bytes(self) -> dict[int, int]:
+        """Most bytes by partition, likewise."""
+        return {one.partition: one.partition_max_bytes for one in self._asked()}
+
+    def _asked(self) -> list[Any]:
+        request: Any = TheirFetch.decode(bytes(self.cluster.opened.asked[-1].body[0]), version=VERSION)
+        return [one for topic in request.topics for one in topic.partitions]
+
+    def answer(self, size: int = 1, **records: int) -> None:
+        """Answer the request that is under way: for `p<partition>` ten records from that offset on, in so
+        many bytes."""
         topic_class = TheirFetched.FetchableTopicResponse
         parts = [
             topic_class.PartitionData(
@@ -98,7 +108,7 @@ class Reader:
                 log_start_offset=0,
                 aborted_transactions=None,
                 preferred_read_replica=-1,
-                records=b"%d" % first,
+                records=b"%*d" % (size, first),
             )
             for name, first in records.items()
         ]
@@ -134,3 +144,31 @@ def test_an_answer_from_further_on_is_not_taken_by_a_lane_that_has_gone_back(rea
     assert reader.asked() == {0: 20, 1: 3}
     reader.answer(p0=20, p1=3)
     assert reader.taken == [(one, 0, 0), (two, 0, 0), (one, 10, 10), (one, 20, 20), (two, 3, 3)]
+
+
+def test_partitions_share_a_response_so_that_many_are_in_it(reader: Reader) -> None:
+    lanes = [reader.lane(f"t-{number}", 0, 2**20) for number in range(16)]
+    reader.answer()
+    reader.answer(**{f"p{number}": 0 for number in range(16)})
+    assert reader.asked_bytes() == dict.fromkeys(range(16), 2**18)
+    for lane in lanes[4:]:
+        reader.source.detach(lane)
+    reader.answer(**{f"p{number}": 10 for number in range(4)})
+    assert reader.asked_bytes() == dict.fromkeys(range(4), 2**20)
+
+
+def test_each_of_very_many_partitions_gets_enough_to_merge(reader: Reader) -> None:
+    for number in range(100):
+        reader.lane(f"t-{number}", 0, 2**20)
+    reader.answer()
+    reader.answer(p7=0)
+    assert reader.asked_bytes() == {7: 2**18}
+
+
+@pytest.mark.parametrize(("size", "squeezed"), [(1, False), (2**22, True)])
+def test_a_partition_left_out_of_a_full_response_is_not_taken_for_one_with_a_large_batch(
+    reader: Reader, size: int, squeezed: bool
+) -> None:
+    lane = reader.lane("t-0", 0)
+    reader.answer(size, p0=0)
+    assert reader.squeezed == {lane: squeezed}

@@ -1,10 +1,10 @@
-"""Quotas: a burst of a second, debts are paid, and another rate counts at once."""
+"""Quotas: a burst of a second, debts are paid, and another rate counts at once. Sizes of fetches."""
 
 from __future__ import annotations
 
 import pytest
 
-from mirror.lane.flow import TokenBucket
+from mirror.lane.flow import TokenBucket, bytes_to_ask
 
 
 def test_a_take_may_exceed_what_is_left_and_is_paid_for_before_the_next() -> None:
@@ -32,3 +32,19 @@ def test_a_higher_rate_pays_old_debts_sooner() -> None:
     bucket.take(110, 0.0)
     bucket.set_rate(100, 0.0)
     assert bucket.seconds_until_open(0.0) == pytest.approx(1.01)
+
+
+@pytest.mark.parametrize(
+    ("share", "most", "batch", "asked"),
+    [
+        pytest.param(256_000, 1_000_000, 0, 256_000, id="nothing known: the share"),
+        pytest.param(900_000, 300_000, 0, 300_000, id="never more than the most"),
+        pytest.param(256_000, 1_000_000, 160_000, 340_000, id="whole batches, with a little room"),
+        pytest.param(340_000, 1_000_000, 160_000, 340_000, id="just so many"),
+        pytest.param(960_000, 1_000_000, 160_000, 850_000, id="one fewer where one more is too much"),
+        pytest.param(100_000, 150_000, 1_600_000, 1_700_000, id="one at least"),
+        pytest.param(256_000, 1_000_000, 16, 256_003, id="small ones hardly matter"),
+    ],
+)
+def test_what_is_asked_for(share: int, most: int, batch: int, asked: int) -> None:
+    assert bytes_to_ask(share, most, batch) == asked

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import struct
 
-import crc32c
 import pytest
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from mirror.errors import CorruptData
 from mirror.wire import batch as batches
-from mirror.wire.batch import BatchHeader, ProducerStamp, scan, stamp, verify
+from mirror.wire.batch import BatchHeader, ProducerStamp, scan, seal, stamp, verify
 from mirror.wire.compression import Codec
 from mirror.wire.records import Record, read_batch, write_batch
 
@@ -73,7 +72,7 @@ def test_verify_refuses_impossible_counts(count: int, last_delta: int) -> None:
     batch = a_batch()
     struct.pack_into(">i", batch, 23, last_delta)
     struct.pack_into(">i", batch, 57, count)
-    struct.pack_into(">I", batch, 17, crc32c.crc32c(memoryview(batch)[21:]))
+    seal(memoryview(batch))
     with pytest.raises(CorruptData, match="claims"):
         verify(memoryview(batch), header_of(batch))
 
@@ -82,6 +81,7 @@ def test_stamp_changes_the_identity_and_nothing_that_a_consumer_sees() -> None:
     batch = a_batch(offset=500)
     before = read_batch(memoryview(batch), header_of(batch))
     struct.pack_into(">h", batch, 21, batches.DELETE_HORIZON | batches.LOG_APPEND_TIME)
+    seal(memoryview(batch))
     stamp(memoryview(batch), header_of(batch).attributes, IDENTITY, 12)
     header = header_of(batch)
     verify(memoryview(batch), header)
@@ -94,6 +94,16 @@ def test_stamp_changes_the_identity_and_nothing_that_a_consumer_sees() -> None:
     assert header.attributes == 0
     after = read_batch(memoryview(batch), header)
     assert [record.content for record in after] == [record.content for record in before]
+
+
+@pytest.mark.parametrize("at", [62, 100, -1])
+def test_bytes_damaged_after_they_were_verified_do_not_get_a_right_checksum(at: int) -> None:
+    batch = a_batch()
+    verify(memoryview(batch), header_of(batch))
+    batch[at] ^= 0x20
+    stamp(memoryview(batch), header_of(batch).attributes, IDENTITY, 12)
+    with pytest.raises(CorruptData, match="does not match its checksum"):
+        verify(memoryview(batch), header_of(batch))
 
 
 def test_stamp_sets_and_clears_the_transactional_bit() -> None:

@@ -1,0 +1,86 @@
+"""CRC-32C (Castagnoli) of bytes of which only the first few change: corrected instead of computed anew.
+
+A CRC is linear. For two messages that differ in their beginnings only, the difference of the checksums is
+that of the beginnings, pushed on by as many zero bytes as follow: a multiplication by x^(8n) modulo the
+polynomial, for which tables are kept by the digits of n (Mark Adler's `crc32_combine` in zlib is built on
+the same). So the checksum that the producer computed stays in force for all that was not touched: bytes
+that are damaged in our memory are still found by the destination.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from crc32c import crc32c
+
+__all__ = ["correct", "crc32c"]
+
+_POLYNOMIAL: Final = 0x82F63B78
+"""Reflected: the highest power is the lowest bit."""
+_DIGIT_BITS: Final = 5
+_DIGIT_MASK: Final = (1 << _DIGIT_BITS) - 1
+
+Operator = list[int]
+"""A linear map of 32 bits: what each of the 16 values of each of the 8 nibbles, lowest first, maps to."""
+
+
+def correct(checksum: int, before: int, after: int, following: int) -> int:
+    """The checksum of a message whose first bytes have changed. `before` and `after`: checksums of these
+    bytes alone, as they were and as they are; `following`: how many unchanged bytes come after them."""
+    difference, place = before ^ after, 0
+    while following and difference:
+        digit = following & _DIGIT_MASK
+        if digit:
+            difference = _apply(_operators(place)[digit], difference)
+        following >>= _DIGIT_BITS
+        place += 1
+    return checksum ^ difference
+
+
+def _apply(table: Operator, bits: int) -> int:
+    return (
+        table[bits & 15]
+        ^ table[16 | bits >> 4 & 15]
+        ^ table[32 | bits >> 8 & 15]
+        ^ table[48 | bits >> 12 & 15]
+        ^ table[64 | bits >> 16 & 15]
+        ^ table[80 | bits >> 20 & 15]
+        ^ table[96 | bits >> 24 & 15]
+        ^ table[112 | bits >> 28]
+    )
+
+
+@cache
+def _operators(place: int) -> list[Operator]:
+    """By the value of the digit at that place: the map for so many zero bytes."""
+    if place == 0:
+        one = _operator([_zero_byte(1 << bit) for bit in range(32)])
+    else:
+        below = _operators(place - 1)
+        one = _then(below[_DIGIT_MASK], below[1])
+    found = [_operator([1 << bit for bit in range(32)]), one]
+    while len(found) <= _DIGIT_MASK:
+        found.append(_then(found[-1], one))
+    return found
+
+
+def _zero_byte(bits: int) -> int:
+    for _ in range(8):
+        bits = bits >> 1 ^ (_POLYNOMIAL if bits & 1 else 0)
+    return bits
+
+
+def _operator(images: list[int]) -> Operator:
+    """From what each of the 32 bits maps to, lowest first."""
+    table: Operator = []
+    for nibble in range(0, 32, 4):
+        values = [0]
+        for image in images[nibble : nibble + 4]:
+            values += [value ^ image for value in values]
+        table += values
+    return table
+
+
+def _then(first: Operator, second: Operator) -> Operator:
+    return _operator([_apply(second, _apply(first, 1 << bit)) for bit in range(32)])
