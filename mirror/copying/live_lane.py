@@ -94,6 +94,7 @@ class LiveLane(Lane):
         "since_stable",
         "size_cap",
         "started_at",
+        "target",
         "transaction",
         "turn",
         "waits",
@@ -102,6 +103,13 @@ class LiveLane(Lane):
 
     def __init__(self, spec: LaneSpec, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
         super().__init__(spec)
+        source = spec.key.partition
+        self.target = (
+            source
+            if spec.destination_topic == source.topic
+            else TopicPartition(spec.destination_topic, source.partition)
+        )
+        """Where the lane writes."""
         self.turn = 0
         self.intent: Intent | None = None
         self.reader: Reader | None = None
@@ -132,11 +140,6 @@ class LiveLane(Lane):
         self.transaction: TransactionState | None = None
         self.started_at: float | None = None
         """When its engine took it, in monotonic seconds."""
-
-    @property
-    def target(self) -> TopicPartition:
-        """Where the lane writes."""
-        return TopicPartition(self.spec.destination_topic, self.key.partition.partition)
 
     @property
     def may_drain(self) -> bool:

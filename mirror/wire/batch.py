@@ -25,6 +25,8 @@ HEADER_SIZE: Final = HEADER.size
 OVERHEAD: Final = 12
 """Bytes of base offset and length, which the length field does not count."""
 MAGIC_AT: Final = 16
+_LENGTH_AT: Final = 8
+_LENGTH: Final = struct.Struct(">i")
 _CHECKSUM_AT: Final = 17
 CHECKED_FROM: Final = 21
 """First byte under the checksum."""
@@ -98,7 +100,7 @@ def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
     position, size = 0, len(records)
     unpack, make = HEADER.unpack_from, BatchHeader._make
     while size - position > MAGIC_AT:
-        length = int.from_bytes(records[position + 8 : position + OVERHEAD], "big", signed=True)
+        (length,) = _LENGTH.unpack_from(records, position + _LENGTH_AT)
         end = position + OVERHEAD + length
         magic = records[position + MAGIC_AT]
         if magic == 2:

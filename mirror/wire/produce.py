@@ -137,6 +137,8 @@ def _decode(version: int, body: View) -> ProduceResponse:
 _HEAD_3: Final = struct.Struct(">ihqq")
 _HEAD_5: Final = struct.Struct(">ihqqq")
 _LEADER: Final = struct.Struct(">ii")
+_NOTHING_ELSE: Final = memoryview(b"\x01\x00\x00")
+"""No record errors, no message, no tags: how nearly every answer for a partition ends."""
 
 
 def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[ProducedPartition, int]:
@@ -150,6 +152,9 @@ def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[P
         position += _HEAD_3.size
     errors: tuple[tuple[int, str], ...] = ()
     message = ""
+    if flexible and body[position : position + len(_NOTHING_ELSE)] == _NOTHING_ELSE:
+        position += len(_NOTHING_ELSE)
+        return ProducedPartition(topic, number, error, base, append_time, log_start, (), "", None), position
     if version >= _RECORD_ERRORS_FROM:
         errors, position = _record_errors(body, position, flexible=flexible)
         text, position = read_bytes(body, position, flexible=flexible)
