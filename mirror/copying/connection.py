@@ -82,11 +82,6 @@ class Connection:
         """Whether requests can be sent."""
         return self.failure is None
 
-    @property
-    def has_unsent(self) -> bool:
-        """Whether bytes of requests still lie in their buffers."""
-        return bool(self._unsent)
-
     def version_of(self, api: int, ours: tuple[int, int]) -> int:
         """The newest version of a request that both sides speak, -1 if there is none."""
         lowest, highest = self.features.versions.get(api, (0, -1))

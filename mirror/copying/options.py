@@ -16,7 +16,7 @@ class CopyingOptions:
 
     buffer_bytes: int = 24 * _MIB
     live_buffer_bytes: int = 8 * _MIB
-    fetch_bytes: int = 4 * _MIB
+    fetch_bytes: int = 6 * _MIB
     live_fetch_bytes: int = 1 * _MIB
     partition_fetch_bytes: int = 1 * _MIB
     lane_buffer_bytes: int = 2 * _MIB

@@ -1,4 +1,4 @@
-"""Writing: a channel for each broker of the destination, up to five requests under way on each.
+"""Writing: two channels for each broker of the destination, up to five requests under way on each.
 
 A request takes one batch from each lane that has something, lanes that are up to date first, until it is
 full: under load requests are large, on a quiet topic a batch goes at once. Transactions cannot share a
@@ -29,8 +29,9 @@ from mirror.wire.produce import Batch, ProducedPartition
 _log = logging.getLogger(__name__)
 
 MOST_REQUESTS: Final = 5
-ROLE: Final = "produce"
-"""What the connections of channels are for."""
+ROLES: Final = ("produce 0", "produce 1")
+"""What the connections to a broker are for. It takes the requests of a connection one after the other;
+with two it can receive one while it stores another."""
 _BROKER_SHARE: Final = 0.8
 """Part of our patience that the broker is given to replicate."""
 
@@ -67,8 +68,9 @@ class ProduceListener(Protocol):
 class ProduceChannel:
     """One connection that writes to the partitions that one broker leads."""
 
-    def __init__(self, sink: Sink, broker: int, settings: CopyingOptions) -> None:
+    def __init__(self, sink: Sink, broker: int, role: str, settings: CopyingOptions) -> None:
         self.broker = broker
+        self._role = role
         self._sink = sink
         self._cluster = sink.cluster
         self._request_bytes = settings.request_bytes
@@ -84,9 +86,9 @@ class ProduceChannel:
         self._is_closed = False
 
     @property
-    def has_unsent(self) -> bool:
-        """Whether bytes of batches are still on their way into the socket."""
-        return self._connection is not None and self._connection.has_unsent
+    def lanes(self) -> int:
+        """How many lanes it writes for."""
+        return len(self._lanes)
 
     def attach(self, lane: LiveLane) -> None:
         """Write for the lane."""
@@ -244,7 +246,7 @@ class ProduceChannel:
 
     async def _opened(self) -> None:
         try:
-            connection = await self._cluster.connection(self.broker, ROLE)
+            connection = await self._cluster.connection(self.broker, self._role)
         except HeadraceError as error:
             self._is_opening = False
             self._on_close(error)
@@ -278,7 +280,7 @@ class Sink:
         self.cluster = cluster
         self.listener = listener
         self._settings = settings
-        self._channels: dict[int, ProduceChannel] = {}
+        self._channels: dict[int, tuple[ProduceChannel, ...]] = {}
         self._search = LeaderSearch(
             cluster, lambda lane: lane.spec.destination_topic, listener.on_target_relocated
         )
@@ -289,10 +291,11 @@ class Sink:
         if leader is None:
             self._search.add([lane])
             return
-        channel = self._channels.get(leader[0])
-        if channel is None:
-            channel = self._channels[leader[0]] = ProduceChannel(self, leader[0], self._settings)
-        channel.attach(lane)
+        channels = self._channels.get(leader[0])
+        if channels is None:
+            channels = tuple(ProduceChannel(self, leader[0], role, self._settings) for role in ROLES)
+            self._channels[leader[0]] = channels
+        min(channels, key=lambda channel: channel.lanes).attach(lane)
 
     def detach(self, lane: LiveLane) -> None:
         """Write for the lane no more; nothing of it is outstanding."""
@@ -310,8 +313,9 @@ class Sink:
 
     def close(self) -> None:
         """Close all channels."""
-        for channel in self._channels.values():
-            channel.close()
+        for channels in self._channels.values():
+            for channel in channels:
+                channel.close()
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:

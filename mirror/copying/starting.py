@@ -14,7 +14,7 @@ from mirror.copying.cluster import Cluster
 from mirror.copying.limits import LimitBook, RuleBook
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.reading import Reading
-from mirror.copying.sink import ROLE as PRODUCE
+from mirror.copying.sink import ROLES
 from mirror.copying.source import Tier
 from mirror.copying.steering import Steering
 from mirror.copying.takeover import take_over
@@ -77,7 +77,7 @@ class Starting:
             await self._limits_of(specs[0].destination).look_up({place.topic for place in targets})
             await self._bench.loop.together(
                 [source.connection(broker, role) for broker in _leaders(source, places) for role in roles]
-                + [target.connection(broker, PRODUCE) for broker in _leaders(target, targets)]
+                + [target.connection(broker, role) for broker in _leaders(target, targets) for role in ROLES]
             )
         except HeadraceError as error:
             _log.debug("not ready beforehand: %s", error)

@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 from mirror.copying import identifying, identity
-from mirror.copying.sink import ROLE as PRODUCE
+from mirror.copying.sink import ROLES
 from mirror.copying.source import Tier
 from mirror.model.policy import CopyPolicy, Guarantee
 from mirror.wire.batch import ProducerStamp
@@ -224,7 +224,7 @@ def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) 
     second = another(engine)
     second.engine.expect_lanes(specs("own-expected"))
     source, target = (second.engine._bench.cluster(one) for one in (SOURCE, DESTINATION))
-    wanted = {Tier(committed=True, live=live).role for live in (False, True)} | {PRODUCE}
+    wanted = {Tier(committed=True, live=live).role for live in (False, True)} | {*ROLES}
     second.run_until(
         lambda: wanted <= {role for _, role in (*source._connections, *target._connections)}, "connections"
     )
