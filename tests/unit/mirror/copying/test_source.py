@@ -60,7 +60,8 @@ class Reader:
 
     def __init__(self) -> None:
         self.cluster = OneBroker()
-        self.source = Source(cast(Cluster, self.cluster), CopyingOptions(), self, "")
+        options = CopyingOptions(fetch_bytes=2**22)
+        self.source = Source(cast(Cluster, self.cluster), options, self, "")
         self.taken: list[tuple[LiveLane, int, int]] = []
         self.squeezed: dict[LiveLane, bool] = {}
 
