@@ -32,7 +32,6 @@ _PROGRESS_SECONDS: Final = 0.5
 _LANES_A_SECOND: Final = 5_000
 """Adding up takes about a microsecond a lane: with very many it is done less often."""
 _STEP_SECONDS: Final = 0.05
-_LOOK_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 20.0
 
 
@@ -53,7 +52,6 @@ class CopyWorker:
         self._left = len(start.specs)
         self._done: dict[str, int] = {"records": 0, "bytes": 0}
         self._next_progress = 0.0
-        self._next_look = 0.0
 
     def run(self) -> None:
         """Until all lanes have stopped, or the input ends. Raises Fenced when they are somebody else's."""
@@ -65,7 +63,7 @@ class CopyWorker:
                 pause = max(_PROGRESS_SECONDS, self._left / _LANES_A_SECOND)
                 self._next_progress = self._clock.monotonic() + pause
                 self._report_progress()
-            if self._has_ended():
+            if select.select([0], [], [], 0)[0] and not os.read(0, 4096):
                 break
         self._watchdog.rest()
         self._tell(self._engine.close(_STOP_SECONDS))
@@ -74,13 +72,6 @@ class CopyWorker:
             say("lane", report=report.to_json())
         usage = resource.getrusage(resource.RUSAGE_SELF)
         say("done", cpu_seconds=usage.ru_utime + usage.ru_stime, peak_rss_bytes=usage.ru_maxrss * 1024)
-
-    def _has_ended(self) -> bool:
-        """Whether the parent is gone or wants no more; looked at now and then."""
-        if self._clock.monotonic() < self._next_look:
-            return False
-        self._next_look = self._clock.monotonic() + _LOOK_SECONDS
-        return bool(select.select([0], [], [], 0)[0]) and not os.read(0, 4096)
 
     def _tell(self, events: Sequence[LaneEvent]) -> None:
         for event in events:

@@ -65,8 +65,6 @@ class Connection:
         self._client_id = client_id.encode()
         self._pending: deque[tuple[int, float, Request]] = deque()
         self._unsent: deque[Buffer] = deque()
-        self._unsent_bytes = 0
-        self._watched = READ
         self._correlation = 0
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._filled = 0
@@ -112,7 +110,6 @@ class Connection:
         was_idle = not self._unsent
         self._unsent.append(start)
         self._unsent.extend(request.body)
-        self._unsent_bytes += len(start) + request.size
         if was_idle:
             self._write()
 
@@ -181,7 +178,6 @@ class Connection:
         self._loop.unwatch(self._transport.socket)
         self._transport.close()
         self._unsent.clear()
-        self._unsent_bytes = 0
         if self._slab is not None:
             self._frame = memoryview(b"")
             self._slab.release()
@@ -214,10 +210,6 @@ class Connection:
                 return
             if not sent:
                 break
-            self._unsent_bytes -= sent
-            if not self._unsent_bytes:
-                unsent.clear()
-                break
             while sent:
                 first = len(unsent[0])
                 if sent >= first:
@@ -230,9 +222,6 @@ class Connection:
 
     def _watch(self) -> None:
         events = (0 if self._waits_for_memory else READ) | (WRITE if self._unsent else 0)
-        if events == self._watched:
-            return
-        self._watched = events
         if events:
             self._loop.watch(self._transport.socket, events, self._on_ready)
         else:

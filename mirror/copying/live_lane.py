@@ -103,12 +103,7 @@ class LiveLane(Lane):
 
     def __init__(self, spec: LaneSpec, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
         super().__init__(spec)
-        source = spec.key.partition
-        self.target = (
-            source
-            if spec.destination_topic == source.topic
-            else TopicPartition(spec.destination_topic, source.partition)
-        )
+        self.target = TopicPartition(spec.destination_topic, spec.key.partition.partition)
         """Where the lane writes."""
         self.turn = 0
         self.intent: Intent | None = None

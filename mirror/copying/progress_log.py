@@ -20,9 +20,8 @@ from mirror.lane.progress import Entry, LaneProgress, main_key, read_progress
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
-from mirror.wire.batch import CONTROL, NO_SEQUENCE, TRANSACTIONAL, UNSTAMPED, BatchHeader, stamp
+from mirror.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from mirror.wire.codes import Code, error_of
-from mirror.wire.compression import Codec
 from mirror.wire.control.offsets import EARLIEST, LATEST
 from mirror.wire.control.topics import create_topic
 from mirror.wire.records import Record, read_batch, write_batch
@@ -170,7 +169,6 @@ class ProgressLog:
 
     async def _save(self, number: int, entries: Sequence[Entry], now_ms: int) -> None:
         for batch in batches_of(entries, now_ms):
-            stamp(memoryview(batch), Codec.NONE, UNSTAMPED, NO_SEQUENCE)
             await write_patiently(self._cluster, TopicPartition(self.topic, number), batch)
 
 

@@ -23,9 +23,7 @@ from mirror.lane.ledger import Fate
 from mirror.lane.outgoing import Outgoing, Path
 from mirror.model.policy import OnRejection
 from mirror.model.topics import TopicPartition
-from mirror.wire.batch import NO_SEQUENCE, UNSTAMPED, stamp
 from mirror.wire.codes import Code, error_of
-from mirror.wire.compression import Codec
 from mirror.wire.legacy import read_message
 from mirror.wire.records import Record, read_batch, write_batch
 
@@ -148,7 +146,6 @@ class Refusals:
                 (b"headrace-reason", error.message.encode()[:1000]),
             )
             batch = write_batch([record._replace(headers=(*record.headers, *origin))])
-            stamp(memoryview(batch), Codec.NONE, UNSTAMPED, NO_SEQUENCE)
             await write_patiently(cluster, TopicPartition(topic, 0), batch)
 
 

@@ -142,13 +142,13 @@ class Intake:
             or (codec == Codec.ZSTD and not rules.takes_zstd)
         )
         small = size < self._merge.small_bytes and header.record_count < self._merge.records[codec]
-        if not small and not must and self._cursor == self.position:
+        is_full = self._bytes + size > self._merge.merged_bytes
+        if self._cursor < self.position and (self._records or not small or codec != self._codec or is_full):
+            self._flush(slab)
+        if not small and not must:
             self.position = after
             self._send_unopened(batch, header, slab)
             return
-        is_full = self._bytes + size > self._merge.merged_bytes
-        if self._records or not small or codec != self._codec or is_full:
-            self._flush(slab)
         self._codec = codec
         self._batches.append((batch, header))
         self._bytes += size

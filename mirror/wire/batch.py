@@ -17,8 +17,10 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from crc32c import crc32c
+
 from mirror.errors import CorruptData
-from mirror.wire.checksum import correct, crc32c
+from mirror.wire.checksum import correct
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
@@ -87,10 +89,6 @@ class ProducerStamp(NamedTuple):
     transactional: bool = False
 
 
-UNSTAMPED: Final = ProducerStamp(NO_PRODUCER, -1)
-"""No identity: the destination accepts the batch as often as it is sent."""
-
-
 def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
     """(start, end, header) of every whole batch, in order; the header is None for formats 0 and 1.
 
@@ -124,7 +122,8 @@ def first_size(records: memoryview) -> int:
     """Bytes of the first batch, whole or not; 0 when not even its length is there."""
     if len(records) < OVERHEAD:
         return 0
-    return OVERHEAD + int.from_bytes(records[8:OVERHEAD], "big", signed=True)
+    (length,) = _LENGTH.unpack_from(records, _LENGTH_AT)
+    return OVERHEAD + int(length)
 
 
 def verify(batch: memoryview, header: BatchHeader) -> None:

@@ -12,10 +12,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from crc32c import crc32c
-
-__all__ = ["correct", "crc32c"]
-
 _POLYNOMIAL: Final = 0x82F63B78
 """Reflected: the highest power is the lowest bit."""
 _DIGIT_BITS: Final = 5

@@ -139,6 +139,9 @@ _HEAD_5: Final = struct.Struct(">ihqqq")
 _LEADER: Final = struct.Struct(">ii")
 _NOTHING_ELSE: Final = memoryview(b"\x01\x00\x00")
 """No record errors, no message, no tags: how nearly every answer for a partition ends."""
+_Complaint = tuple[tuple[tuple[int, str], ...], str, LeaderHint | None]
+"""Record errors, message, leader."""
+_NO_COMPLAINT: Final[_Complaint] = ((), "", None)
 
 
 def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[ProducedPartition, int]:
@@ -150,11 +153,17 @@ def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[P
     else:
         number, error, base, append_time = _HEAD_3.unpack_from(body, position)
         position += _HEAD_3.size
+    if flexible and body[position : position + len(_NOTHING_ELSE)] == _NOTHING_ELSE:
+        rest, position = _NO_COMPLAINT, position + len(_NOTHING_ELSE)
+    else:
+        rest, position = _complaint(version, body, position)
+    return ProducedPartition(topic, number, error, base, append_time, log_start, *rest), position
+
+
+def _complaint(version: int, body: View, position: int) -> tuple[_Complaint, int]:
+    flexible = version >= _FLEXIBLE_FROM
     errors: tuple[tuple[int, str], ...] = ()
     message = ""
-    if flexible and body[position : position + len(_NOTHING_ELSE)] == _NOTHING_ELSE:
-        position += len(_NOTHING_ELSE)
-        return ProducedPartition(topic, number, error, base, append_time, log_start, (), "", None), position
     if version >= _RECORD_ERRORS_FROM:
         errors, position = _record_errors(body, position, flexible=flexible)
         text, position = read_bytes(body, position, flexible=flexible)
@@ -166,10 +175,7 @@ def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[P
         else:
             tags, position = read_tags(body, position)
             leader = LeaderHint._make(_LEADER.unpack_from(tags[0])) if 0 in tags else None
-    return (
-        ProducedPartition(topic, number, error, base, append_time, log_start, errors, message, leader),
-        position,
-    )
+    return (errors, message, leader), position
 
 
 def _record_errors(body: View, position: int, *, flexible: bool) -> tuple[tuple[tuple[int, str], ...], int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as some
 
-from mirror.wire.checksum import correct, crc32c
+from mirror.wire.checksum import correct
 
 beginnings = some.integers(0, 60).flatmap(
     lambda size: some.tuples(

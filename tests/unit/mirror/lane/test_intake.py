@@ -9,7 +9,7 @@ from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.outgoing import Outgoing
 from mirror.lane.rules import IntakeRules, MergeRule
-from mirror.wire.batch import UNSTAMPED
+from mirror.wire.batch import NO_PRODUCER
 from mirror.wire.compression import Codec
 from mirror.wire.records import Record
 from tests.models.source_log import holed_batch, sealed
@@ -22,7 +22,7 @@ def batch(base: int, offsets: Sequence[int], span: int = 0) -> bytearray:
     made = holed_batch(
         records, Codec.NONE, base=base, span=span or (offsets[-1] - base + 1 if offsets else 1)
     )
-    return sealed(made, base, Codec.NONE, UNSTAMPED.producer_id)
+    return sealed(made, base, Codec.NONE, NO_PRODUCER)
 
 
 def taken(
