@@ -6,12 +6,15 @@ TEST_WORKERS ?= 3
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/keeper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit bench docs docs-serve lock clean
+.PHONY: help setup environment demo test lint types unit bench docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make .venv with everything in it (needs Python 3.11+ and the package registry)
+setup: ## make .venv with everything in it, and compile the data plane (needs Python 3.11+ and the package registry)
+	@$(PYTHON) scripts/bootstrap.py compiled
+
+environment:
 	@$(PYTHON) scripts/bootstrap.py
 
 demo: setup ## the whole loop on real servers, ending in a report; KEEP=1 leaves it running
@@ -21,28 +24,28 @@ test: setup lint types ## every check and test: what CI runs; TEST_WORKERS proce
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report
 
-lint: setup ## style and import rules
+lint: environment ## style and import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --cache-dir .cache/import-linter
 
-types: setup ## mypy --strict
+types: environment ## mypy --strict
 	@$(BIN)/mypy
 
-unit: setup ## the tests that need no server
+unit: environment ## the tests that need no server
 	@exec $(BIN)/python -m pytest -m "not servers" $(PYTEST_ARGS)
 
 bench: setup ## print the figures that docs/ quotes; ONLY=name for one of them
 	@exec $(BIN)/python -m bench $(ONLY)
 
-docs: setup ## build the documentation into site/, strictly
+docs: environment ## build the documentation into site/, strictly
 	@$(BIN)/headrace config reference > docs/configuration.md
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 docs-serve: docs ## look at the documentation in a browser
 	@NO_MKDOCS_2_WARNING=1 exec $(BIN)/mkdocs serve
 
-lock: setup ## renew the hash-locked requirements and the sums of the server jars
+lock: environment ## renew the hash-locked requirements and the sums of the server jars
 	@for set in run all dev; do \
 	  case $$set in run) extras=;; all) extras="--extra all";; dev) extras="--extra all --group dev --group docs";; esac; \
 	  $(BIN)/uv pip compile pyproject.toml $$extras --universal --python-version 3.11 --generate-hashes \

@@ -8,6 +8,8 @@ import platform
 import time
 from importlib.metadata import version
 
+from headrace.compiled import is_built
+
 _PACKAGES = ("confluent-kafka", "crc32c", "kafka-python", "kazoo", "numpy", "ortools", "pinotdb", "pyspark")
 
 
@@ -19,7 +21,8 @@ def print_machine() -> None:
     print(f"machine: {os.cpu_count()} cores of {', '.join(models) or platform.machine()}, {memory:.0f} GiB")
     print(f"load average: {' '.join(f'{value:.1f}' for value in os.getloadavg())}, {platform.platform()}")
     packages = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    print(f"versions: Python {platform.python_version()} {packages}\n")
+    print(f"versions: Python {platform.python_version()} {packages}")
+    print(f"data plane: {'compiled' if is_built() else 'interpreted'}\n")
 
 
 def new_page_us(mib: int = 256) -> float:

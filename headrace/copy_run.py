@@ -6,7 +6,6 @@ import contextlib
 import json
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
 
 from headrace.access import plain
+from headrace.compiled import worker_command
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.worker_protocol import StartLanes, encode_message
 from mirror.copying.access import access_from
@@ -170,7 +170,7 @@ class CopyRun:
             "log_level": self._setup.log_level,
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "headrace.copy_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            worker_command("headrace.copy_worker"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert process.stdin is not None
         seat.process, seat.started_at = process, time.monotonic()

@@ -6,7 +6,6 @@ import os
 import queue
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from api.services import Services
 from headrace.access import access_of
 from headrace.clusters import ClusterDirectory
+from headrace.compiled import worker_command
 from headrace.instance_status import RunningStatus
 from headrace.one_off import bench_of
 from headrace.planners import choose_planning
@@ -192,8 +192,8 @@ def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
         environment[CONFIG_VARIABLE] = str(config.resolve())
 
     def spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
-        arguments = [sys.executable, "-m", "headrace", "worker"]
-        arguments += ["--channel", str(channel.fileno()), "--number", str(number), "--instance", name]
+        numbers = ["--channel", str(channel.fileno()), "--number", str(number)]
+        arguments = worker_command("headrace", "worker", *numbers, "--instance", name)
         return subprocess.Popen(
             arguments, pass_fds=[channel.fileno()], env=environment, stdin=subprocess.DEVNULL
         )

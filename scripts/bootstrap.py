@@ -23,6 +23,7 @@ VENV_PYTHON = os.path.join(VENV, "bin", "python")
 LOCK = os.path.join(ROOT, "requirements", "dev.txt")
 STAMP = os.path.join(VENV, ".headrace-setup")
 LOG = os.path.join(ROOT, ".cache", "setup.log")
+NO_COMPILER = 3
 
 
 def fail(message):
@@ -137,16 +138,12 @@ def install(child):
         fail("headrace could not be installed ({}); the log is .cache/setup.log".format(tail_of_log()))
 
 
-def main():
-    check_python()
-    if is_done():
-        return
+def set_up(child):
     check_disk()
     cache = os.path.dirname(LOG)
     if not os.path.isdir(cache):
         os.makedirs(cache)
     open(LOG, "w").close()
-    child = Child()
     if os.path.exists(STAMP):
         os.remove(STAMP)
     version = "{}.{}".format(*sys.version_info[:2])
@@ -157,6 +154,33 @@ def main():
     install(child)
     with open(STAMP, "w") as stamp:
         stamp.write(wanted_stamp())
+
+
+def compile_data_plane(child):
+    """Machine code of the data plane. Nothing depends on it: without it the sources run."""
+    command = [VENV_PYTHON, "-m", "headrace.compiled"]
+    status = subprocess.call(command + ["check"], cwd=ROOT)
+    if status == 1:
+        status = child.run(command + ["build"], "compiling the data plane (about a minute)")
+    if status == NO_COMPILER:
+        print(
+            "setup: without a C compiler and Python's headers the data plane runs interpreted, at a higher "
+            "price; with them (Debian: gcc python3-dev) run make setup again"
+        )
+    elif status != 0:
+        print(
+            "setup: the data plane could not be compiled ({}) and runs interpreted, at a higher price; "
+            "the log is .cache/setup.log".format(tail_of_log())
+        )
+
+
+def main():
+    check_python()
+    child = Child()
+    if not is_done():
+        set_up(child)
+    if "compiled" in sys.argv[1:]:
+        compile_data_plane(child)
 
 
 if __name__ == "__main__":

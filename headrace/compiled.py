@@ -1,0 +1,143 @@
+"""The rooms that every batch passes through, as machine code: `mypyc` compiles the very same sources.
+
+    python -m headrace.compiled check              whether that is done
+    python -m headrace.compiled build              compile them into .cache/compiled
+    python -m headrace.compiled run MODULE [...]   run a module with them: how worker processes start
+
+What was compiled is used only where it was made of exactly the sources that lie here, by their content;
+otherwise, and where there is no C compiler, the sources themselves run, and do the same at a higher price.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+_HOME: Final = Path(__file__).parents[1]
+_BUILDS: Final = Path(".cache") / "compiled"
+_WHOLE_ROOMS: Final = ("mirror/wire", "mirror/lane")
+_MODULES: Final = (
+    "cluster",
+    "committing",
+    "connection",
+    "engine",
+    "leaders",
+    "live_lane",
+    "loop",
+    "reading",
+    "sink",
+    "source",
+    "steering",
+    "transport",
+    "writing",
+)
+"""Of mirror/copying: what runs once a batch or more often, and what that calls."""
+_SETUP: Final = """
+import sys
+from mypyc.build import mypycify
+from setuptools import setup
+setup(name="compiled", ext_modules=mypycify(sys.argv.pop().split(), opt_level="3", debug_level="0"))
+"""
+
+DONE: Final = 0
+FAILED: Final = 1
+NO_COMPILER: Final = 3
+"""Exit codes of `check` and `build`."""
+
+
+def worker_command(module: str, *arguments: str) -> list[str]:
+    """The command of a worker process that runs this module."""
+    return [sys.executable, "-m", "headrace.compiled", "run", module, *arguments]
+
+
+def build_folder(home: Path = _HOME) -> Path:
+    """Where what is compiled of the sources in `home` lies, whether it is there or not."""
+    digest = hashlib.sha256(str(sysconfig.get_config_var("EXT_SUFFIX")).encode())
+    for file in [Path(__file__), *sorted((home / "mirror").rglob("*.py"))]:
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    return home / _BUILDS / digest.hexdigest()[:32]
+
+
+def is_built(home: Path = _HOME) -> bool:
+    """Whether there is machine code of exactly these sources."""
+    return build_folder(home).is_dir()
+
+
+def take(home: Path = _HOME) -> bool:
+    """Import compiled rooms instead of their sources from now on, in this process, if there are any. To be
+    called before anything of them is imported."""
+    folder = build_folder(home)
+    if not folder.is_dir():
+        return False
+    sys.path.append(str(folder))  # for the library that the modules share
+    for room in (*_WHOLE_ROOMS, "mirror/copying"):
+        importlib.import_module(room.replace("/", ".")).__path__.insert(0, str(folder / room))
+    return True
+
+
+def check(home: Path = _HOME) -> int:
+    """DONE when there is nothing to do, NO_COMPILER when nothing can be done, else FAILED."""
+    if is_built(home):
+        return DONE
+    compiler = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
+    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    return FAILED if shutil.which(compiler.split()[0]) and headers.exists() else NO_COMPILER
+
+
+def build(home: Path = _HOME) -> int:
+    """Compile, unless that is done already. Returns an exit code; what went wrong is on stderr."""
+    status = check(home)
+    if status != FAILED:
+        return status
+    folder = build_folder(home)
+    work = folder.with_name(f"{folder.name}.{os.getpid()}")
+    shutil.copytree(home / "mirror", work / "mirror", ignore=shutil.ignore_patterns("__pycache__"))
+    try:
+        status = _compile(home, work)
+        if status == DONE and not folder.exists():
+            (work / "made").rename(folder)
+        for older in {*folder.parent.iterdir()} - {folder, work}:
+            shutil.rmtree(older)
+        return status
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _compile(home: Path, work: Path) -> int:
+    files = [file for room in _WHOLE_ROOMS for file in sorted((work / room).glob("[!_]*.py"))]
+    files += [work / "mirror" / "copying" / f"{module}.py" for module in _MODULES]
+    settings = ["--config-file", str(home / "pyproject.toml"), "--cache-dir", str(work / "types")]
+    wanted = " ".join([*settings, *(str(file.relative_to(work)) for file in files)])
+    places = ["build_ext", "--build-lib", "made", "--build-temp", "objects", wanted]
+    done = subprocess.run([sys.executable, "-c", _SETUP, *places], cwd=work, check=False)
+    return DONE if done.returncode == 0 else FAILED
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The commands above."""
+    match arguments:
+        case ["check"]:
+            return check()
+        case ["build"]:
+            return build()
+        case ["run", module, *rest]:
+            take()
+            sys.argv = [module, *rest]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+            return DONE
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+"""The compiled data plane does what its sources do: the same tests once more, with machine code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.compiled import DONE, NO_COMPILER, build, worker_command
+from tests.patience import PATIENCE_SECONDS
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+_HOUSE = Path(__file__).parents[3]
+_SUFFIX = {DONE: ".so", NO_COMPILER: ".py"}
+
+
+@pytest.fixture(scope="module")
+def suffix() -> str:
+    """Of the files that modules are imported from once all that can be compiled is."""
+    return _SUFFIX[build()]
+
+
+@pytest.mark.parametrize("module", ["mirror.wire.batch", "mirror.lane.lane", "mirror.copying.sink"])
+def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str, module: str) -> None:
+    program = f"from headrace.compiled import take; take(); import {module} as it; print(it.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=_HOUSE,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    assert Path(done.stdout.strip()).suffix == suffix
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        ("tests/unit/mirror/wire", "tests/property/mirror/wire", "tests/fuzz"),
+        ("tests/unit/mirror/lane", "tests/property/mirror/lane"),
+        ("tests/contract/mirror/test_copy_engine.py",),
+    ],
+    ids=["wire", "lane", "copying"],
+)
+def test_the_tests_of_the_sources_hold(suffix: str, tests: tuple[str, ...]) -> None:
+    command = worker_command("pytest", "-q", *tests)
+    done = subprocess.run(command, cwd=_HOUSE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " passed" in done.stdout

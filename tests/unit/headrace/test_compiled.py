@@ -1,0 +1,104 @@
+"""Compiled rooms are used only where they were made of the sources that lie here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.compiled import (
+    DONE,
+    FAILED,
+    NO_COMPILER,
+    build_folder,
+    check,
+    is_built,
+    main,
+    take,
+    worker_command,
+)
+from tests.patience import PATIENCE_SECONDS
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from headrace.compiled import take
+print(take(Path(sys.argv[1])))
+import mirror.lane.flow
+print(mirror.lane.flow.__file__)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A house with two files."""
+    for name in ("batch", "scan"):
+        file = tmp_path / "mirror" / "wire" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"NAME = {name!r}\n")
+    return tmp_path
+
+
+def test_any_change_of_a_source_makes_it_another_build(home: Path) -> None:
+    before = build_folder(home)
+    assert build_folder(home) == before
+    file = home / "mirror" / "wire" / "batch.py"
+    file.write_text("NAME = 'another'\n")
+    changed = build_folder(home)
+    file.rename(file.with_name("renamed.py"))
+    assert len({before, changed, build_folder(home)}) == 3
+
+
+def test_what_was_compiled_of_older_sources_is_not_taken(home: Path) -> None:
+    build_folder(home).mkdir(parents=True)
+    assert is_built(home)
+    (home / "mirror" / "wire" / "batch.py").write_text("NAME = 'another'\n")
+    assert not is_built(home)
+    path = list(sys.path)
+    assert not take(home)
+    assert sys.path == path
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_compiled_rooms_come_before_their_sources(home: Path, is_made: bool) -> None:
+    made = build_folder(home) / "mirror" / "lane" / "flow.py"
+    if is_made:
+        made.parent.mkdir(parents=True)
+        made.write_text("")
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(home)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    taken, file = done.stdout.splitlines()
+    assert taken == str(is_made)
+    assert (Path(file) == made) is is_made
+
+
+def test_without_a_compiler_there_is_nothing_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    assert check(home) == NO_COMPILER
+    monkeypatch.setenv("CC", sys.executable)
+    assert check(home) in (FAILED, NO_COMPILER)  # the latter where Python's headers are missing
+    build_folder(home).mkdir(parents=True)
+    assert check(home) == DONE
+
+
+def test_a_worker_process_runs_its_module_with_its_arguments() -> None:
+    done = subprocess.run(
+        worker_command("json.tool", "--help"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    assert "--sort-keys" in done.stdout
+
+
+def test_anything_else_is_told_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["walk"]) == 2
+    assert "python -m headrace.compiled build" in capsys.readouterr().err
