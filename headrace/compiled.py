@@ -26,21 +26,19 @@ _HOME: Final = Path(__file__).parents[1]
 _BUILDS: Final = Path(".cache") / "compiled"
 _WHOLE_ROOMS: Final = ("mirror/wire", "mirror/lane")
 _MODULES: Final = (
-    "cluster",
-    "committing",
-    "connection",
-    "engine",
-    "leaders",
-    "live_lane",
-    "loop",
-    "reading",
-    "sink",
-    "source",
-    "steering",
-    "transport",
-    "writing",
+    "mirror/adapters/system_clock",
+    "mirror/copying/cluster",
+    "mirror/copying/connection",
+    "mirror/copying/live_lane",
+    "mirror/copying/loop",
+    "mirror/copying/reading",
+    "mirror/copying/sink",
+    "mirror/copying/source",
+    "mirror/copying/steering",
+    "mirror/copying/transport",
+    "mirror/copying/writing",
 )
-"""Of mirror/copying: what runs once a batch or more often, and what that calls."""
+"""Of other rooms: what runs once a batch or more often, and what that calls."""
 _SETUP: Final = """
 import sys
 from mypyc.build import mypycify
@@ -80,7 +78,7 @@ def take(home: Path = _HOME) -> bool:
     if not folder.is_dir():
         return False
     sys.path.append(str(folder))  # for the library that the modules share
-    for room in (*_WHOLE_ROOMS, "mirror/copying"):
+    for room in {*_WHOLE_ROOMS, *(module.rpartition("/")[0] for module in _MODULES)}:
         importlib.import_module(room.replace("/", ".")).__path__.insert(0, str(folder / room))
     return True
 
@@ -115,7 +113,7 @@ def build(home: Path = _HOME) -> int:
 
 def _compile(home: Path, work: Path) -> int:
     files = [file for room in _WHOLE_ROOMS for file in sorted((work / room).glob("[!_]*.py"))]
-    files += [work / "mirror" / "copying" / f"{module}.py" for module in _MODULES]
+    files += [work / f"{module}.py" for module in _MODULES]
     settings = ["--config-file", str(home / "pyproject.toml"), "--cache-dir", str(work / "types")]
     wanted = " ".join([*settings, *(str(file.relative_to(work)) for file in files)])
     places = ["build_ext", "--build-lib", "made", "--build-temp", "objects", wanted]

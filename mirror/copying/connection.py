@@ -112,6 +112,8 @@ class Connection:
         self._unsent.extend(request.body)
         if was_idle:
             self._write()
+            if self._unsent:
+                self._watch()
 
     async def call(
         self, call: Call[T], timeout_seconds: float, version: int | None = None, *, urgent: bool = False
@@ -193,6 +195,8 @@ class Connection:
         try:
             if events & WRITE:
                 self._write()
+                if not self._unsent:
+                    self._watch()
             if events & READ and self.failure is None:
                 self._read()
         except OSError as error:
@@ -218,7 +222,6 @@ class Connection:
                 else:
                     unsent[0] = memoryview(unsent[0])[sent:]
                     sent = 0
-        self._watch()
 
     def _watch(self) -> None:
         events = (0 if self._waits_for_memory else READ) | (WRITE if self._unsent else 0)

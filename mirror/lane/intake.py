@@ -10,7 +10,7 @@ time costs the destination more than merging them costs us (`python -m bench mir
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from mirror.errors import CorruptData, RecordTooLarge
@@ -55,10 +55,10 @@ class Intake:
         self.largest = 0
         """Bytes of the largest batch that was looked at."""
 
-    def take(self, records: memoryview, aborted: Iterable[tuple[int, int]], slab: Slab) -> None:
+    def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: Slab) -> None:
         """Go through the batches. Raises CorruptData and RecordTooLarge with the source offset; `items`
         and `position` then tell what lies before the trouble."""
-        committed = AbortedFilter(aborted) if self._rules.read_committed else None
+        committed = AbortedFilter(aborted) if aborted and self._rules.read_committed else None
         try:
             for start, end, header in scan(records):
                 batch = records[start:end]
