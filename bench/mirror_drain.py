@@ -22,18 +22,20 @@ from bench.mirroring.engines import (
     Work,
     confluent_loop,
     headrace,
+    interpreted,
     mirror_maker,
 )
 from bench.mirroring.watch import Drain, Watch
 from mirror.wire.compression import Codec
 
 _OURS = "headrace"
-_WARMING = ("headrace", "confluent-kafka")
-"""Copy first, and are not counted."""
+_WARMING = ("headrace", "confluent-kafka", "headrace", "headrace")
+"""Copy first, and are not counted: Java compiles what the brokers run, for whoever comes next."""
 _BROKER = {"log.segment.delete.delay.ms": 1000}
 """What an engine has written is gone before the next one writes: its memory is used again."""
 _MAKERS: dict[str, Callable[[Pair, Work], Engine]] = {
     "headrace": headrace,
+    "interpreted": interpreted,
     "MirrorMaker 2": mirror_maker,
     "confluent-kafka": confluent_loop,
 }
@@ -44,7 +46,15 @@ class Case:
     """A topic and the engines that copy it, in turn."""
 
     shape: Shape
-    turns: tuple[str, ...] = ("headrace", "MirrorMaker 2", "headrace", "confluent-kafka", "headrace")
+    turns: tuple[str, ...] = (
+        "headrace",
+        "MirrorMaker 2",
+        "headrace",
+        "interpreted",
+        "confluent-kafka",
+        "headrace",
+        "interpreted",
+    )
 
 
 _CASES = {
@@ -54,7 +64,7 @@ _CASES = {
     "ten": Case(Shape("ten", Codec.LZ4, 10, 2_000_000)),
     "one": Case(
         Shape("one", Codec.LZ4, 1, 600_000),
-        ("headrace", "confluent-kafka", "headrace", "confluent-kafka", "headrace"),
+        ("headrace", "confluent-kafka", "headrace", "interpreted", "confluent-kafka", "headrace"),
     ),
 }
 

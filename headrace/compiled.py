@@ -6,6 +6,7 @@
 
 What was compiled is used only where it was made of exactly the sources that lie here, by their content;
 otherwise, and where there is no C compiler, the sources themselves run, and do the same at a higher price.
+So they do with `HEADRACE_COMPILED=0` in the environment.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+SWITCH: Final = "HEADRACE_COMPILED"
+"""Environment variable; 0: the sources shall run."""
 _HOME: Final = Path(__file__).parents[1]
 _BUILDS: Final = Path(".cache") / "compiled"
 _WHOLE_ROOMS: Final = ("mirror/wire", "mirror/lane")
@@ -75,7 +78,7 @@ def take(home: Path = _HOME) -> bool:
     """Import compiled rooms instead of their sources from now on, in this process, if there are any. To be
     called before anything of them is imported."""
     folder = build_folder(home)
-    if not folder.is_dir():
+    if os.environ.get(SWITCH) == "0" or not folder.is_dir():
         return False
     sys.path.append(str(folder))  # for the library that the modules share
     for room in {*_WHOLE_ROOMS, *(module.rpartition("/")[0] for module in _MODULES)}:

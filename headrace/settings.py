@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from api.settings import ApiSettings
 from assigner.settings import AssignerSettings
+from headrace.compiled import SWITCH
 from headrace.logs import LogSettings
 from mirror.errors import ConfigError
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
@@ -38,7 +39,7 @@ DEFAULT_CLUSTERS: Final = {
     "destination": {"bootstrap_servers": "127.0.0.1:9192"},
 }
 """Taken when the file names no clusters; the environment may still change one of them."""
-_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, "HEADRACE_HOME"})
+_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, "HEADRACE_HOME", SWITCH})
 
 
 class HeadraceSettings(BaseSettings):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.mirroring.clusters import Pair
+from headrace.compiled import SWITCH
 from mirror.wire.compression import Codec
 from stack import jars
 from stack.held import HeldProcess
@@ -39,13 +40,18 @@ class Engine:
     process: HeldProcess
 
 
-def headrace(pair: Pair, work: Work, *options: str) -> Engine:
+def headrace(pair: Pair, work: Work, *options: str, environment: Sequence[str] = ()) -> Engine:
     """`headrace copy` as it comes, with one worker."""
     target = f"{work.topic}-headrace"
-    command = [sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
+    command = ["env", *environment, sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
     command += ["--destination", pair.target.address, "--topics", work.topic, "--rename", "*-headrace"]
     command += ["--from", "latest"] if work.latency else []
     return Engine("headrace", target, _held(pair, "headrace", [*command, *options]))
+
+
+def interpreted(pair: Pair, work: Work) -> Engine:
+    """The same without machine code: its sources run."""
+    return replace(headrace(pair, work, environment=[f"{SWITCH}=0"]), name="interpreted")
 
 
 def confluent_loop(pair: Pair, work: Work) -> Engine:

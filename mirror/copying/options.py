@@ -14,9 +14,9 @@ _MIB = 2**20
 class CopyingOptions:
     """See `CopyingSettings` for what each means."""
 
-    buffer_bytes: int = 20 * _MIB
+    buffer_bytes: int = 16 * _MIB
     live_buffer_bytes: int = 4 * _MIB
-    fetch_bytes: int = 4 * _MIB
+    fetch_bytes: int = 5 * _MIB
     live_fetch_bytes: int = 1 * _MIB
     partition_fetch_bytes: int = 1 * _MIB
     lane_buffer_bytes: int = 2 * _MIB

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from headrace.compiled import (
     DONE,
     FAILED,
     NO_COMPILER,
+    SWITCH,
     build_folder,
     check,
     is_built,
@@ -61,22 +63,25 @@ def test_what_was_compiled_of_older_sources_is_not_taken(home: Path) -> None:
     assert sys.path == path
 
 
-@pytest.mark.parametrize("is_made", [True, False])
-def test_compiled_rooms_come_before_their_sources(home: Path, is_made: bool) -> None:
+@pytest.mark.parametrize(("is_made", "switch", "is_taken"), [(1, "", 1), (1, "0", 0), (0, "", 0)])
+def test_compiled_rooms_come_before_their_sources(
+    home: Path, is_made: bool, switch: str, is_taken: bool
+) -> None:
     made = build_folder(home) / "mirror" / "lane" / "flow.py"
     if is_made:
         made.parent.mkdir(parents=True)
         made.write_text("")
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(home)],
+        env={**os.environ, SWITCH: switch},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
         check=True,
     )
     taken, file = done.stdout.splitlines()
-    assert taken == str(is_made)
-    assert (Path(file) == made) is is_made
+    assert taken == str(bool(is_taken))
+    assert (Path(file) == made) == is_taken
 
 
 def test_without_a_compiler_there_is_nothing_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
