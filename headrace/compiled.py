@@ -32,6 +32,7 @@ _MODULES: Final = (
     "mirror/adapters/system_clock",
     "mirror/copying/cluster",
     "mirror/copying/connection",
+    "mirror/copying/engine",
     "mirror/copying/live_lane",
     "mirror/copying/loop",
     "mirror/copying/reading",

@@ -113,7 +113,7 @@ class CopyEngine(Protocol):
         ...
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """Do what can be done now; wait at most the timeout when there is nothing to do."""
+        """Copy until something has happened to a lane, at most for so long."""
         ...
 
     def metrics(self) -> Sequence[MirrorMetric]:

@@ -97,18 +97,26 @@ class BatchEngine:
         self._bench.share_quotas(shares)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """Do what can be done now; wait at most the timeout when there is nothing to do."""
-        self._starting.pump()
-        self._bench.loop.run_once(0.0 if self._steering.events else timeout_seconds)
-        now = self._bench.loop.now()
-        if now >= self._next_tick or self._steering.stopping:
-            self._next_tick = now + _TICK_SECONDS
-            self._steering.probe(self._clock.now_ms())
-            self._reading.hanging.pump(now)
-            self._committing.pump(now)
-            self._checkpoints.pump(now)
-        events, self._steering.events = self._steering.events, []
-        return events
+        """Copy until something has happened to a lane, at most for so long."""
+        steering, loop = self._steering, self._bench.loop
+        now = loop.now()
+        until = now + timeout_seconds
+        while True:
+            self._starting.pump()
+            loop.run_once(0.0 if steering.events else until - now)
+            now = loop.now()
+            if now >= self._next_tick or steering.stopping:
+                self._tick(now)
+            if steering.events or now >= until:
+                events, steering.events = steering.events, []
+                return events
+
+    def _tick(self, now: float) -> None:
+        self._next_tick = now + _TICK_SECONDS
+        self._steering.probe(self._clock.now_ms())
+        self._reading.hanging.pump(now)
+        self._committing.pump(now)
+        self._checkpoints.pump(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
         """What was copied since the last call, a record for every lane with something to say."""
