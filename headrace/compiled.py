@@ -21,6 +21,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 SWITCH: Final = "HEADRACE_COMPILED"
@@ -47,7 +48,7 @@ _SETUP: Final = """
 import sys
 from mypyc.build import mypycify
 from setuptools import setup
-setup(name="compiled", ext_modules=mypycify(sys.argv.pop().split(), opt_level="3", debug_level="0"))
+setup(name="compiled", ext_modules=mypycify(sys.argv.pop().splitlines(), opt_level="3", debug_level="0"))
 """
 
 DONE: Final = 0
@@ -65,7 +66,7 @@ def build_folder(home: Path = _HOME) -> Path:
     """Where what is compiled of the sources in `home` lies, whether it is there or not."""
     digest = hashlib.sha256(str(sysconfig.get_config_var("EXT_SUFFIX")).encode())
     for file in [Path(__file__), *sorted((home / "mirror").rglob("*.py"))]:
-        digest.update(file.name.encode())
+        digest.update(os.path.relpath(file, home).encode())
         digest.update(file.read_bytes())
     return home / _BUILDS / digest.hexdigest()[:32]
 
@@ -102,24 +103,33 @@ def build(home: Path = _HOME) -> int:
     if status != FAILED:
         return status
     folder = build_folder(home)
-    work = folder.with_name(f"{folder.name}.{os.getpid()}")
-    shutil.copytree(home / "mirror", work / "mirror", ignore=shutil.ignore_patterns("__pycache__"))
-    try:
+    with TemporaryDirectory() as name:
+        work = Path(name)
+        shutil.copytree(home / "mirror", work / "mirror", ignore=shutil.ignore_patterns("__pycache__"))
         status = _compile(home, work)
-        if status == DONE and not folder.exists():
-            (work / "made").rename(folder)
-        for older in {*folder.parent.iterdir()} - {folder, work}:
+        if status == DONE:
+            _keep(work / "made", folder)
+    return status
+
+
+def _keep(made: Path, folder: Path) -> None:
+    """Put it in its place, whole or not at all, and remove what was compiled of older sources."""
+    arriving = folder.with_name(f"{folder.name}.{os.getpid()}")
+    shutil.copytree(made, arriving)
+    if folder.exists():
+        shutil.rmtree(arriving)
+    else:
+        arriving.rename(folder)
+    for older in folder.parent.iterdir():
+        if older != folder and not older.suffix:
             shutil.rmtree(older)
-        return status
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _compile(home: Path, work: Path) -> int:
     files = [file for room in _WHOLE_ROOMS for file in sorted((work / room).glob("[!_]*.py"))]
     files += [work / f"{module}.py" for module in _MODULES]
     settings = ["--config-file", str(home / "pyproject.toml"), "--cache-dir", str(work / "types")]
-    wanted = " ".join([*settings, *(str(file.relative_to(work)) for file in files)])
+    wanted = "\n".join([*settings, *(str(file.relative_to(work)) for file in files)])
     places = ["build_ext", "--build-lib", "made", "--build-temp", "objects", wanted]
     done = subprocess.run([sys.executable, "-c", _SETUP, *places], cwd=work, check=False)
     return DONE if done.returncode == 0 else FAILED
