@@ -169,8 +169,8 @@ def compile_data_plane(child):
         )
     elif status != 0:
         print(
-            "setup: the data plane could not be compiled ({}) and runs interpreted, at a higher price; "
-            "the log is .cache/setup.log".format(tail_of_log())
+            "setup: the data plane could not be compiled and runs interpreted, at a higher price; .cache/setup.log "
+            "ends in the reason: {:.100}".format(tail_of_log())
         )
 
 
