@@ -8,7 +8,7 @@ import platform
 import time
 from importlib.metadata import version
 
-from headrace.compiled import is_built
+from headrace.compiled import found
 
 _PACKAGES = ("confluent-kafka", "crc32c", "kafka-python", "kazoo", "numpy", "ortools", "pinotdb", "pyspark")
 
@@ -22,7 +22,7 @@ def print_machine() -> None:
     print(f"load average: {' '.join(f'{value:.1f}' for value in os.getloadavg())}, {platform.platform()}")
     packages = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
     print(f"versions: Python {platform.python_version()} {packages}")
-    print(f"data plane: {'compiled' if is_built() else 'interpreted'}\n")
+    print(f"data plane: {'compiled' if found() else 'interpreted'}\n")
 
 
 def new_page_us(mib: int = 256) -> float:

@@ -54,7 +54,7 @@ setup(name="compiled", ext_modules=mypycify(sys.argv.pop().splitlines(), opt_lev
 DONE: Final = 0
 FAILED: Final = 1
 NO_COMPILER: Final = 3
-"""Exit codes of `check` and `build`."""
+"""Exit codes of `check`, where FAILED means that it is still to be done, and of `build`."""
 
 
 def worker_command(module: str, *arguments: str) -> list[str]:
@@ -76,11 +76,19 @@ def is_built(home: Path = _HOME) -> bool:
     return build_folder(home).is_dir()
 
 
+def found(home: Path = _HOME) -> Path | None:
+    """The machine code that worker processes run; None when the sources run."""
+    if os.environ.get(SWITCH) == "0":
+        return None
+    folder = build_folder(home)
+    return folder if folder.is_dir() else None
+
+
 def take(home: Path = _HOME) -> bool:
     """Import compiled rooms instead of their sources from now on, in this process, if there are any. To be
     called before anything of them is imported."""
-    folder = build_folder(home)
-    if os.environ.get(SWITCH) == "0" or not folder.is_dir():
+    folder = found(home)
+    if folder is None:
         return False
     sys.path.append(str(folder))  # for the library that the modules share
     for room in {*_WHOLE_ROOMS, *(module.rpartition("/")[0] for module in _MODULES)}:

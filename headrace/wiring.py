@@ -192,8 +192,9 @@ def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
         environment[CONFIG_VARIABLE] = str(config.resolve())
 
     def spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
-        numbers = ["--channel", str(channel.fileno()), "--number", str(number)]
-        arguments = worker_command("headrace", "worker", *numbers, "--instance", name)
+        where = ("--channel", str(channel.fileno()))
+        who = ("--number", str(number), "--instance", name)
+        arguments = worker_command("headrace", "worker", *where, *who)
         return subprocess.Popen(
             arguments, pass_fds=[channel.fileno()], env=environment, stdin=subprocess.DEVNULL
         )

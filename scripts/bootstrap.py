@@ -23,7 +23,7 @@ VENV_PYTHON = os.path.join(VENV, "bin", "python")
 LOCK = os.path.join(ROOT, "requirements", "dev.txt")
 STAMP = os.path.join(VENV, ".headrace-setup")
 LOG = os.path.join(ROOT, ".cache", "setup.log")
-NO_COMPILER = 3
+NOT_COMPILED, NO_COMPILER = 1, 3  # exit codes of headrace/compiled.py
 
 
 def fail(message):
@@ -113,6 +113,13 @@ class Child(object):
                     print("setup: … {:.0f} s".format(shown - began), flush=True)
 
 
+def begin_log():
+    cache = os.path.dirname(LOG)
+    if not os.path.isdir(cache):
+        os.makedirs(cache)
+    open(LOG, "w").close()
+
+
 def tail_of_log():
     with open(LOG, errors="replace") as log:
         lines = [line.strip() for line in log if line.strip()]
@@ -140,10 +147,7 @@ def install(child):
 
 def set_up(child):
     check_disk()
-    cache = os.path.dirname(LOG)
-    if not os.path.isdir(cache):
-        os.makedirs(cache)
-    open(LOG, "w").close()
+    begin_log()
     if os.path.exists(STAMP):
         os.remove(STAMP)
     version = "{}.{}".format(*sys.version_info[:2])
@@ -160,7 +164,8 @@ def compile_data_plane(child):
     """Machine code of the data plane. Nothing depends on it: without it the sources run."""
     command = [VENV_PYTHON, "-m", "headrace.compiled"]
     status = subprocess.call(command + ["check"], cwd=ROOT)
-    if status == 1:
+    if status == NOT_COMPILED:
+        begin_log()
         status = child.run(command + ["build"], "compiling the data plane (about a minute)")
     if status == NO_COMPILER:
         print(

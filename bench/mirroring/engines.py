@@ -7,7 +7,7 @@ write with acks from all replicas, idempotently, with the codec of the source.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,18 +40,18 @@ class Engine:
     process: HeldProcess
 
 
-def headrace(pair: Pair, work: Work, *options: str, environment: Sequence[str] = ()) -> Engine:
+def headrace(pair: Pair, work: Work, *options: str, environment: Mapping[str, str] | None = None) -> Engine:
     """`headrace copy` as it comes, with one worker."""
     target = f"{work.topic}-headrace"
-    command = ["env", *environment, sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
+    command = [sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
     command += ["--destination", pair.target.address, "--topics", work.topic, "--rename", "*-headrace"]
     command += ["--from", "latest"] if work.latency else []
-    return Engine("headrace", target, _held(pair, "headrace", [*command, *options]))
+    return Engine("headrace", target, _held(pair, "headrace", [*command, *options], environment))
 
 
 def interpreted(pair: Pair, work: Work) -> Engine:
     """The same without machine code: its sources run."""
-    return replace(headrace(pair, work, environment=[f"{SWITCH}=0"]), name="interpreted")
+    return replace(headrace(pair, work, environment={SWITCH: "0"}), name="interpreted")
 
 
 def confluent_loop(pair: Pair, work: Work) -> Engine:
@@ -83,8 +83,10 @@ def mirror_maker(pair: Pair, work: Work) -> Engine:
     return Engine("MirrorMaker 2", work.topic, _held(pair, "mirror-maker", command))
 
 
-def _held(pair: Pair, name: str, command: Sequence[str]) -> HeldProcess:
-    return HeldProcess(name, command, log_file=pair.folder / f"{name}.log", directory=_REPOSITORY)
+def _held(
+    pair: Pair, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> HeldProcess:
+    return HeldProcess(name, command, environment, pair.folder / f"{name}.log", directory=_REPOSITORY)
 
 
 def _mirror_maker_settings(pair: Pair, work: Work) -> dict[str, object]:
