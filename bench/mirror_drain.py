@@ -98,6 +98,7 @@ _HEADING = (
 def _run(pair: Pair, name: str, topic: SourceTopic) -> Drain:
     topics = Topics(pair.target)
     topics.delete("bench-", *MIRROR_MAKER_TOPICS)
+    topics.wait_until_erased()
     engine = _MAKERS[name](pair, Work(topic.name, topic.shape.codec))
     if name == "confluent-kafka":
         topics.create(engine.target, PARTITIONS)

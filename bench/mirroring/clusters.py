@@ -76,6 +76,7 @@ class Topics:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._address = cluster.address
+        self._folders = [node.folder for node in cluster.nodes]
         self._admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
         access = ClusterAccess(endpoints(cluster.address))
         self._bench = Workbench(lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock())
@@ -94,6 +95,15 @@ class Topics:
             for result in self._admin.delete_topics(names).values():
                 result.result()
             wait_until(lambda: not self._named(prefixes), _PATIENCE_SECONDS, "topics deleted")
+
+    def wait_until_erased(self) -> None:
+        """Wait until the files of deleted topics are gone too: a broker erases them later, and giving back
+        gigabytes of page cache takes it a good part of a second."""
+        wait_until(
+            lambda: not any(any(folder.glob("data/*-delete")) for folder in self._folders),
+            _PATIENCE_SECONDS,
+            "the files of deleted topics erased",
+        )
 
     def names(self, prefix: str) -> int:
         """How many topics there are whose names begin so."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
-from mirror.lane.flow import TokenBucket, bytes_to_ask
+from mirror.lane.flow import TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LaneSpec
 from mirror.wire.fetch import FetchPosition
 from mirror.wire.fetch_session import Place
+
+
+_FORGETTING: Final = 16
+"""Each response takes this part from the largest batch that a lane remembers, unless it has larger ones."""
 
 
 class TransactionState:
@@ -76,6 +80,7 @@ class LiveLane(Lane):
 
     __slots__ = (
         "batch_bytes",
+        "batch_spread",
         "buckets",
         "fetch_bytes",
         "held_by",
@@ -125,6 +130,8 @@ class LiveLane(Lane):
         """Most bytes to ask for at a time, unless a batch is larger."""
         self.batch_bytes = 0
         """The largest batch that came lately, or that must be there; 0 when nothing is known."""
+        self.batch_spread = 0
+        """How much the sizes of batches differ, in bytes."""
         self.buckets = buckets
         self.retries = 0
         self.since_stable = 0.0
@@ -151,9 +158,14 @@ class LiveLane(Lane):
         """The id of the transaction that its batches belong to, None outside of transactions."""
         return identity_name(self.key).encode() if self.identity and self.identity.transactional else None
 
+    def note_batch(self, size: int) -> None:
+        """The largest batch of a response was so large, in bytes."""
+        self.batch_spread = spread_of(self.batch_spread, self.batch_bytes, size)
+        self.batch_bytes = max(size, self.batch_bytes - self.batch_bytes // _FORGETTING)
+
     def fetch_position(self, leader_epoch: int, share: int) -> FetchPosition:
         """What to ask the source for next; `share`: bytes of a response that are for this lane."""
-        size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes)
+        size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes, self.batch_spread)
         return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, size)
 
 

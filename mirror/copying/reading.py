@@ -34,8 +34,6 @@ _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
 """A damaged response is fetched again so often before the lane pauses."""
 _BEHIND_BYTES_SHARE: Final = 0.9
-_FORGETTING: Final = 16
-"""Each response takes this part from the largest batch that a lane remembers, unless it has larger ones."""
 _RETRY_SECONDS: Final = 0.2
 
 
@@ -88,7 +86,7 @@ class Reading:
         if failure is None and lane.position == before:
             lane.batch_bytes = first_size(part.records)
         elif intake.largest:
-            lane.batch_bytes = max(intake.largest, lane.batch_bytes - lane.batch_bytes // _FORGETTING)
+            lane.note_batch(intake.largest)
         return failure
 
     def _read_on(self, lane: LiveLane, received: int) -> None:

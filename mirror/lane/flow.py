@@ -5,23 +5,33 @@ from __future__ import annotations
 from typing import Final
 
 
-def bytes_to_ask(share: int, most: int, batch: int) -> int:
+def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
     """Bytes of a partition to ask a broker for: about its `share`, whole batches, at least one of them, and
-    otherwise not more than `most`. `batch`: the largest that is likely, 0 when that is not known.
+    otherwise not more than `most`. `batch`: the largest that came lately, 0 when that is not known; `spread`:
+    how much sizes have differed, see `spread_of`.
 
     A broker cuts its answer off where so many bytes end. What it has sent of the last batch is useless,
-    and is sent again.
+    and is sent again. So there is room for a batch that is larger than those before, as far as batches of
+    this partition differ: room that is not needed is filled with a part of one more.
     """
     allowed = min(share, most)
     if not batch:
         return allowed
-    roomy = batch + batch // _VARIATION
+    roomy = batch + min(_DEVIATIONS * spread, batch // _MOST_ROOM)
     count = -(-allowed // roomy)
     return roomy * (count - 1 if count > 1 and roomy * count > most else count)
 
 
-_VARIATION: Final = 16
-"""Batches differ a little in size even where a producer always fills them."""
+def spread_of(spread: int, expected: int, size: int) -> int:
+    """The mean deviation of batch sizes in bytes, as RFC 6298 estimates that of round trips: `size` came
+    where `expected` was thought of."""
+    return spread + (abs(size - expected) - spread) // 4
+
+
+_DEVIATIONS: Final = 4
+"""RFC 6298's factor too."""
+_MOST_ROOM: Final = 16
+"""At most this part of a batch is left as room."""
 
 
 class TokenBucket:

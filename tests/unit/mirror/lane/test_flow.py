@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.lane.flow import TokenBucket, bytes_to_ask
+from mirror.lane.flow import TokenBucket, bytes_to_ask, spread_of
 
 
 def test_a_take_may_exceed_what_is_left_and_is_paid_for_before_the_next() -> None:
@@ -35,16 +35,28 @@ def test_a_higher_rate_pays_old_debts_sooner() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "most", "batch", "asked"),
+    ("share", "most", "batch", "spread", "asked"),
     [
-        pytest.param(256_000, 1_000_000, 0, 256_000, id="nothing known: the share"),
-        pytest.param(900_000, 300_000, 0, 300_000, id="never more than the most"),
-        pytest.param(256_000, 1_000_000, 160_000, 340_000, id="whole batches, with a little room"),
-        pytest.param(340_000, 1_000_000, 160_000, 340_000, id="just so many"),
-        pytest.param(960_000, 1_000_000, 160_000, 850_000, id="one fewer where one more is too much"),
-        pytest.param(100_000, 150_000, 1_600_000, 1_700_000, id="one at least"),
-        pytest.param(256_000, 1_000_000, 16, 256_003, id="small ones hardly matter"),
+        pytest.param(256_000, 1_000_000, 0, 0, 256_000, id="nothing known: the share"),
+        pytest.param(900_000, 300_000, 0, 0, 300_000, id="never more than the most"),
+        pytest.param(256_000, 1_000_000, 160_000, 0, 320_000, id="whole batches"),
+        pytest.param(256_000, 1_000_000, 160_000, 1_000, 328_000, id="with room for what they differ by"),
+        pytest.param(256_000, 1_000_000, 160_000, 90_000, 340_000, id="but not much"),
+        pytest.param(340_000, 1_000_000, 160_000, 90_000, 340_000, id="just so many"),
+        pytest.param(960_000, 1_000_000, 160_000, 90_000, 850_000, id="one fewer where one more is too much"),
+        pytest.param(100_000, 150_000, 1_600_000, 10_000, 1_640_000, id="one at least"),
+        pytest.param(256_000, 1_000_000, 16, 1, 256_003, id="small ones hardly matter"),
     ],
 )
-def test_what_is_asked_for(share: int, most: int, batch: int, asked: int) -> None:
-    assert bytes_to_ask(share, most, batch) == asked
+def test_what_is_asked_for(share: int, most: int, batch: int, spread: int, asked: int) -> None:
+    assert bytes_to_ask(share, most, batch, spread) == asked
+
+
+def test_the_spread_of_equal_sizes_fades_and_that_of_others_is_their_mean_deviation() -> None:
+    spread = spread_of(0, 0, 100_000)
+    for _ in range(60):
+        spread = spread_of(spread, 100_000, 100_000)
+    assert spread == 0
+    for size in [98_000, 102_000] * 30:
+        spread = spread_of(spread, 100_000, size)
+    assert spread == pytest.approx(2_000, abs=4)
