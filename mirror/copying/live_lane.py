@@ -12,7 +12,6 @@ from mirror.ports import LaneKey, LaneSpec
 from mirror.wire.fetch import FetchPosition
 from mirror.wire.fetch_session import Place
 
-
 _FORGETTING: Final = 16
 """Each response takes this part from the largest batch that a lane remembers, unless it has larger ones."""
 

@@ -1,4 +1,4 @@
-"""Writing: two channels for each broker of the destination, up to five requests under way on each.
+"""Writing: three channels for each broker of the destination, up to five requests under way on each.
 
 A request takes one batch from each lane that has something, lanes that are up to date first, until it is
 full: under load requests are large, on a quiet topic a batch goes at once. Transactions cannot share a
@@ -29,9 +29,9 @@ from mirror.wire.produce import Batch, ProducedPartition
 _log = logging.getLogger(__name__)
 
 MOST_REQUESTS: Final = 5
-ROLES: Final = ("produce 0", "produce 1")
+ROLES: Final = ("produce 0", "produce 1", "produce 2")
 """What the connections to a broker are for. It takes the requests of a connection one after the other;
-with two it can receive one while it stores another."""
+with several it can receive one while it checks and stores others (`python -m bench mirror_drain`)."""
 _BROKER_SHARE: Final = 0.8
 """Part of our patience that the broker is given to replicate."""
 
