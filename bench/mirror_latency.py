@@ -4,7 +4,8 @@ From the produce call to the record in a consumer at the destination, for no mir
 reads the source), Headrace, a confluent-kafka loop and MirrorMaker 2, in turn between the same brokers;
 1 KB records, 16 partitions, acks from all replicas. Brokers grow quicker as Java compiles them: two runs
 of Headrace that are not counted come first, and it runs again at the end. Then: from the start of the
-process to the first record at the destination. Cases: `BENCH_CASES=bare,headrace,gathering,loop,mm2,again,start`.
+process to the first record at the destination.
+Cases: `BENCH_CASES=bare,headrace,gathering,loop,mm2,again,start`.
 """
 
 from __future__ import annotations
