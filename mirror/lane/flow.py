@@ -12,13 +12,15 @@ def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
 
     A broker cuts its answer off where so many bytes end. What it has sent of the last batch is useless,
     and is sent again. So there is room for a batch that is larger than those before, as far as batches of
-    this partition differ: room that is not needed is filled with a part of one more.
+    this partition differ: room that is not needed is filled with a part of one more. And the number of
+    batches is the nearest, not the next: where it is too high, responses are full before they have come to
+    every partition, and a produce request takes one batch of each partition that there is.
     """
     allowed = min(share, most)
     if not batch:
         return allowed
     roomy = batch + min(_DEVIATIONS * spread, batch // _MOST_ROOM)
-    count = -(-allowed // roomy)
+    count = max((allowed + roomy // 2) // roomy, 1)
     return roomy * (count - 1 if count > 1 and roomy * count > most else count)
 
 

@@ -40,6 +40,7 @@ def test_a_higher_rate_pays_old_debts_sooner() -> None:
         pytest.param(256_000, 1_000_000, 0, 0, 256_000, id="nothing known: the share"),
         pytest.param(900_000, 300_000, 0, 0, 300_000, id="never more than the most"),
         pytest.param(256_000, 1_000_000, 160_000, 0, 320_000, id="whole batches"),
+        pytest.param(256_000, 1_000_000, 200_000, 0, 200_000, id="the nearest number of them"),
         pytest.param(256_000, 1_000_000, 160_000, 1_000, 328_000, id="with room for what they differ by"),
         pytest.param(256_000, 1_000_000, 160_000, 90_000, 340_000, id="but not much"),
         pytest.param(340_000, 1_000_000, 160_000, 90_000, 340_000, id="just so many"),
