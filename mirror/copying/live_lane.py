@@ -158,7 +158,7 @@ class LiveLane(Lane):
         return identity_name(self.key).encode() if self.identity and self.identity.transactional else None
 
     def note_batch(self, size: int) -> None:
-        """The largest batch of a response was so large, in bytes."""
+        """The largest batch of a response, or one that it was too small for, has so many bytes."""
         self.batch_spread = spread_of(self.batch_spread, self.batch_bytes, size)
         self.batch_bytes = max(size, self.batch_bytes - self.batch_bytes // _FORGETTING)
 

@@ -83,10 +83,9 @@ class Reading:
         lane.accept(intake, now, slab.began_at)
         for bucket in lane.buckets:
             bucket.take(len(part.records), now)
-        if failure is None and lane.position == before:
-            lane.batch_bytes = first_size(part.records)
-        elif intake.largest:
-            lane.note_batch(intake.largest)
+        size = first_size(part.records) if failure is None and lane.position == before else intake.largest
+        if size:
+            lane.note_batch(size)
         return failure
 
     def _read_on(self, lane: LiveLane, received: int) -> None:
