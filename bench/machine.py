@@ -9,6 +9,7 @@ import time
 from importlib.metadata import version
 
 from headrace.compiled import found
+from headrace.cores import usable_cores
 
 _PACKAGES = ("confluent-kafka", "crc32c", "kafka-python", "kazoo", "numpy", "ortools", "pinotdb", "pyspark")
 
@@ -18,7 +19,8 @@ def print_machine() -> None:
     with open("/proc/cpuinfo") as lines:
         models = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    print(f"machine: {os.cpu_count()} cores of {', '.join(models) or platform.machine()}, {memory:.0f} GiB")
+    cores = f"{usable_cores()} of {os.cpu_count()} cores of {', '.join(models) or platform.machine()}"
+    print(f"machine: {cores}, {memory:.0f} GiB")
     print(f"load average: {' '.join(f'{value:.1f}' for value in os.getloadavg())}, {platform.platform()}")
     packages = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
     print(f"versions: Python {platform.python_version()} {packages}")

@@ -15,6 +15,7 @@ from api.services import Services
 from headrace.access import access_of
 from headrace.clusters import ClusterDirectory
 from headrace.compiled import worker_command
+from headrace.cores import usable_cores
 from headrace.instance_status import RunningStatus
 from headrace.one_off import bench_of
 from headrace.planners import choose_planning
@@ -92,7 +93,7 @@ def build_instance(
     worker = settings.mirror.worker
     supervisor = Supervisor(
         spawn=worker_spawner(config, name),
-        workers=worker.processes or os.cpu_count() or 1,
+        workers=worker.processes or usable_cores(),
         inbox=inbox,
         clock=clock,
         restart_delay_seconds=worker.restart_delay_seconds,

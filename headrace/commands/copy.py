@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import time
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
+from headrace.cores import usable_cores
 
 if TYPE_CHECKING:
     from headrace.copy_run import CopyRun, CopySetup
@@ -50,7 +50,9 @@ def copy(
         str,
         typer.Option("--from", help="earliest, latest, checkpoint, or a time such as 2026-11-21T08:00:00Z."),
     ] = "earliest",
-    workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0 means one a core.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Worker processes; 0 means one for each core we may use.")
+    ] = 1,
     state: Annotated[
         str, typer.Option(help="Name of the stored progress; the same name goes on where it stopped.")
     ] = "",
@@ -72,7 +74,7 @@ def copy(
 
     started = time.monotonic()
     job = _job(ctx.params)
-    run = CopyRun(_setup(config, job, replication_factor), job, workers or os.cpu_count() or 1)
+    run = CopyRun(_setup(config, job, replication_factor), job, workers or usable_cores())
     plan = run.plan()
     tell_plan(plan)
     _follow(run, plan.specs, ends=until_end)
