@@ -34,6 +34,7 @@ _MODULES: Final = (
     "mirror/copying/cluster",
     "mirror/copying/connection",
     "mirror/copying/engine",
+    "mirror/copying/hanging",
     "mirror/copying/live_lane",
     "mirror/copying/loop",
     "mirror/copying/reading",
@@ -41,7 +42,9 @@ _MODULES: Final = (
     "mirror/copying/source",
     "mirror/copying/steering",
     "mirror/copying/transport",
+    "mirror/copying/workbench",
     "mirror/copying/writing",
+    "mirror/model/metrics",
 )
 """Of other rooms: what runs once a batch or more often, and what that calls."""
 _SETUP: Final = """

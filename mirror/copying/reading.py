@@ -8,7 +8,7 @@ from typing import Final
 
 from mirror.copying.hanging import Hanging
 from mirror.copying.identifying import Identifying
-from mirror.copying.live_lane import LiveLane
+from mirror.copying.live_lane import LiveLane, Reader
 from mirror.copying.refusals import Refusals
 from mirror.copying.steering import Steering
 from mirror.errors import (
@@ -100,16 +100,19 @@ class Reading:
         if lane.bytes_in_hand > self._settings.lane_buffer_bytes:
             reader.exclude(lane)
             return
-        wait = max(
-            (bucket.seconds_until_open(self._bench.loop.now()) for bucket in lane.buckets), default=0.0
-        )
+        if lane.buckets and self._waits_for_quota(lane, reader):
+            return
+        if not self._change_tier(lane, received):
+            reader.include(lane)
+
+    def _waits_for_quota(self, lane: LiveLane, reader: Reader) -> bool:
+        now = self._bench.loop.now()
+        wait = max(bucket.seconds_until_open(now) for bucket in lane.buckets)
         if wait > 0:
             reader.exclude(lane)
             turn = lane.turn
             self._bench.loop.call_later(wait, lambda: self._include(lane, turn))
-            return
-        if not self._change_tier(lane, received):
-            reader.include(lane)
+        return wait > 0
 
     def _include(self, lane: LiveLane, turn: int) -> None:
         if lane.turn == turn and lane.reader is not None and lane.waits:

@@ -221,15 +221,15 @@ class ProduceChannel:
 
     def _on_answer(self, version: int, sent: Sent, size: int, body: memoryview, _slab: Slab) -> None:
         response = produce.decode_response(version, body)
-        if {(answer.topic, answer.partition) for answer in response.partitions} != sent.keys():
+        answers = {(answer.topic, answer.partition): answer for answer in response.partitions}
+        if answers.keys() != sent.keys():
             raise CorruptData(f"{self._cluster.name} answers for other partitions than were sent")
         self._requests -= 1
         self._bytes -= size
         if self._connection is not None:
             self._connection.throttle(response.throttle_ms)
-        for answer in response.partitions:
-            lane, outgoing = sent[answer.topic, answer.partition]
-            self._sink.listener.on_answer(lane, outgoing, answer)
+        for place, (lane, outgoing) in sent.items():
+            self._sink.listener.on_answer(lane, outgoing, answers[place])
         if self._live or self._bulk:
             self._pump_soon()
 

@@ -178,7 +178,8 @@ class Steering:
         """The lane has news for its progress record."""
         if lane.dirty:
             self.dirty[lane] = None
-            del lane.gaps[:-_MOST_GAPS]
+            if len(lane.gaps) > _MOST_GAPS:
+                del lane.gaps[:-_MOST_GAPS]
 
     def note_moved(self, lane: LiveLane, position: int) -> None:
         """The lane's position is durable; its consumer group, if it has one, shall show it. Never more than

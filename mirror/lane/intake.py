@@ -47,6 +47,7 @@ class Intake:
         self._passed: list[tuple[int, Passed]] = []
         self._must_reframe = False
         self._codec = 0
+        self._made_bytes = 0
         self.items: list[Item] = []
         self.position = position
         """The next source offset to fetch."""
@@ -76,6 +77,8 @@ class Intake:
         except (CorruptData, RecordTooLarge):
             self._keep_what_is_good(slab)
             raise
+        finally:
+            slab.made_bytes += self._made_bytes
 
     def _keep_what_is_good(self, slab: Slab) -> None:
         try:
@@ -277,6 +280,7 @@ class Intake:
         outgoing.source_batches, self._source_batches = self._source_batches, 0
         outgoing.source_bytes, self._bytes = self._bytes, 0
         outgoing.charge(self._budget)
+        self._made_bytes += len(batch)
         self.items.append(outgoing)
         outgoing.passed = self._fates_up_to(after, count)
 

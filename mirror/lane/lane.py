@@ -187,7 +187,7 @@ class Lane:
     def accept(self, intake: Intake, now: float, began_at: float | None = None) -> None:
         """Take over what an intake found from our position on. `began_at`: when it began to arrive."""
         self.position = intake.position
-        if intake.leader_epoch >= 0:
+        if 0 <= intake.leader_epoch != self.source.leader_epoch:
             self.source = SourceIdentity(self.source.topic_id, intake.leader_epoch)
         for item in intake.items:
             if isinstance(item, Outgoing):

@@ -1,8 +1,9 @@
 """Memory of a worker: one byte budget, and the buffers that responses are received into.
 
 A fetched batch is sent from the buffer it arrived in, so a buffer is busy until the last of its
-batches is acknowledged or dropped. Invariant: bytes in buffers and in reframed batches never exceed
-the budget by more than one response (a single batch may be larger than any limit).
+batches is acknowledged or dropped. A response is received when there is room for it, and for batches made
+of it if the last one's were remade. Invariant: bytes in buffers and in reframed batches never exceed the
+budget by more than one response (a single batch may be larger than any limit).
 """
 
 from __future__ import annotations
@@ -45,13 +46,15 @@ class ByteBudget:
 class Slab:
     """A receive buffer with the number of those who still need it. Starts with one holder."""
 
-    __slots__ = ("_pool", "began_at", "buffer", "holders")
+    __slots__ = ("_pool", "began_at", "buffer", "holders", "made_bytes")
 
     def __init__(self, buffer: bytearray, pool: SlabPool | None) -> None:
         self.buffer = buffer
         self.began_at = 0.0
         """When what lies in it began to arrive, in monotonic seconds."""
         self.holders = 1
+        self.made_bytes = 0
+        """What the batches that were made of its own take."""
         self._pool = pool
 
     def retain(self) -> None:
@@ -74,6 +77,8 @@ class SlabPool:
         self._budget = budget
         self._free: list[bytearray] = []
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._made_bytes = 0
+        """What the next response may be made into: as much as the last."""
         budget.on_room = self._serve
 
     def slab(self, size: int) -> Slab | None:
@@ -99,6 +104,7 @@ class SlabPool:
 
     def take_back(self, slab: Slab) -> None:
         """Called by the slab whose last holder is gone."""
+        self._made_bytes = slab.made_bytes
         if len(slab.buffer) == self._size:
             self._free.append(slab.buffer)
         self._budget.give(len(slab.buffer))
@@ -108,4 +114,4 @@ class SlabPool:
             self._waiting.popleft()[1]()
 
     def _has_room(self, size: int) -> bool:
-        return self._budget.used == 0 or self._budget.free >= max(size, self._size)
+        return self._budget.used == 0 or self._budget.free >= max(size, self._size) + self._made_bytes

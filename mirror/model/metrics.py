@@ -83,7 +83,7 @@ def latency_bucket(milliseconds: float) -> int:
     """Index of the bucket that counts a latency; anything at or below the first bound is in 0."""
     if milliseconds <= 1:
         return 0
-    return min(math.ceil(math.log2(milliseconds)), LATENCY_BUCKETS - 1)
+    return min((math.ceil(milliseconds) - 1).bit_length(), LATENCY_BUCKETS - 1)
 
 
 def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:

@@ -48,7 +48,7 @@ SEQUENCE_LIMIT: Final = 2**31
 """Sequences wrap to 0 before this."""
 
 
-class BatchHeader(NamedTuple):
+class BatchHeader:
     """The 61 bytes in front of the records. Timestamps in epoch milliseconds, -1 for none."""
 
     base_offset: int
@@ -64,6 +64,23 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
+
+    def __init__(self, data: bytes | bytearray | memoryview, position: int = 0) -> None:
+        (
+            self.base_offset,
+            self.length,
+            self.leader_epoch,
+            self.magic,
+            self.checksum,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(data, position)
 
     @property
     def last_offset(self) -> int:
@@ -96,7 +113,6 @@ def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
     CorruptData for lengths and formats that cannot be. Checks no checksum: see `verify`.
     """
     position, size = 0, len(records)
-    unpack, make = HEADER.unpack_from, BatchHeader._make
     while size - position > MAGIC_AT:
         (length,) = _LENGTH.unpack_from(records, position + _LENGTH_AT)
         end = position + OVERHEAD + length
@@ -106,7 +122,7 @@ def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
                 raise CorruptData(f"a batch claims a length of {length} bytes")
             if end > size:
                 return
-            yield position, end, make(unpack(records, position))
+            yield position, end, BatchHeader(records, position)
         elif magic < 2:
             if length < LEGACY_SMALLEST:
                 raise CorruptData(f"a message claims a length of {length} bytes")

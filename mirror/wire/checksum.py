@@ -9,7 +9,6 @@ that are damaged in our memory are still found by the destination.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 _POLYNOMIAL: Final = 0x82F63B78
@@ -47,18 +46,21 @@ def _apply(table: Operator, bits: int) -> int:
     )
 
 
-@cache
+_known: list[list[Operator]] = []
+
+
 def _operators(place: int) -> list[Operator]:
     """By the value of the digit at that place: the map for so many zero bytes."""
-    if place == 0:
-        one = _operator([_zero_byte(1 << bit) for bit in range(32)])
-    else:
-        below = _operators(place - 1)
-        one = _then(below[_DIGIT_MASK], below[1])
-    found = [_operator([1 << bit for bit in range(32)]), one]
-    while len(found) <= _DIGIT_MASK:
-        found.append(_then(found[-1], one))
-    return found
+    while len(_known) <= place:
+        if _known:
+            one = _then(_known[-1][_DIGIT_MASK], _known[-1][1])
+        else:
+            one = _operator([_zero_byte(1 << bit) for bit in range(32)])
+        found = [_operator([1 << bit for bit in range(32)]), one]
+        while len(found) <= _DIGIT_MASK:
+            found.append(_then(found[-1], one))
+        _known.append(found)
+    return _known[place]
 
 
 def _zero_byte(bits: int) -> int:

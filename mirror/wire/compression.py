@@ -11,7 +11,6 @@ import zlib
 from enum import IntEnum
 from typing import Final
 
-import cramjam
 import lz4.frame
 import zstandard
 
@@ -32,10 +31,6 @@ class Codec(IntEnum):
 
 
 Buffer = bytes | bytearray | memoryview
-
-_XERIAL: Final = b"\x82SNAPPY\x00"
-_XERIAL_HEADER: Final = _XERIAL + b"\x00\x00\x00\x01" * 2
-_XERIAL_BLOCK: Final = 32 * 1024
 
 _LZ4_FRAME_HEADER: Final = 14
 _LZ4_HAS_SIZE: Final = 0x08
@@ -61,8 +56,10 @@ def decompress(codec: int, data: Buffer, limit: int = LARGEST_PAYLOAD) -> bytes:
         if codec == Codec.GZIP:
             return _from_gzip(data, limit)
         if codec == Codec.SNAPPY:
-            return _from_snappy(memoryview(data), limit)
-    except (RuntimeError, EOFError, zlib.error, zstandard.ZstdError, cramjam.DecompressionError) as error:
+            from mirror.wire import snappy  # its library takes 1.5 MiB, and few need it
+
+            return snappy.decompress(memoryview(data), limit)
+    except (RuntimeError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise CorruptData(f"records that are not {Codec(codec).name.lower()}: {error}") from error
     raise CorruptData(f"records of the unknown codec {codec}")
 
@@ -77,7 +74,9 @@ def compress(codec: int, data: Buffer) -> bytes:
         return _zstd.compress(data)
     if codec == Codec.GZIP:
         return zlib.compress(data, wbits=31)
-    return _to_snappy(memoryview(data))
+    from mirror.wire import snappy
+
+    return snappy.compress(memoryview(data))
 
 
 def _from_lz4(data: Buffer, limit: int) -> bytes:
@@ -115,32 +114,3 @@ def _from_gzip(data: Buffer, limit: int) -> bytes:
     if not reader.eof:
         raise CorruptData("a gzip stream is cut off or larger than allowed")
     return payload
-
-
-def _from_snappy(data: memoryview, limit: int) -> bytes:
-    if bytes(data[:8]) != _XERIAL or len(data) < len(_XERIAL_HEADER):
-        return _bare_snappy(data, limit)
-    payload = bytearray()
-    position = len(_XERIAL_HEADER)
-    while position < len(data):
-        size = int.from_bytes(data[position : position + 4], "big")
-        position += 4
-        if size > len(data) - position:
-            raise CorruptData("a snappy block runs beyond its batch")
-        payload += _bare_snappy(data[position : position + size], limit - len(payload))
-        position += size
-    return bytes(payload)
-
-
-def _bare_snappy(data: memoryview, limit: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(data) > limit:
-        raise CorruptData("a snappy block is larger than allowed")
-    return bytes(cramjam.snappy.decompress_raw(data))
-
-
-def _to_snappy(data: memoryview) -> bytes:
-    out = bytearray(_XERIAL_HEADER)
-    for start in range(0, len(data), _XERIAL_BLOCK):
-        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK]))
-        out += len(block).to_bytes(4, "big") + block
-    return bytes(out)

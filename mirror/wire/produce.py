@@ -157,7 +157,10 @@ def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[P
         rest, position = _NO_COMPLAINT, position + len(_NOTHING_ELSE)
     else:
         rest, position = _complaint(version, body, position)
-    return ProducedPartition(topic, number, error, base, append_time, log_start, *rest), position
+    errors, message, leader = rest
+    return ProducedPartition(
+        topic, number, error, base, append_time, log_start, errors, message, leader
+    ), position
 
 
 def _complaint(version: int, body: View, position: int) -> tuple[_Complaint, int]:

@@ -20,7 +20,7 @@ from mirror.wire.varint import decode, encode
 
 def header_of(batch: bytes | bytearray | memoryview) -> BatchHeader:
     """The header of the batch at the beginning of these bytes."""
-    return BatchHeader._make(batches.HEADER.unpack_from(batch))
+    return BatchHeader(batch)
 
 
 def last_of(batch: bytes | bytearray) -> int:

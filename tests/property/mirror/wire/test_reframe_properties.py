@@ -32,7 +32,7 @@ class SourceBatch:
 
     @property
     def header(self) -> BatchHeader:
-        return BatchHeader._make(batches.HEADER.unpack_from(self.data))
+        return BatchHeader(self.data)
 
     @property
     def payload(self) -> bytes:
@@ -42,7 +42,7 @@ class SourceBatch:
 def with_holes(records: Sequence[Record], codec: int, *, base: int, span: int) -> bytearray:
     """Write records at their own offset deltas, as compaction leaves them; `span` offsets in all."""
     dense = write_batch(records, Codec.NONE)
-    header = BatchHeader._make(batches.HEADER.unpack_from(dense))
+    header = BatchHeader(dense)
     builder = bytearray()
     for record in records:
         single = write_batch([record], Codec.NONE)
@@ -105,7 +105,7 @@ def check(made: Reframed, expected: Sequence[Record]) -> None:
     assert not rest
     assert (start, end) == (0, len(made.batch))
     stamp(memoryview(made.batch), header.attributes, ProducerStamp(2, 0), 0)
-    header = BatchHeader._make(batches.HEADER.unpack_from(made.batch))
+    header = BatchHeader(made.batch)
     verify(memoryview(made.batch), header)
     assert header.is_dense
     assert header.base_offset == 0
@@ -149,9 +149,9 @@ def test_splitting_loses_nothing_and_obeys_the_limit(batch: SourceBatch, limit: 
 
 @given(source_batches(), CODECS)
 def test_append_time_becomes_the_timestamp_of_every_record(batch: SourceBatch, codec: Codec) -> None:
-    header = batch.header._replace(
-        attributes=batch.header.attributes | batches.LOG_APPEND_TIME, max_timestamp=1_700_000_000_000
-    )
+    header = batch.header
+    header.attributes |= batches.LOG_APPEND_TIME
+    header.max_timestamp = 1_700_000_000_000
     reframer = Reframer(codec)
     reframer.add(batch.payload, header, 0, 2**30)
     check(reframer.finish(), [record._replace(timestamp=1_700_000_000_000) for record in batch.records])
@@ -165,7 +165,7 @@ def test_what_is_written_is_read_again(
     records = [Record(number, *content) for number, content in enumerate(contents)]
     batch = write_batch(records, codec)
     stamp(memoryview(batch), codec, ProducerStamp(1, 0), 0)
-    header = BatchHeader._make(batches.HEADER.unpack_from(batch))
+    header = BatchHeader(batch)
     verify(memoryview(batch), header)
     assert read_batch(memoryview(batch), header) == records
 
@@ -173,7 +173,7 @@ def test_what_is_written_is_read_again(
 @given(st.binary(max_size=300), st.binary(max_size=60), st.integers(1, 5))
 def test_nonsense_payloads_are_refused_by_both_readers_alike(data: bytes, tail: bytes, count: int) -> None:
     """A payload that the full decoder accepts, the reframer accepts; it may be laxer, never crash."""
-    header = BatchHeader(0, 0, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
+    header = BatchHeader(batches.HEADER.pack(0, 0, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count))
     reframer = Reframer(Codec.NONE)
     try:
         reframer.add(data + tail, header, 0, 2**20)

@@ -28,7 +28,7 @@ def a_batch(offset: int = 0, count: int = 3, codec: int = Codec.NONE) -> bytearr
 
 
 def header_of(batch: bytearray) -> BatchHeader:
-    return BatchHeader._make(batches.HEADER.unpack_from(batch))
+    return BatchHeader(batch)
 
 
 def test_scan_finds_every_whole_batch_and_stops_at_the_one_that_is_cut_off() -> None:

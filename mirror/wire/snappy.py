@@ -1,0 +1,51 @@
+"""Snappy as Kafka's clients frame it: Java's in blocks behind a header of Xerial's, others' bare."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cramjam
+
+from mirror.errors import CorruptData
+
+_MAGIC: Final = b"\x82SNAPPY\x00"
+_HEADER: Final = _MAGIC + b"\x00\x00\x00\x01" * 2
+_BLOCK: Final = 32 * 1024
+
+
+def decompress(data: memoryview, limit: int) -> bytes:
+    """At most `limit` bytes. Raises CorruptData for anything else than snappy, and for more."""
+    try:
+        return _decompress(data, limit)
+    except cramjam.DecompressionError as error:
+        raise CorruptData(f"records that are not snappy: {error}") from error
+
+
+def _decompress(data: memoryview, limit: int) -> bytes:
+    if bytes(data[: len(_MAGIC)]) != _MAGIC or len(data) < len(_HEADER):
+        return _bare(data, limit)
+    payload = bytearray()
+    position = len(_HEADER)
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], "big")
+        position += 4
+        if size > len(data) - position:
+            raise CorruptData("a snappy block runs beyond its batch")
+        payload += _bare(data[position : position + size], limit - len(payload))
+        position += size
+    return bytes(payload)
+
+
+def _bare(data: memoryview, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(data) > limit:
+        raise CorruptData("a snappy block is larger than allowed")
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+def compress(data: memoryview) -> bytes:
+    """In Xerial's framing, which every client reads."""
+    out = bytearray(_HEADER)
+    for start in range(0, len(data), _BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _BLOCK]))
+        out += len(block).to_bytes(4, "big") + block
+    return bytes(out)
