@@ -3,9 +3,9 @@
 From the produce call to the record in a consumer at the destination, for no mirror at all (the consumer
 reads the source), Headrace, a confluent-kafka loop and MirrorMaker 2, in turn between the same brokers;
 1 KB records, 16 partitions, acks from all replicas. Brokers grow quicker as Java compiles them: two runs
-of Headrace that are not counted come first, and it runs again at the end. Then: from the start of the
-process to the first record at the destination.
-Cases: `BENCH_CASES=bare,headrace,gathering,loop,mm2,again,start`.
+of Headrace that are not counted come first, and it runs again at the end. Then the same on a machine that
+is busy with something else. Then: from the start of the process to the first record at the destination.
+Cases: `BENCH_CASES=bare,headrace,gathering,loop,mm2,again,busy,start`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import psutil
@@ -32,6 +32,7 @@ from bench.mirroring.engines import (
     mirror_maker,
 )
 from bench.mirroring.watch import Watch, cpu_seconds, family
+from headrace.cores import usable_cores
 from mirror.wire.compression import Codec
 from stack.held import HeldProcess
 from stack.waiting import wait_until
@@ -44,6 +45,9 @@ _SECONDS = 20
 _WARMING = 2
 _GATHER_MS = 3
 _STARTS = 5
+_BUSY = ("bare", "headrace", "loop", "mm2", "again")
+_BUSY_PROCESSES = 3
+"""Beside the mirror and the brokers, for each core, and never idle."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +70,15 @@ _CASES = {
 def main() -> None:
     """Print both tables."""
     with clusters() as pair:
-        cases = chosen(*_CASES)
-        if cases:
+        cases, busy = chosen(*_CASES), chosen("busy")
+        if cases or busy:
             Topics(pair.source).create(_TOPIC, PARTITIONS)
-            _print_latencies(pair, cases)
+            _print_latencies(pair, cases, busy=bool(busy))
         if chosen("start"):
             _print_starts(pair)
 
 
-def _print_latencies(pair: Pair, cases: list[str]) -> None:
+def _print_latencies(pair: Pair, cases: list[str], *, busy: bool) -> None:
     print(f"latency at {_RECORDS_PER_SECOND:,} records/s of {_RECORD_BYTES:,} bytes, {_SECONDS} s")
     print(
         f"  {'engine':26}{'records':>9}{'p50 ms':>9}{'p90':>8}{'p99':>8}{'p99.9':>8}{'max':>8}"
@@ -86,6 +90,20 @@ def _print_latencies(pair: Pair, cases: list[str]) -> None:
             _print_latency(pair, _Case("(warming)", headrace))
         for name in cases:
             _print_latency(pair, _CASES[name])
+        if busy:
+            with _busy_machine() as processes:
+                print(f"  with {processes} processes beside that compute all the time")
+                for name in _BUSY:
+                    _print_latency(pair, _CASES[name])
+
+
+@contextmanager
+def _busy_machine() -> Iterator[int]:
+    with ExitStack() as running:
+        processes = _BUSY_PROCESSES * usable_cores()
+        for number in range(processes):
+            running.enter_context(HeldProcess(f"busy-{number}", [sys.executable, "-c", "while True: pass"]))
+        yield processes
 
 
 def _print_latency(pair: Pair, case: _Case) -> None:

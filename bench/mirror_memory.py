@@ -33,7 +33,7 @@ def main() -> None:
             drain = Watch(pair).drain(engine, topic.shape.partitions, topic.records)
             print(
                 f"{name.split('-')[0]:10}{topic.shape.partitions:12}"
-                f"{drain.largest_mib:12.0f}{drain.resident_mib:17.0f}",
+                f"{drain.largest_mib:12.1f}{drain.resident_mib:17.1f}",
                 flush=True,
             )
             for cluster in (pair.source, pair.target):
