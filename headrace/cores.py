@@ -36,7 +36,7 @@ def _allowed(groups: Path, membership: Path) -> Iterator[float]:
         _, controllers, path = line.split(":", 2)
         if controllers in ("", "cpu", "cpu,cpuacct", "cpuacct,cpu"):
             folder = groups / controllers / path.strip("/")
-            while folder != groups and groups in folder.parents:
+            while groups in folder.parents:
                 yield from _limit(folder)
                 folder = folder.parent
 

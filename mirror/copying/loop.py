@@ -106,7 +106,6 @@ class Loop:
         for end in (self._waker, self._wakee):
             end.setblocking(False)
         self._selector.register(self._wakee, READ, self._woken)
-        self._watched: set[int] = set()
 
     def now(self) -> float:
         """Monotonic seconds."""
@@ -114,18 +113,15 @@ class Loop:
 
     def watch(self, sock: socket.socket, events: int, callback: Callable[[int], None]) -> None:
         """Call back with the ready events; replaces what was watched on the socket."""
-        number = sock.fileno()
-        if number in self._watched:
+        if sock.fileno() in self._selector.get_map():
             self._selector.modify(sock, events, callback)
         else:
-            self._watched.add(number)
             self._selector.register(sock, events, callback)
 
     def unwatch(self, sock: socket.socket) -> None:
         """No more callbacks for the socket."""
-        number = sock.fileno()
-        if number in self._watched:
-            self._watched.remove(number)
+        watched = self._selector.get_map()  # None once we are closed, as typeshed does not know
+        if watched and sock.fileno() in watched:
             self._selector.unregister(sock)
 
     def call_soon(self, callback: Callback) -> None:
@@ -196,7 +192,6 @@ class Loop:
             coroutine.close()
         self._timers.clear()
         self._soon.clear()
-        self._watched.clear()
         self._selector.close()
         self._waker.close()
         self._wakee.close()

@@ -13,7 +13,7 @@ class WorkerSettings(Settings):
     """The worker processes of an instance."""
 
     processes: int = Field(default=0, ge=0)
-    """Number of worker processes; 0 means one for each core that it may use, in a container its limit."""
+    """Number of worker processes; 0 means one for each core we may use, in a container its limit."""
     checkpoint_interval_seconds: Seconds = 2.0
     """How often progress is made durable; a crash copies at most this much again."""
     metrics_interval_seconds: Seconds = 5.0
