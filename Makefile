@@ -21,7 +21,7 @@ demo: setup ## the whole loop on real servers, ending in a report; KEEP=1 leaves
 	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,)
 
 test: setup lint types ## every check and test: what CI runs; TEST_WORKERS processes at a time
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -o cache_dir=.cache/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report
 
 lint: environment ## style and import rules
@@ -33,7 +33,7 @@ types: environment ## mypy --strict
 	@$(BIN)/mypy
 
 unit: environment ## the tests that need no server
-	@exec $(BIN)/python -m pytest -m "not servers" $(PYTEST_ARGS)
+	@exec $(BIN)/python -m pytest -o cache_dir=.cache/pytest -m "not servers" $(PYTEST_ARGS)
 
 bench: setup ## print the figures that docs/ quotes; ONLY=name for one of them
 	@exec $(BIN)/python -m bench $(ONLY)

@@ -34,6 +34,14 @@ class InstanceCollector(Collector):
         for part, condition in status.conditions.items():
             parts.add_metric([part], float(condition.is_well))
         yield parts
+        aside = GaugeMetricFamily(
+            "headrace_datastream_problem",
+            "1 where a datastream is set aside; told by the leader",
+            labels=["datastream"],
+        )
+        for name in status.problems:
+            aside.add_metric([name], 1.0)
+        yield aside
         yield from _lane_metrics(tuple(status.lanes.values()))
         sums = tuple(status.task_sums.values())
         yield from _task_metrics(sums)

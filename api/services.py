@@ -10,12 +10,13 @@ from mirror.control.handlers import Control
 from mirror.coordination.events import EventLog
 from mirror.coordination.membership import LiveInstance
 from mirror.coordination.planning import Decision
+from mirror.coordination.problems import Problem, ProblemStore
 from mirror.coordination.requests import RebalanceRequest
 from mirror.coordination.worker_protocol import TaskSums
 from mirror.instance.health import Condition
 from mirror.instance.supervisor import LaneState
 from mirror.lane.progress import LaneProgress
-from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 from mirror.ports import Clock, LaneKey
 
@@ -54,6 +55,11 @@ class InstanceStatus(Protocol):
         ...
 
     @property
+    def problems(self) -> Mapping[DatastreamName, Problem]:
+        """Datastreams that are set aside, where it leads."""
+        ...
+
+    @property
     def has_died(self) -> bool:
         """Whether a part of it has died."""
         ...
@@ -64,6 +70,7 @@ class Services:
     """Use cases, and what is read without one."""
 
     control: Control
+    problems: ProblemStore
     status: InstanceStatus
     events: EventLog
     clock: Clock

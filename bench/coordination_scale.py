@@ -26,6 +26,7 @@ from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.plan_store import PlanStore, StoredPlan
 from mirror.coordination.planning import Decision, World
+from mirror.coordination.problems import ProblemStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.requests import RequestQueue
 from mirror.instance.health import Health
@@ -102,7 +103,9 @@ class _World:
         self.source, self.destination = FakeTopicAdmin(**topics), FakeTopicAdmin(**topics)
         self.definitions = DefinitionStore(own)
         self.plans = _TimedPlans(own, "bench")
-        stores = LeaderStores(Membership(own), self.definitions, self.plans, RequestQueue(own))
+        stores = LeaderStores(
+            Membership(own), self.definitions, self.plans, RequestQueue(own), ProblemStore(own)
+        )
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()
         surroundings = Surroundings(lambda cluster: admins[cluster], clock, 0.001, AtOnce())

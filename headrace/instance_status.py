@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mirror.coordination.problems import Problem
 from mirror.coordination.worker_protocol import TaskSums
 from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
 from mirror.instance.leader import Leader
 from mirror.instance.supervisor import LaneState, Supervisor
-from mirror.model.identifiers import Epoch, InstanceName, TaskName
+from mirror.model.identifiers import DatastreamName, Epoch, InstanceName, TaskName
 from mirror.ports import LaneKey
 
 
@@ -54,6 +55,11 @@ class RunningStatus:
     def conditions(self) -> Mapping[str, Condition]:
         """What its parts say."""
         return self._health.conditions()
+
+    @property
+    def problems(self) -> Mapping[DatastreamName, Problem]:
+        """Datastreams that are set aside, where it leads."""
+        return self._leader.problems
 
     @property
     def has_died(self) -> bool:

@@ -30,6 +30,7 @@ from mirror.coordination.events import EventLog
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
+from mirror.coordination.problems import ProblemStore
 from mirror.coordination.requests import RequestQueue
 from mirror.coordination.root import ensure_root
 from mirror.copying.engine import BatchEngine
@@ -111,7 +112,7 @@ def build_instance(
     )
     metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
     event_topic = placement_event_topic(metrics_cluster, settings.mirror.events_topic)
-    stores = LeaderStores(membership, definitions, plans, requests)
+    stores = LeaderStores(membership, definitions, plans, requests, ProblemStore(session))
     patience = settings.mirror.leader.patience_seconds
     errands = ThreadedErrands(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
     memory = LoadMemory()
@@ -139,6 +140,7 @@ def _services(
     clock, members = SystemClock(), stores.membership
     return Services(
         control=Control(stores.definitions, stores.requests, members, directory.aliases, clock),
+        problems=stores.problems,
         status=status,
         events=events,
         clock=clock,

@@ -32,13 +32,15 @@ def create(body: DatastreamBody, services: ServicesDep, response: Response) -> D
 @router.get("")
 def list_all(services: ServicesDep) -> list[DatastreamAnswer]:
     """All datastreams by name."""
-    return [DatastreamAnswer.from_datastream(one) for one in services.control.list()]
+    problems = services.problems.all()
+    return [DatastreamAnswer.from_datastream(one, problems.get(one.name)) for one in services.control.list()]
 
 
 @router.get("/{name}")
 def get(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
     """One datastream."""
-    return DatastreamAnswer.from_datastream(services.control.get(DatastreamName(name)))
+    datastream = services.control.get(DatastreamName(name))
+    return DatastreamAnswer.from_datastream(datastream, services.problems.get(datastream.name))
 
 
 @router.get("/{name}/progress")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.partitions import PauseAnswer
+from mirror.coordination.problems import Problem
 from mirror.model.datastream import Datastream, LatencyObjective, StartPosition
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
@@ -85,15 +86,28 @@ class DatastreamBody(_Body):
         )
 
 
+class ProblemAnswer(BaseModel):
+    """Why a datastream is set aside, and since when (epoch ms)."""
+
+    reason: str
+    since_ms: int
+
+    @classmethod
+    def from_problem(cls, problem: Problem) -> ProblemAnswer:
+        """The JSON form."""
+        return cls(reason=problem.reason, since_ms=problem.since_ms)
+
+
 class DatastreamAnswer(DatastreamBody):
-    """A definition as it is stored."""
+    """A definition as it is stored. `problem`: what the leader cannot do for it."""
 
     status: str
+    problem: ProblemAnswer | None = None
     pauses: dict[str, PauseAnswer] = {}
     """Partitions that somebody paused, by topic."""
 
     @classmethod
-    def from_datastream(cls, datastream: Datastream) -> DatastreamAnswer:
+    def from_datastream(cls, datastream: Datastream, problem: Problem | None = None) -> DatastreamAnswer:
         """The JSON form."""
         limits, objective = datastream.limits, datastream.objective
         return cls(
@@ -118,5 +132,6 @@ class DatastreamAnswer(DatastreamBody):
             ),
             metadata=dict(datastream.metadata),
             status=datastream.status.value,
+            problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
         )

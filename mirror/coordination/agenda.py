@@ -39,9 +39,10 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Take a request off the queue; the plan in force answers it."""
+    """Take a request off the queue; the plan in force answers it. `failure`: why it cannot."""
 
     request: Request
+    failure: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,17 @@ class Remove:
 Action = Change | Publish | Answer | Remove
 
 
-def status_changes(datastreams: Sequence[Datastream], plan: Plan, now_ms: int) -> tuple[Change, ...]:
-    """Datastreams that only the leader carries into their next state."""
-    changes = []
-    for one in datastreams:
-        if one.status is DatastreamStatus.INITIALIZING:
-            changes.append(_change(one, "activate", "it is new"))
-        elif one.status is DatastreamStatus.STOPPING and not is_planned(one, datastreams, plan):
-            changes.append(_change(one, "settle", "no task of it is left"))
-        elif _is_expired(one, now_ms):
-            changes.append(_change(one, "delete", "its time to live is over"))
-    return tuple(changes)
+def status_change(
+    one: Datastream, datastreams: Sequence[Datastream], plan: Plan, now_ms: int
+) -> Change | None:
+    """The state into which only the leader carries one of the datastreams; None: it stays as it is."""
+    if one.status is DatastreamStatus.INITIALIZING:
+        return _change(one, "activate", "it is new")
+    if one.status is DatastreamStatus.STOPPING and not is_planned(one, datastreams, plan):
+        return _change(one, "settle", "no task of it is left")
+    if _is_expired(one, now_ms):
+        return _change(one, "delete", "its time to live is over")
+    return None
 
 
 def _is_expired(datastream: Datastream, now_ms: int) -> bool:
@@ -79,18 +80,25 @@ def after(datastreams: Iterable[Datastream], changes: Iterable[Change]) -> tuple
     return tuple(changed.get(one.name, one) for one in datastreams)
 
 
-def agenda(world: World, changes: Sequence[Change], decision: Decision) -> tuple[Action, ...]:
-    """Everything to do, in order. `world` and `decision` see the datastreams as the changes leave them."""
+def is_over(one: Datastream, world: World, decision: Decision) -> bool:
+    """Whether a datastream is to be removed, and nothing runs for it once the decision is in force."""
     plan = decision.plan or world.plan
-    over = [
-        one.name
-        for one in world.datastreams
-        if one.status is DatastreamStatus.DELETING and not is_planned(one, world.datastreams, plan)
-    ]
+    return one.status is DatastreamStatus.DELETING and not is_planned(one, world.datastreams, plan)
+
+
+def agenda(
+    world: World, changes: Sequence[Change], decision: Decision, over: Sequence[DatastreamName]
+) -> tuple[Action, ...]:
+    """Everything to do, in order. `world` and `decision` see the datastreams as the changes leave them;
+    `over`: those of which `is_over` holds."""
     return (
         *changes,
         *([Publish(decision)] if decision.plan is not None else []),
-        *(Answer(one) for one in world.requests if one.identity not in decision.postponed),
+        *(
+            Answer(one, decision.impossible.get(one.identity))
+            for one in world.requests
+            if one.identity not in decision.postponed
+        ),
         *(Remove(name) for name in over),
     )
 

@@ -7,8 +7,10 @@ from dataclasses import asdict
 from typing import Final
 
 from mirror.coordination import znodes
+from mirror.coordination.problems import Problem, legible
+from mirror.coordination.requests import Request
 from mirror.errors import NotFound
-from mirror.model.identifiers import GroupName, InstanceName
+from mirror.model.identifiers import NO_EPOCH, DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Move, Plan
 from mirror.model.topics import TopicPartition
@@ -67,6 +69,48 @@ def plan_events(
             if group in changed and group_plan.reasons
         ),
         *(_move_event(plan, leader, move, causes) for move in moves[:MOVES_SHOWN]),
+    )
+
+
+def problem_event(
+    leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
+) -> PlacementEvent:
+    """A datastream is set aside; or, `is_over`, it is not any more."""
+    return _sentence_event(
+        now_ms,
+        f"problem/{legible(name)}/{problem.since_ms}{'/over' if is_over else ''}",
+        "problem",
+        leader,
+        name,
+        f"not set aside any more; it was: {problem.reason}" if is_over else f"set aside: {problem.reason}",
+    )
+
+
+def request_event(leader: InstanceName, request: Request, reason: str, now_ms: int) -> PlacementEvent:
+    """A request that cannot be carried out, and is not tried again."""
+    sentence = f"{request.requested_by} asked: {request.reason}; it cannot be done: {reason}"
+    return _sentence_event(now_ms, f"request/{request.identity}", "request", leader, request.group, sentence)
+
+
+def _sentence_event(
+    now_ms: int, key: str, kind: str, leader: InstanceName, datastream: str, sentence: str
+) -> PlacementEvent:
+    """An event that is about no plan and no partition."""
+    return PlacementEvent(
+        time_ms=now_ms,
+        event_key=key,
+        kind=kind,
+        plan_epoch=NO_EPOCH,
+        instance=leader,
+        datastream=legible(datastream),
+        topic="",
+        kafka_partition=-1,
+        from_task="",
+        to_task="",
+        from_instance="",
+        to_instance="",
+        bytes_per_second=0.0,
+        sentence=legible(sentence),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from mirror.coordination.membership import LiveInstance
 from mirror.coordination.requests import MoveRequest
 from mirror.coordination.spread import TaskLoad, spread_tasks
+from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName, TaskName, task_name
 from mirror.model.plan import Departure, Plan, TaskPlacement
 from mirror.model.topics import TopicPartition
@@ -80,12 +81,16 @@ def departures(
 
 def move_to_host(
     tasks: Mapping[TaskName, TaskContent], request: MoveRequest, live: Sequence[LiveInstance]
-) -> dict[TaskName, TaskContent] | None:
+) -> dict[TaskName, TaskContent]:
     """The partitions go to the task of their group on that instance that has the fewest, or to a new task
-    there; partitions that the group does not mirror are left out. None: no such instance is here."""
+    there; partitions that the group does not mirror are left out. Raises InvalidRequest when no such
+    instance is here."""
     target = next((one.name for one in staying(live) if request.host in {one.name, one.host}), None)
     if target is None:
-        return None
+        raise InvalidRequest(
+            f"no instance is named {request.host}, so nothing of {request.group} moves there",
+            advice=f"these are here: {', '.join(sorted(one.name for one in live)) or 'none'}",
+        )
     changed = dict(tasks)
     mine = {name: one for name, one in tasks.items() if one.group == request.group}
     there = {name: one for name, one in mine.items() if one.home == target}

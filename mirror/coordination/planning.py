@@ -7,17 +7,18 @@ the live instances. The same world gives the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
 from mirror.coordination.membership import LiveInstance
 from mirror.coordination.requests import MoveRequest, RebalanceRequest, Request
-from mirror.errors import PlanRejected
+from mirror.errors import InvalidRequest
 from mirror.model.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
 from mirror.model.plan import Move, Plan, TaskPlacement, moves_between
 from mirror.model.topics import TopicPartition
@@ -28,6 +29,15 @@ _NAMES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True)
+class Wishes:
+    """What groups should mirror; None where that cannot be known now, so that what is planned stays.
+    `problems`: groups of which even the question failed."""
+
+    partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
+    problems: Mapping[GroupName, Exception]
+
+
+@dataclass(frozen=True)
 class World:
     """One picture of everything that a plan depends on.
 
@@ -35,6 +45,7 @@ class World:
     what is planned of it stays. `loads`: by group that is planned anew. `recent`: by source cluster
     what was observed before, oldest first. `due`: groups that are planned anew because it is their
     turn. `task_loads`: bytes per second of the tasks that are not planned, as far as they are known.
+    `refused`: datastreams that must not be mirrored now, and why; they have no tasks until that is over.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -50,6 +61,25 @@ class World:
     task_loads: Mapping[TaskName, float] = field(default_factory=dict)
     rules: HomeRules = _NO_RULES
     matching: TopicMatching = field(default_factory=TopicMatching, compare=False)
+    refused: Mapping[DatastreamName, str] = field(default_factory=dict)
+
+    @cached_property
+    def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
+        """Datastreams that are mirrored, by group, both sorted by name."""
+        return groups_of(one for one in self.datastreams if one.name not in self.refused)
+
+    @cached_property
+    def wishes(self) -> Wishes:
+        """What every group should mirror."""
+        partitions: dict[GroupName, frozenset[TopicPartition] | None] = {}
+        problems: dict[GroupName, Exception] = {}
+        for group, members in self.groups.items():
+            partitions[group] = None
+            try:
+                partitions[group] = self.matching.wanted(members, self.topics)
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one group
+                problems[group] = error
+        return Wishes(partitions, problems)
 
     @property
     def rebalances(self) -> tuple[RebalanceRequest, ...]:
@@ -66,19 +96,21 @@ class World:
 class Decision:
     """The next plan (None: the one in force is right), what it moves, and why.
 
-    `problems`: groups that could not be planned and keep the tasks they have. `postponed`: identities of
-    requests that a later decision answers.
+    `problems`: groups that could not be planned and keep the tasks they have. `impossible`: requests, by
+    identity, that cannot be carried out, and why. `postponed`: identities of requests that a later decision
+    answers.
     """
 
     plan: Plan | None
     sentence: str
     moves: tuple[Move, ...] = ()
     group_plans: Mapping[GroupName, GroupPlan] = field(default_factory=dict)
-    problems: Mapping[GroupName, str] = field(default_factory=dict)
+    problems: Mapping[GroupName, Exception] = field(default_factory=dict)
+    impossible: Mapping[str, Exception] = field(default_factory=dict)
     postponed: frozenset[str] = frozenset()
 
 
-def groups_of(datastreams: Sequence[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
+def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
     """Datastreams that are mirrored, by group, both sorted by name."""
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in sorted(datastreams, key=lambda one: one.name):
@@ -105,8 +137,9 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
     """The groups whose tasks must be decided anew; their loads are worth asking for."""
     asked = {request.group for request in world.rebalances}
     chosen = []
-    for group, members in groups_of(world.datastreams).items():
-        wanted = world.matching.wanted(members, world.topics)
+    for group, wanted in world.wishes.partitions.items():
+        if group in world.wishes.problems:
+            continue
         planned = world.plan.planned.get(group)
         if group in asked | world.due or (wanted is not None and wanted != planned):
             chosen.append(group)
@@ -115,33 +148,54 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
     """The plan for this world. A group that cannot be planned keeps its tasks and delays nobody."""
-    groups = groups_of(world.datastreams)
     replanned = groups_to_plan(world)
     group_plans: dict[GroupName, GroupPlan] = {}
-    problems: dict[GroupName, str] = {}
+    problems: dict[GroupName, Exception] = dict(world.wishes.problems)
     for group in replanned:
         try:
-            answer = planner.plan(planning_request(world, group, groups[group], capacity))
-        except PlanRejected as error:
-            problems[group] = str(error)
-        else:
-            notes = world.loads[group].notes if group in world.loads else ()
-            group_plans[group] = replace(answer, reasons=(*answer.reasons, *notes))
-    contents = _contents(world, groups, group_plans)
-    for request in world.moves:
-        moved = move_to_host(contents, request, world.live)
-        if moved is None:
-            problems[request.group] = f"no instance is named {request.host}, so nothing moves there"
-        else:
-            contents = moved
+            group_plans[group] = _planned(world, group, planner, capacity)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one group
+            problems[group] = error
+    contents, impossible = _moved(world, _contents(world, group_plans))
+    impossible |= _unanswerable(world, problems)
     tasks = find_homes(contents, world.plan, world.live, world.rules, now_ms)
     if tasks == world.plan.tasks:
-        return Decision(None, _sentence_unchanged(world, groups), (), group_plans, problems)
+        return Decision(None, _sentence_unchanged(world), (), group_plans, problems, impossible)
     moves = moves_between(world.plan.tasks, tasks)
     sentence = _sentence_changed(world, tasks, moves, replanned)
     departed = departures(world.plan, world.live, world.rules, now_ms)
     plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed)
-    return Decision(plan, sentence, moves, group_plans, problems)
+    return Decision(plan, sentence, moves, group_plans, problems, impossible)
+
+
+def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCapacity) -> GroupPlan:
+    answer = planner.plan(planning_request(world, group, world.groups[group], capacity))
+    notes = world.loads[group].notes if group in world.loads else ()
+    return replace(answer, reasons=(*answer.reasons, *notes))
+
+
+def _moved(
+    world: World, contents: dict[TaskName, TaskContent]
+) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
+    """The tasks after the requests to bring partitions to an instance, and the requests that failed."""
+    impossible: dict[str, Exception] = {}
+    for request in world.moves:
+        try:
+            contents = move_to_host(contents, request, world.live)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one request
+            impossible[request.identity] = error
+    return contents, impossible
+
+
+def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
+    """Requests about groups that are not mirrored or could not be planned."""
+    found: dict[str, Exception] = {}
+    for request in world.rebalances:
+        if request.group in problems:
+            found[request.identity] = problems[request.group]
+        elif request.group not in world.groups:
+            found[request.identity] = InvalidRequest(f"nothing of {request.group} is mirrored")
+    return found
 
 
 def planning_request(
@@ -149,7 +203,7 @@ def planning_request(
 ) -> PlanningRequest:
     """What a planner must know about a group."""
     planned = world.plan.planned.get(group, frozenset())
-    wanted = world.matching.wanted(members, world.topics)
+    wanted = world.wishes.partitions[group]
     asked = [request for request in world.rebalances if request.group == group]
     report = world.loads.get(group)
     return PlanningRequest(
@@ -169,15 +223,11 @@ def planning_request(
     )
 
 
-def _contents(
-    world: World,
-    groups: Mapping[GroupName, Sequence[Datastream]],
-    group_plans: Mapping[GroupName, GroupPlan],
-) -> dict[TaskName, TaskContent]:
+def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
     """Every task of the next plan, and where those run that are in force."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
-    for group in groups:
+    for group in world.groups:
         chosen = group_plans.get(group)
         if chosen is None:
             for placement in world.plan.of_group(group):
@@ -191,11 +241,11 @@ def _contents(
     return contents
 
 
-def _sentence_unchanged(world: World, groups: Mapping[GroupName, object]) -> str:
+def _sentence_unchanged(world: World) -> str:
     partitions = sum(len(placement.partitions) for placement in world.plan.tasks)
     return (
         f"nothing to do: epoch {world.plan.epoch} holds {partitions} partitions of "
-        f"{len(groups)} datastream groups on {len(world.live)} instances"
+        f"{len(world.groups)} datastream groups on {len(world.live)} instances"
     )
 
 

@@ -11,6 +11,7 @@
     /requests/r-<sequence>         what people and the monitor ask of the leader
     /events/e-<sequence>           what changed and why, the newest few hundred
     /loads/<instance>/<chunk>      rates that the instance measured itself
+    /problems/<datastream>         why a datastream is set aside, and since when
 
 A znode holds 1 MiB, so what can grow is compressed JSON in chunks.
 """
@@ -36,6 +37,7 @@ PLAN: Final = "/plan"
 REQUESTS: Final = "/requests"
 EVENTS: Final = "/events"
 LOADS: Final = "/loads"
+PROBLEMS: Final = "/problems"
 
 CHUNK_BYTES: Final = 900_000
 

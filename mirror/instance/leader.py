@@ -20,17 +20,28 @@ from mirror.coordination.agenda import (
     Remove,
     after,
     agenda,
+    is_over,
     is_too_early,
-    status_changes,
+    status_change,
 )
 from mirror.coordination.definitions import DefinitionCache, StoredDatastream
-from mirror.coordination.events import EventLog, plan_events
+from mirror.coordination.events import EventLog, plan_events, request_event
 from mirror.coordination.membership import LiveInstance
 from mirror.coordination.plan_store import NO_PLAN, StoredPlan
-from mirror.coordination.planning import Decision
-from mirror.errors import CoordinationError, HeadraceError, Refused, Unreachable
+from mirror.coordination.planning import Decision, World
+from mirror.coordination.problems import Problem, reason_of
+from mirror.errors import (
+    CoordinationError,
+    HeadraceError,
+    InvalidRequest,
+    NotFound,
+    SessionLost,
+    Unreachable,
+    VersionConflict,
+)
 from mirror.instance.health import Health
 from mirror.instance.outlook import Outlook
+from mirror.instance.problem_board import ProblemBoard
 from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
@@ -40,6 +51,8 @@ from mirror.ports import Clock
 _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
 """States in which the destination's topics are looked after."""
+_SHARED_STATE: Final = (Unreachable, CoordinationError)
+"""ZooKeeper's failures: no single datastream's; the look at the world ends and another follows."""
 
 
 class Leader:
@@ -60,6 +73,7 @@ class Leader:
         self._publish_events = publish_events
         self._clock = clock
         self._health = health
+        self._board = ProblemBoard(outlook.stores.problems, health, clock)
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
         self._joined_at = 0.0
@@ -69,8 +83,8 @@ class Leader:
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader")
+        self._refusals: Mapping[DatastreamName, str] = {}
         self._sentence = ""
-        self._parts: set[str] = set()
         self._untold: tuple[Plan, tuple[PlacementEvent, ...]] | None = None
 
     @property
@@ -82,6 +96,11 @@ class Leader:
     def sentence(self) -> str:
         """What the last tick decided."""
         return self._sentence
+
+    @property
+    def problems(self) -> Mapping[DatastreamName, Problem]:
+        """Datastreams that are set aside, while we lead; safe to read from any thread."""
+        return self._board.problems
 
     def joined(self, me: LiveInstance | None) -> None:
         """Who we are among the live ones; None: nobody. Called from the follower's thread."""
@@ -117,7 +136,7 @@ class Leader:
     def _try_tick(self) -> str:
         try:
             return self.tick()
-        except (Unreachable, CoordinationError) as error:
+        except _SHARED_STATE as error:
             self._plan = NO_PLAN
             self._definitions = None
             return f"will look again: {error}"
@@ -130,7 +149,7 @@ class Leader:
         leader = self._stores.membership.leader(me.sequence if me is not None else 0, self.wake)
         self._is_leading = me is not None and leader is not None and leader.sequence == me.sequence
         if me is None or not self._is_leading:
-            self._forget_all_but(())
+            self._board.resign()
             self._definitions = None
             return f"{leader.name if leader else 'nobody'} leads"
         if self._definitions is None:
@@ -139,72 +158,104 @@ class Leader:
         self._plan = self._stores.plans.read(self._plan)
         self._tell()
         stored = {one.datastream.name: one for one in self._definitions.all()}
+        return self._lead(stored, me)
+
+    def _lead(self, stored: Mapping[DatastreamName, StoredDatastream], me: LiveInstance) -> str:
+        """What the leader does for every datastream; what fails for one sets that one aside."""
         datastreams = tuple(one.datastream for one in stored.values())
-        self._look_after([one for one in datastreams if one.status in _PREPARED])
-        changes = status_changes(datastreams, self._plan.plan, self._clock.now_ms())
-        world = self._outlook.world(after(datastreams, changes), self._plan.plan, self.wake)
+        self._board.begin()
+        refused = self._refused(datastreams)
+        sentences = self._look_after(
+            [one for one in datastreams if one.status in _PREPARED and one.name not in refused]
+        )
+        changes = self._status_changes(datastreams)
+        world = self._outlook.world(after(datastreams, changes), self._plan.plan, refused, self.wake)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waits for the others to come back before it plans"
         decision = self._outlook.decide(self._outlook.in_turn(world))
-        for group, problem in decision.problems.items():
-            _log.error("not as wanted", datastream=group, reason=problem)
-        for action in agenda(world, changes, decision):
+        for group, error in decision.problems.items():
+            self._board.note(error, *(one.name for one in world.groups.get(group, ())))
+        for action in agenda(world, changes, decision, self._over(world, decision)):
             self._carry_out(action, stored, me)
+        self._board.settle(sentences, me.name, self._announce)
         return decision.sentence
+
+    def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
+        """Where the question itself fails, what was refused before stays refused."""
+        try:
+            self._refusals = self._outlook.refusals(datastreams)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around a check of all datastreams
+            _log.exception("cannot say which datastreams must not be mirrored", reason=reason_of(error))
+        for name, reason in self._refusals.items():
+            self._board.note(InvalidRequest(reason), name)
+        return self._refusals
+
+    def _status_changes(self, datastreams: tuple[Datastream, ...]) -> list[Change]:
+        found: list[Change] = []
+        for one in datastreams:
+            with self._board.guarding(one.name):
+                change = status_change(one, datastreams, self._plan.plan, self._clock.now_ms())
+                found += [change] if change is not None else []
+        return found
+
+    def _over(self, world: World, decision: Decision) -> list[DatastreamName]:
+        found = []
+        for one in world.datastreams:
+            with self._board.guarding(one.name):
+                found += [one.name] if is_over(one, world, decision) else []
+        return found
 
     def _carry_out(
         self, action: Action, stored: Mapping[DatastreamName, StoredDatastream], me: LiveInstance
     ) -> None:
         match action:
             case Change(datastream, why):
-                self._stores.definitions.replace(stored[datastream.name], datastream)
-                _log.info(
-                    "datastream changed",
-                    datastream=datastream.name,
-                    status=datastream.status.value,
-                    reason=why,
-                )
+                with self._board.guarding(datastream.name, through=(Unreachable, SessionLost)):
+                    self._change(stored[datastream.name], datastream, why)
             case Publish(decision):
                 self._publish(decision, me)
-            case Answer(request):
+            case Answer(request, failure):
+                if failure is not None:
+                    self._announce(
+                        (request_event(me.name, request, reason_of(failure), self._clock.now_ms()),)
+                    )
                 self._stores.requests.take(request)
             case Remove(name):
                 self._stores.definitions.remove(name)
                 _log.info("datastream deleted", datastream=name)
 
-    def _look_after(self, datastreams: Sequence[Datastream]) -> None:
-        """What these need at their destinations."""
-        self._outlook.surroundings.topics(sorted({one.source for one in datastreams}))
-        self._forget_all_but(datastreams)
-        for datastream in datastreams:
-            self._prepare(datastream)
-
-    def _prepare(self, datastream: Datastream) -> None:
+    def _change(self, stored: StoredDatastream, datastream: Datastream, why: str) -> None:
         try:
-            for work in self._outlook.surroundings.prepare_destination(datastream):
-                _log.info(
-                    "destination topic made" if work.create else "destination topic grown",
-                    datastream=datastream.name,
-                    topic=work.topic.name,
-                    partitions=work.topic.partitions,
-                    cluster=work.cluster,
-                )
-        except (Refused, Unreachable) as error:
-            self._health.report(_part(datastream), False, str(error))
+            self._stores.definitions.replace(stored, datastream)
+        except (VersionConflict, NotFound) as error:  # somebody was faster; the next look sees it
+            _log.info("datastream not changed", datastream=datastream.name, reason=str(error))
+            self._awake.set()
         else:
-            differing = self._outlook.surroundings.drift(datastream)
-            told = (
-                f"; {len(differing)} settings differ at the destination: {differing[0]}" if differing else ""
-            )
-            self._health.report(_part(datastream), True, f"{datastream.status}{told}")
-        self._parts.add(_part(datastream))
+            status = datastream.status.value
+            _log.info("datastream changed", datastream=datastream.name, status=status, reason=why)
 
-    def _forget_all_but(self, datastreams: Sequence[Datastream]) -> None:
-        """What is not mirrored, or not led by us, is not our health."""
-        kept = {_part(one) for one in datastreams}
-        for part in self._parts - kept:
-            self._health.forget(part)
-        self._parts &= kept
+    def _look_after(self, datastreams: Sequence[Datastream]) -> dict[DatastreamName, str]:
+        """What these need at their destinations; a sentence of each."""
+        self._outlook.surroundings.topics(sorted({one.source for one in datastreams}))
+        sentences = {}
+        for datastream in datastreams:
+            sentences[datastream.name] = f"{datastream.status}; its destination has not answered yet"
+            with self._board.guarding(datastream.name):
+                sentences[datastream.name] = self._prepare(datastream)
+        return sentences
+
+    def _prepare(self, datastream: Datastream) -> str:
+        for work in self._outlook.surroundings.prepare_destination(datastream):
+            _log.info(
+                "destination topic made" if work.create else "destination topic grown",
+                datastream=datastream.name,
+                topic=work.topic.name,
+                partitions=work.topic.partitions,
+                cluster=work.cluster,
+            )
+        differing = self._outlook.surroundings.drift(datastream)
+        told = f"; {len(differing)} settings differ at the destination: {differing[0]}" if differing else ""
+        return f"{datastream.status}{told}"
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
@@ -219,16 +270,21 @@ class Leader:
             return
         plan, events = self._untold
         if plan == self._plan.plan:
+            self._announce(events)
+        self._untold = None
+
+    def _announce(self, events: tuple[PlacementEvent, ...]) -> None:
+        """Store events and send them; what cannot be told must not hold up what is done."""
+        try:
             self._events.append(events)
             self._publish_events(events)
-        self._untold = None
+        except _SHARED_STATE:
+            raise
+        except Exception:  # noqa: BLE001 - the bulkhead around telling
+            _log.exception("events are lost", events=len(events))
 
     def _say(self, sentence: str) -> None:
         if sentence != self._sentence:
             _log.info(sentence, plan=self._plan.plan.epoch)
         self._sentence = sentence
         self._health.report("leader", True, sentence)
-
-
-def _part(datastream: Datastream) -> str:
-    return f"datastream {datastream.name}"

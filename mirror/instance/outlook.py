@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,14 +13,15 @@ from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.homes import HomeRules
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
-from mirror.coordination.planning import Decision, World, decide, groups_of, groups_to_plan
+from mirror.coordination.planning import Decision, World, decide, groups_to_plan
+from mirror.coordination.problems import ProblemStore
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.errors import HeadraceError
 from mirror.instance.errands import LoadsOnTheWay
 from mirror.instance.observations import NEWEST, LoadMemory
 from mirror.instance.surroundings import Surroundings
 from mirror.model.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadReport, TaskCapacity
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition
@@ -43,6 +44,12 @@ class LeaderStores:
     definitions: DefinitionStore
     plans: PlanStore
     requests: RequestQueue
+    problems: ProblemStore
+
+
+Refusals = Callable[[Sequence[Datastream]], Mapping[DatastreamName, str]]
+"""Which of all datastreams must not be mirrored as things are now, and why. Called at every look at the
+world, so it never waits."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,15 @@ class Outlook:
     """Used by one thread at a time; `preview` may be called by any number."""
 
     def __init__(
-        self, stores: LeaderStores, planning: Planning, surroundings: Surroundings, clock: Clock
+        self,
+        stores: LeaderStores,
+        planning: Planning,
+        surroundings: Surroundings,
+        clock: Clock,
+        refusals: Refusals = lambda _: {},
     ) -> None:
         self.stores = stores
+        self.refusals = refusals
         self.surroundings = surroundings
         self._planning = planning
         self._clock = clock
@@ -76,7 +89,13 @@ class Outlook:
         self._previewing = threading.Lock()
         self._latest_plan = LatestPlan(stores.plans)
 
-    def world(self, datastreams: tuple[Datastream, ...], plan: Plan, watch: Watch | None = None) -> World:
+    def world(
+        self,
+        datastreams: tuple[Datastream, ...],
+        plan: Plan,
+        refused: Mapping[DatastreamName, str],
+        watch: Watch | None = None,
+    ) -> World:
         """Everything a plan depends on but loads; the watch fires when requests or instances change."""
         sources = sorted({one.source for one in datastreams})
         return World(
@@ -88,6 +107,7 @@ class Outlook:
             task_loads=self._task_loads,
             rules=self._planning.rules,
             matching=self.surroundings.matching,
+            refused=refused,
         )
 
     def decide(self, world: World) -> Decision:
@@ -145,19 +165,18 @@ class Outlook:
         self._memory.note(source, report, now)
         if len(self._memory.before(source, now + 1)) >= NEWEST:
             self._observed[source] = report, now
-            groups = groups_of(world.datastreams)
-            self._waiting += [group for group in groups if groups[group][0].source == source]
+            self._waiting += [group for group, members in world.groups.items() if members[0].source == source]
 
     def preview(self, request: RebalanceRequest) -> Decision:
         """What the request would change now. Raises Unreachable."""
         with self._previewing:
             datastreams = tuple(one.datastream for one in self.stores.definitions.all())
-            world = self.world(datastreams, self._latest_plan())
+            world = self.world(datastreams, self._latest_plan(), self.refusals(datastreams))
             return self.decide(replace(world, requests=(request,)))
 
     def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:
         """Reports by group; and the groups whose loads are on their way."""
-        groups = groups_of(world.datastreams)
+        groups = world.groups
         asked = {request.group for request in world.requests}
         by_source: dict[ClusterRef, LoadReport] = {}
         reports: dict[GroupName, LoadReport] = {}
@@ -185,6 +204,6 @@ class Outlook:
 
 def _partitions(world: World, source: ClusterRef) -> list[TopicPartition]:
     """What is mirrored from the cluster."""
-    groups = [members for members in groups_of(world.datastreams).values() if members[0].source == source]
-    wanted = (world.matching.wanted(members, world.topics) for members in groups)
+    groups = [group for group, members in world.groups.items() if members[0].source == source]
+    wanted = (world.wishes.partitions[group] for group in groups)
     return list(frozenset().union(*(partitions for partitions in wanted if partitions is not None)))

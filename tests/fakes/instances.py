@@ -11,6 +11,7 @@ from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.problems import ProblemStore
 from mirror.coordination.requests import RequestQueue
 from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
@@ -119,12 +120,17 @@ class LeaderRig:
         clock: ManualClock | None = None,
         planner: Planner | None = None,
         provider: LoadProvider | None = None,
+        health: Health | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.told: list[PlacementEvent] = []
-        self.health = Health()
+        self.health = health or Health()
         self.stores = LeaderStores(
-            Membership(session), DefinitionStore(session), PlanStore(session, "leader"), RequestQueue(session)
+            Membership(session),
+            DefinitionStore(session),
+            PlanStore(session, "leader"),
+            RequestQueue(session),
+            ProblemStore(session),
         )
         self.events = EventLog(session)
         planning = Planning(planner or SimplePlanner(), provider or MeasuredLoads(session), TaskCapacity(100))

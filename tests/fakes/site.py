@@ -35,7 +35,7 @@ class Site:
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
         self.follower = FollowerRig(self.server)
         self.clock, self.session = self.follower.clock, self.follower.session
-        self.leader = LeaderRig(self.session, clusters, self.clock)
+        self.leader = LeaderRig(self.session, clusters, self.clock, health=self.follower.health)
         self.follower.follower.on_joined = self.leader.leader.joined
         self.health = self.follower.health
         directory = ClusterDirectory(
@@ -50,6 +50,7 @@ class Site:
                 directory.aliases,
                 self.clock,
             ),
+            problems=self.leader.stores.problems,
             status=RunningStatus(
                 InstanceName("one"),
                 self.follower.follower,

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from httpx import Client
 
+from mirror.errors import Unreachable
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
@@ -34,7 +35,8 @@ def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) ->
     assert created.headers["location"] == "/v1/datastreams/full"
     metadata: Any = FULL["metadata"]
     stamped = {**metadata, "system.creation.ms": str(site.clock.now_ms())}
-    assert created.json() == FULL | {"status": "INITIALIZING", "metadata": stamped, "pauses": {}}
+    added = {"status": "INITIALIZING", "metadata": stamped, "pauses": {}, "problem": None}
+    assert created.json() == FULL | added
     assert client.get("/v1/datastreams/full").json() == created.json()
     stored = site.stored("full")
     assert stored.limits == TaskLimits(2, 5, 10)
@@ -236,3 +238,18 @@ def test_what_became_of_every_offset_is_told(client: Client, site: Site) -> None
     (lane,) = client.get("/v1/datastreams/orders/progress", params={"offset_map": True}).json()
     assert lane["offset_map"] == [[3, 40, 5]]
     assert client.get("/v1/datastreams/nobody/progress").status_code == 404
+
+
+def test_what_is_wrong_with_a_datastream_is_shown_with_it(client: Client, site: Site) -> None:
+    site.destination.failure = Unreachable("destination is down")
+    site.create()
+    problem = client.get("/v1/datastreams/orders").json()["problem"]
+    assert problem["reason"] == "destination is down"
+    assert client.get("/v1/datastreams").json()[0]["problem"] == problem
+    parts = client.get("/v1/health").json()["parts"]
+    assert parts["datastream orders"] == {"is_well": False, "sentence": "destination is down"}
+    assert 'headrace_datastream_problem{datastream="orders"} 1.0' in client.get("/metrics").text
+    site.destination.failure = None
+    site.tick()
+    assert client.get("/v1/datastreams/orders").json()["problem"] is None
+    assert "headrace_datastream_problem{" not in client.get("/metrics").text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mirror.coordination.agenda import (
     Answer,
     Change,
@@ -9,8 +11,9 @@ from mirror.coordination.agenda import (
     Remove,
     after,
     agenda,
+    is_over,
     is_too_early,
-    status_changes,
+    status_change,
 )
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.planning import World, decide
@@ -26,7 +29,13 @@ PLANNED = a_plan(a_task("orders-0", ["t-0"], "one"))
 
 
 def statuses(*datastreams: Datastream, plan: Plan = PLANNED, now_ms: int = 0) -> dict[str, _S]:
-    return {one.datastream.name: one.datastream.status for one in status_changes(datastreams, plan, now_ms)}
+    changes = changes_of(datastreams, plan, now_ms)
+    return {one.datastream.name: one.datastream.status for one in changes}
+
+
+def changes_of(datastreams: Sequence[Datastream], plan: Plan, now_ms: int) -> list[Change]:
+    found = (status_change(one, datastreams, plan, now_ms) for one in datastreams)
+    return [change for change in found if change is not None]
 
 
 def test_what_is_new_becomes_ready() -> None:
@@ -54,16 +63,17 @@ def test_the_order_is_states_then_plan_then_answers_then_removals() -> None:
     )
     plan = a_plan(a_task("gone-0", ["t-0"], "one"))
     request = RebalanceRequest(GroupName("orders"), False, "me", "to see", 1, "r-1")
-    changes = status_changes(datastreams, plan, 0)
+    changes = changes_of(datastreams, plan, 0)
     world = World(after(datastreams, changes), (an_instance(),), plan, {SOURCE: {"t": 2}}, (request,))
     decision = decide(world, SimplePlanner(), TaskCapacity(100), 1)
-    kinds = [type(action) for action in agenda(world, changes, decision)]
+    over = [one.name for one in world.datastreams if is_over(one, world, decision)]
+    kinds = [type(action) for action in agenda(world, changes, decision, over)]
     assert kinds == [Change, Publish, Answer, Remove]
 
 
 def test_nothing_to_do_is_nothing_to_do() -> None:
     world = World((a_datastream("orders", "t"),), (an_instance(),), PLANNED, {SOURCE: {"t": 1}})
-    assert agenda(world, (), decide(world, SimplePlanner(), TaskCapacity(100), 1)) == ()
+    assert agenda(world, (), decide(world, SimplePlanner(), TaskCapacity(100), 1), ()) == ()
 
 
 def test_a_new_leader_waits_a_moment_when_most_others_are_missing() -> None:

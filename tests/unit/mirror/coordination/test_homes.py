@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host, staying
 from mirror.coordination.membership import LiveInstance
 from mirror.coordination.requests import MoveRequest
+from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan
 from tests.builders import a_plan, a_task, an_instance, partitions
@@ -76,14 +79,13 @@ def test_when_everybody_wants_to_go_nothing_moves() -> None:
     assert homes(next_plan(PLAN, *live)) == homes(PLAN)
 
 
-def moved(*names: str, to: str) -> dict[TaskName, TaskContent] | None:
+def moved(*names: str, to: str) -> dict[TaskName, TaskContent]:
     request = MoveRequest(GroupName("g"), partitions(*names), to, "me", 1)
     return move_to_host(contents(PLAN), request, (ONE, TWO))
 
 
 def test_partitions_go_to_the_task_of_the_group_that_runs_there() -> None:
     found = moved("t-1", "t-3", "t-9", to="two")
-    assert found is not None
     assert {name: one.partitions for name, one in found.items()} == {
         "g-0": partitions("t-0"),
         "g-2": partitions("t-1", "t-2", "t-3"),
@@ -95,7 +97,6 @@ def test_where_no_task_of_the_group_runs_there_will_be_one() -> None:
     request = MoveRequest(GroupName("g"), partitions("t-0"), "host-of-three", "me", 1)
     three = replace(an_instance("three", 5), host="host-of-three")
     found = move_to_host(contents(PLAN), request, (ONE, TWO, three))
-    assert found is not None
     new = found[TaskName("g-4")]
     assert (new.partitions, new.home, new.is_pinned) == (partitions("t-0"), "three", True)
     assert TaskName("g-0") not in found
@@ -107,4 +108,5 @@ def test_what_is_there_already_or_not_mirrored_moves_nothing() -> None:
 
 
 def test_nothing_moves_to_one_that_is_not_here() -> None:
-    assert moved("t-0", to="gone") is None
+    with pytest.raises(InvalidRequest, match="no instance is named gone"):
+        moved("t-0", to="gone")

@@ -10,7 +10,7 @@ import pytest
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.plan_store import PlanStore
-from mirror.coordination.requests import RebalanceRequest
+from mirror.coordination.requests import MoveRequest, RebalanceRequest
 from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
 from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
@@ -343,3 +343,91 @@ def test_the_thread_ticks_when_it_is_woken_and_ends(house: House) -> None:
     house.leader.stop(5.0)
     house.leader.stop(5.0)
     assert house.rig.health.is_well
+
+
+class Broken(FakeTopicAdmin):
+    """A cluster whose client has a bug."""
+
+    def list_topics(self) -> Mapping[str, int]:
+        raise RecursionError("too deep")
+
+
+def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(house: House) -> None:
+    elsewhere = ClusterRef("elsewhere")
+    house.clusters[elsewhere] = Broken()
+    house.create(a_datastream("bad", "t", destination=elsewhere), a_datastream("orders", "t"))
+    house.tick()
+    bad = DatastreamName("bad")
+    assert house.planned() == {"orders:t-0", "orders:t-1", "bad:t-0", "bad:t-1"}
+    assert house.ill() == ["datastream bad"]
+    problem = house.rig.stores.problems.all()[bad]
+    assert problem.reason == "unexpected RecursionError: too deep"
+    assert house.leader.problems == {bad: problem}
+    house.tick(3)
+    assert house.rig.stores.problems.all() == {bad: problem}
+    house.clusters[elsewhere] = FakeTopicAdmin()
+    house.tick()
+    assert house.ill() == []
+    assert house.rig.stores.problems.all() == {}
+    told = [one for one in house.rig.told if one.kind == "problem"]
+    assert [(one.datastream, one.sentence.partition(":")[0]) for one in told] == [
+        ("bad", "set aside"),
+        ("bad", "not set aside any more; it was"),
+    ]
+    assert len({one.event_key for one in told}) == 2
+
+
+def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is_gone(house: House) -> None:
+    refused: dict[DatastreamName, str] = {}
+    house.rig.outlook.refusals = lambda _: refused
+    house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
+    house.tick()
+    refused[DatastreamName("users")] = "it would copy its own copies"
+    house.tick()
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+    assert house.ill() == ["datastream users"]
+    refused.clear()
+    house.tick()
+    assert len(house.planned()) == 4
+    assert house.ill() == []
+
+
+def test_a_check_that_fails_leaves_refused_what_was_refused(house: House) -> None:
+    refused: dict[DatastreamName, str] = {DatastreamName("users"): "a loop"}
+    house.rig.outlook.refusals = lambda _: refused
+    house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
+    house.tick()
+
+    def fail(_: object) -> Mapping[DatastreamName, str]:
+        raise KeyError("cluster")
+
+    house.rig.outlook.refusals = fail
+    house.tick()
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+
+
+def test_a_request_that_cannot_be_carried_out_is_answered_with_an_event(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    requests = house.rig.stores.requests
+    requests.add(RebalanceRequest(GroupName("gone"), False, "a test", "to see", 5))
+    requests.add(MoveRequest(GroupName("orders"), frozenset({TopicPartition("t", 0)}), "nowhere", "me", 5))
+    house.tick()
+    assert requests.pending() == ()
+    told = {one.datastream: one.sentence for one in house.rig.told if one.kind == "request"}
+    assert "nothing of gone is mirrored" in told["gone"]
+    assert "no instance is named nowhere" in told["orders"]
+
+
+def test_a_new_leader_goes_on_with_the_problems_that_the_last_one_found(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.destination.failure = Unreachable("destination is down")
+    house.tick()
+    before = house.rig.stores.problems.all()
+    second = LeaderRig(house.server.session(), house.clusters, house.clock)
+    second.leader.joined(house.join("two"))
+    Membership(house.session).leave(house.me)
+    house.clock.advance(10)
+    second.leader.tick()
+    assert second.stores.problems.all() == before
+    assert [one for one in second.told if one.kind == "problem"] == []

@@ -1,0 +1,130 @@
+"""The leader's collection of what is wrong with single datastreams: noted during a look at the world,
+then stored for every instance, shown in health, and given back as events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+
+from mirror.coordination.events import problem_event
+from mirror.coordination.problems import Problem, ProblemStore, legible, reason_of
+from mirror.errors import HeadraceError
+from mirror.instance.errands import StillAsking
+from mirror.instance.health import Health
+from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.metrics import PlacementEvent
+from mirror.ports import Clock
+
+_log = structlog.get_logger(__name__)
+_NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
+
+
+class ProblemBoard:
+    """Used by the leader's thread; `problems` may be read from any.
+
+    A look begins with `begin`; each step of a datastream runs within `guarding`, or is noted; `settle` ends
+    the look. A look that breaks off in between leaves everything as the last one found it.
+    """
+
+    def __init__(self, store: ProblemStore, health: Health, clock: Clock) -> None:
+        self._store = store
+        self._health = health
+        self._clock = clock
+        self._stored: Mapping[DatastreamName, Problem] | None = None
+        self._found: dict[DatastreamName, str] = {}
+        self._unclear: set[DatastreamName] = set()
+        self._logged: dict[DatastreamName, str] = {}
+        self._parts: set[str] = set()
+
+    @property
+    def problems(self) -> Mapping[DatastreamName, Problem]:
+        """What the last look found, while we lead."""
+        return self._stored or _NOTHING
+
+    def begin(self) -> None:
+        """Nothing is found yet."""
+        if self._stored is None:
+            self._stored = dict(self._store.all())
+        self._found = {}
+        self._unclear = set()
+
+    @contextmanager
+    def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """A step that serves these datastreams: whatever it raises sets them aside, but for `through`."""
+        try:
+            yield
+        except through:
+            raise
+        except StillAsking:
+            self._unclear.update(names)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream's step
+            self.note(error, *names)
+
+    def note(self, error: Exception, *names: DatastreamName) -> None:
+        """Set datastreams aside; the first reason of a look counts. An unexpected one is logged once with
+        its traceback."""
+        reason = reason_of(error)
+        for name in names:
+            if name in self._found:
+                continue
+            self._found[name] = reason
+            if self._logged.get(name) != reason:
+                trace = None if isinstance(error, HeadraceError) else error
+                _log.error("datastream set aside", datastream=legible(name), reason=reason, exc_info=trace)
+                self._logged[name] = reason
+
+    def settle(
+        self,
+        sentences: Mapping[DatastreamName, str],
+        me: InstanceName,
+        tell: Callable[[tuple[PlacementEvent, ...]], None],
+    ) -> None:
+        """End a look: tell what began and what is over, store it, and show it with the sentences of those
+        that are well. Raises Unreachable, CoordinationError; the next look then does the rest."""
+        before = self._stored or _NOTHING
+        now_ms = self._clock.now_ms()
+        found = {
+            name: Problem(reason, before[name].since_ms if name in before else now_ms)
+            for name, reason in sorted(self._found.items())
+        }
+        for name in self._unclear & before.keys() - found.keys():
+            found[name] = before[name]
+        began = [problem_event(me, name, found[name], now_ms) for name in found if name not in before]
+        ended = [
+            problem_event(me, name, before[name], now_ms, is_over=True)
+            for name in sorted(before.keys() - found.keys())
+        ]
+        if began or ended:
+            tell((*began, *ended))
+        self._stored = None  # a write that fails leaves open what is stored
+        for name in before.keys() - found.keys():
+            self._store.remove(name)
+            self._logged.pop(name, None)
+            _log.info("datastream is not set aside any more", datastream=legible(name))
+        for name, problem in found.items():
+            if before.get(name) != problem:
+                self._store.put(name, problem)
+        self._stored = found
+        self._show({**{name: (True, text) for name, text in sentences.items()}, **_ill(found.items())})
+
+    def resign(self) -> None:
+        """We do not lead: what is wrong is another's to find."""
+        self._stored = None
+        self._logged = {}
+        self._show({})
+
+    def _show(self, sentences: Mapping[DatastreamName, tuple[bool, str]]) -> None:
+        parts = {f"datastream {legible(name)}": said for name, said in sentences.items()}
+        for part in self._parts - parts.keys():
+            self._health.forget(part)
+        for part, (is_well, sentence) in parts.items():
+            self._health.report(part, is_well, sentence)
+        self._parts = set(parts)
+
+
+def _ill(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:
+    return {name: (False, problem.reason) for name, problem in problems}

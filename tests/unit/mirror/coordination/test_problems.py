@@ -1,0 +1,74 @@
+"""What is wrong with single datastreams, in ZooKeeper."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.coordination.problems import LONGEST_REASON, Problem, ProblemStore, legible, reason_of
+from mirror.errors import InvalidRequest
+from mirror.model.identifiers import DatastreamName
+from tests.fakes.node_store import FakeZooKeeper, Operation
+
+ORDERS, USERS = DatastreamName("orders"), DatastreamName("users")
+
+
+def test_problems_are_stored_by_datastream_until_they_are_removed() -> None:
+    store = ProblemStore(FakeZooKeeper().session())
+    assert store.all() == {}
+    assert store.get(ORDERS) is None
+    store.put(ORDERS, Problem("it hurts", 5))
+    store.put(USERS, Problem("it burns", 6))
+    store.put(ORDERS, Problem("it hurts more", 5))
+    assert store.all() == {ORDERS: Problem("it hurts more", 5), USERS: Problem("it burns", 6)}
+    store.remove(ORDERS)
+    store.remove(ORDERS)
+    assert store.all() == {USERS: Problem("it burns", 6)}
+
+
+def test_what_is_stored_already_is_not_written_again() -> None:
+    session = FakeZooKeeper().session()
+    store = ProblemStore(session)
+    store.put(ORDERS, Problem("it hurts", 5))
+    begin = len(session.log)
+    store.put(ORDERS, Problem("it hurts", 5))
+    assert not any(one.is_write for one in session.log[begin:])
+
+
+def test_a_reason_is_cut_and_can_be_sent_whatever_it_holds() -> None:
+    store = ProblemStore(FakeZooKeeper().session())
+    store.put(ORDERS, Problem("\udfff" + "x" * 5_000, 5))
+    found = store.get(ORDERS)
+    assert found is not None
+    assert len(found.reason) == LONGEST_REASON
+    found.reason.encode()
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"reason": 1, "since_ms": "x"}', b'"' * 3])
+def test_a_damaged_problem_is_a_problem(data: bytes) -> None:
+    session = FakeZooKeeper().session()
+    session.create("/problems/orders", data)
+    store = ProblemStore(session)
+    found = store.get(ORDERS)
+    assert found is not None
+    assert found.since_ms == 0
+    store.put(ORDERS, Problem("now I know", 7))
+    assert store.get(ORDERS) == Problem("now I know", 7)
+
+
+def test_one_that_disappears_while_all_are_read_is_none() -> None:
+    server = FakeZooKeeper()
+    session, other = server.session(), ProblemStore(server.session())
+    other.put(ORDERS, Problem("it hurts", 5))
+
+    def script(operation: Operation) -> None:
+        if operation.name == "read":
+            other.remove(ORDERS)
+
+    session.script = script
+    assert ProblemStore(session).all() == {}
+
+
+def test_a_reason_is_the_message_and_for_the_unexpected_its_class_too() -> None:
+    assert reason_of(InvalidRequest("bad", advice="be good")) == "bad: be good"
+    assert reason_of(KeyError("topics")) == "unexpected KeyError: 'topics'"
+    assert legible("abc", 2) == "a…"
