@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from importlib.metadata import version
 from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -20,6 +21,7 @@ class InstanceCollector(Collector):
 
     def __init__(self, status: InstanceStatus) -> None:
         self._status = status
+        self._version = version("headrace")
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is registered ahead of a scrape."""
@@ -28,6 +30,7 @@ class InstanceCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """One scrape."""
         status = self._status
+        yield _build_info(self._version, status.data_planes)
         yield _gauge("headrace_leader", "1 where this instance leads", float(status.is_leading))
         yield _gauge("headrace_plan_epoch", "epoch of the plan that is obeyed", float(status.epoch))
         parts = GaugeMetricFamily("headrace_part_healthy", "1 where the part is well", labels=["part"])
@@ -46,6 +49,16 @@ class InstanceCollector(Collector):
         sums = tuple(status.task_sums.values())
         yield from _task_metrics(sums)
         yield _latency(sums)
+
+
+def _build_info(release: str, data_planes: Collection[str]) -> Metric:
+    """One series for each data plane that a worker runs: two only while workers of two builds are there."""
+    family = GaugeMetricFamily(
+        "headrace_build_info", "1; what runs is in the labels", labels=["version", "data_plane"]
+    )
+    for one in sorted(data_planes):
+        family.add_metric([release, one], 1.0)
+    return family
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -50,6 +50,11 @@ class InstanceStatus(Protocol):
         ...
 
     @property
+    def data_planes(self) -> frozenset[str]:
+        """What its workers run: compiled, interpreted; nothing until one is ready."""
+        ...
+
+    @property
     def conditions(self) -> Mapping[str, Condition]:
         """What its parts say."""
         ...

@@ -54,6 +54,10 @@ from setuptools import setup
 setup(name="compiled", ext_modules=mypycify(sys.argv.pop().splitlines(), opt_level="3", debug_level="0"))
 """
 
+COMPILED: Final = "compiled"
+INTERPRETED: Final = "interpreted"
+_SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
+
 DONE: Final = 0
 FAILED: Final = 1
 NO_COMPILER: Final = 3
@@ -67,7 +71,7 @@ def worker_command(module: str, *arguments: str) -> list[str]:
 
 def build_folder(home: Path = _HOME) -> Path:
     """Where what is compiled of the sources in `home` lies, whether it is there or not."""
-    digest = hashlib.sha256(str(sysconfig.get_config_var("EXT_SUFFIX")).encode())
+    digest = hashlib.sha256(_SUFFIX.encode())
     for file in [Path(__file__), *sorted((home / "mirror").rglob("*.py"))]:
         digest.update(os.path.relpath(file, home).encode())
         digest.update(file.read_bytes())
@@ -97,6 +101,12 @@ def take(home: Path = _HOME) -> bool:
     for room in {*_WHOLE_ROOMS, *(module.rpartition("/")[0] for module in _MODULES)}:
         importlib.import_module(room.replace("/", ".")).__path__.insert(0, str(folder / room))
     return True
+
+
+def data_plane() -> str:
+    """What the rooms that every batch passes through are in this process: compiled or interpreted."""
+    rooms = [importlib.import_module(one.replace("/", ".")) for one in ("mirror/wire/batch", *_MODULES)]
+    return COMPILED if all(str(one.__file__).endswith(_SUFFIX) for one in rooms) else INTERPRETED
 
 
 def check(home: Path = _HOME) -> int:

@@ -52,6 +52,11 @@ class RunningStatus:
         return self._supervisor.task_sums
 
     @property
+    def data_planes(self) -> frozenset[str]:
+        """What its workers run: compiled, interpreted; nothing until one is ready."""
+        return self._supervisor.data_planes
+
+    @property
     def conditions(self) -> Mapping[str, Condition]:
         """What its parts say."""
         return self._health.conditions()

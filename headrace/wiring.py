@@ -14,7 +14,7 @@ from pathlib import Path
 from api.services import Services
 from headrace.access import access_of
 from headrace.clusters import ClusterDirectory
-from headrace.compiled import worker_command
+from headrace.compiled import data_plane, worker_command
 from headrace.cores import usable_cores
 from headrace.instance_status import RunningStatus
 from headrace.one_off import bench_of
@@ -185,7 +185,7 @@ def build_worker(
     )
     metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
     topic = mirror_metric_topic(metrics_cluster, settings.mirror.metrics_topic)
-    return Worker(control, engine, topic, clock, worker.metrics_interval_seconds), topic
+    return Worker(control, engine, topic, clock, worker.metrics_interval_seconds, data_plane()), topic
 
 
 def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:

@@ -25,6 +25,7 @@ def health(services: ServicesDep, response: Response) -> dict[str, Any]:
         "is_well": is_well,
         "is_leading": services.status.is_leading,
         "epoch": services.status.epoch,
+        "data_plane": ", ".join(sorted(services.status.data_planes)) or None,
         "parts": {part: asdict(condition) for part, condition in sorted(conditions.items())},
     }
 

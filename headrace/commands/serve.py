@@ -71,6 +71,7 @@ def worker(
     """Copy partitions on behalf of `headrace serve`, which starts this."""
     import structlog
 
+    from headrace.compiled import data_plane
     from headrace.logs import configure_logs
     from headrace.settings import load_settings
     from headrace.wiring import build_worker
@@ -81,6 +82,7 @@ def worker(
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the control process decides how to stop
     settings = load_settings()
     configure_logs(settings.logging, instance=instance, worker=number)
+    structlog.get_logger("headrace.worker").info("worker started", data_plane=data_plane())
     built, metric_topic = build_worker(settings, socket.socket(fileno=channel), InstanceName(instance))
     try:
         built.run()

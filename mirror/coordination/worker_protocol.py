@@ -74,8 +74,15 @@ class Shutdown:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """From a worker, first of all: it takes commands. `data_plane`: compiled or interpreted."""
+
+    data_plane: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaneNews:
-    """From a worker: what happened to lanes. The first one, without events, says that it is ready."""
+    """From a worker: what happened to lanes."""
 
     events: tuple[LaneEvent, ...]
 
@@ -128,7 +135,17 @@ class LaneRates:
     sums: tuple[TaskSums, ...] = ()
 
 
-Message = ExpectLanes | StartLanes | StopLanes | ShareQuotas | ExtendLease | Shutdown | LaneNews | LaneRates
+Message = (
+    ExpectLanes
+    | StartLanes
+    | StopLanes
+    | ShareQuotas
+    | ExtendLease
+    | Shutdown
+    | WorkerReady
+    | LaneNews
+    | LaneRates
+)
 
 _TAGGED: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(LaneEvent))}
 """What stands where one of several kinds may stand, and therefore carries its kind."""

@@ -28,6 +28,7 @@ from mirror.coordination.worker_protocol import (
     StartLanes,
     StopLanes,
     TaskSums,
+    WorkerReady,
     encode_message,
 )
 from mirror.copying.watchdog import Watchdog
@@ -56,12 +57,14 @@ class Worker:
         metric_sink: MetricSink,
         clock: Clock,
         metrics_interval_seconds: float,
+        data_plane: str,
     ) -> None:
         self._control = control
         self._engine = engine
         self._metric_sink = metric_sink
         self._clock = clock
         self._metrics_interval = metrics_interval_seconds
+        self._data_plane = data_plane
         self._reader = MessageReader()
         self._watchdog = Watchdog()
         self._deadline: float | None = None
@@ -76,7 +79,7 @@ class Worker:
             self._watchdog.rest()
 
     def _run(self) -> None:
-        self._say(LaneNews(()))
+        self._say(WorkerReady(self._data_plane))
         while self._deadline is None:
             self._watchdog.turn()
             for message in self._receive():

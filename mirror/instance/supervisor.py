@@ -31,6 +31,7 @@ from mirror.coordination.worker_protocol import (
     StartLanes,
     StopLanes,
     TaskSums,
+    WorkerReady,
     encode_message,
 )
 from mirror.instance.worker_reader import WorkerGone, WorkerSaid, read_worker
@@ -80,7 +81,8 @@ class _Seat:
     generation: int = 0
     process: subprocess.Popen[bytes] | None = None
     channel: socket.socket | None = None
-    is_ready: bool = False
+    data_plane: str = ""
+    """What its worker runs; empty until that is ready."""
     failures: int = 0
     restart_at: float | None = None
     outgoing: bytearray = field(default_factory=bytearray)
@@ -138,7 +140,12 @@ class Supervisor:
     def is_ready(self) -> bool:
         """Whether a worker is there, and every one that is there has started up."""
         alive = [seat for seat in self._seats if seat.process is not None]
-        return bool(alive) and all(seat.is_ready for seat in alive)
+        return bool(alive) and all(seat.data_plane for seat in alive)
+
+    @property
+    def data_planes(self) -> frozenset[str]:
+        """What the workers that are ready run: compiled, interpreted. Safe to read from any thread."""
+        return frozenset(seat.data_plane for seat in self._seats if seat.data_plane)
 
     def start(self) -> None:
         """Start every worker."""
@@ -194,8 +201,9 @@ class Supervisor:
         if isinstance(item, WorkerGone):
             self._bury(seat)
             return
-        seat.is_ready = True
         match item.message:
+            case WorkerReady(data_plane):
+                seat.data_plane = data_plane
             case LaneNews(events):
                 for event in events:
                     self._note(seat, event)
@@ -255,7 +263,6 @@ class Supervisor:
     def _launch(self, seat: _Seat) -> None:
         ours, theirs = socket.socketpair()
         seat.generation += 1
-        seat.is_ready = False
         try:
             seat.process = self._spawn(seat.number, theirs)
         except OSError as error:
@@ -278,6 +285,7 @@ class Supervisor:
         assert seat.process is not None
         code = _exit_code(seat.process)
         seat.process = None
+        seat.data_plane = ""
         if seat.channel is not None:
             seat.channel.close()
         seat.channel = None

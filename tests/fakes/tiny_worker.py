@@ -28,6 +28,7 @@ from mirror.coordination.worker_protocol import (
     Shutdown,
     StartLanes,
     StopLanes,
+    WorkerReady,
     encode_message,
 )
 from mirror.ports import LaneSpec, LaneStarted, LaneStopped
@@ -42,7 +43,7 @@ def main(descriptor: int, behaviour: str) -> None:
         channel.sendall(b"\x00\x00\x00\x02{}")
     if behaviour in {"deaf", "departing", "babbling"}:
         signal.pause()
-    channel.sendall(encode_message(LaneNews(())))
+    channel.sendall(encode_message(WorkerReady("interpreted")))
     lanes: list[LaneSpec] = []
     for message in _messages(channel):
         if behaviour != "stubborn":

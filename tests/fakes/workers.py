@@ -52,6 +52,10 @@ class FakeWorkers(Supervisor):
     def is_ready(self) -> bool:
         return self.is_up
 
+    @property
+    def data_planes(self) -> frozenset[str]:
+        return frozenset({"interpreted"}) if self.is_up else frozenset()
+
     def start(self) -> None:
         self.is_up = True
 

@@ -25,7 +25,10 @@ def suffix() -> str:
 
 @pytest.mark.parametrize("module", ["mirror.wire.batch", "mirror.lane.lane", "mirror.copying.sink"])
 def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str, module: str) -> None:
-    program = f"from headrace.compiled import take; take(); import {module} as it; print(it.__file__)"
+    program = (
+        "from headrace.compiled import data_plane, take; take(); print(data_plane()); "
+        f"import {module} as it; print(it.__file__)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=_HOUSE,
@@ -34,7 +37,9 @@ def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str
         timeout=PATIENCE_SECONDS,
         check=True,
     )
-    assert Path(done.stdout.strip()).suffix == suffix
+    reported, file = done.stdout.split()
+    assert Path(file).suffix == suffix
+    assert reported == {".so": "compiled", ".py": "interpreted"}[suffix]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 from httpx import Client
@@ -38,10 +39,17 @@ def test_health_is_of_every_part(client: Client, site: Site) -> None:
         1,
     )
     assert found["parts"]["follower"]["is_well"]
+    assert found["data_plane"] == "interpreted"
     site.health.report("follower", False, "it hurts")
     answer = client.get("/v1/health")
     assert answer.status_code == 503
     assert answer.json()["parts"]["follower"] == {"is_well": False, "sentence": "it hurts"}
+
+
+def test_what_no_worker_has_reported_is_not_known(client: Client, site: Site) -> None:
+    site.follower.workers.is_up = False
+    assert client.get("/v1/health").json()["data_plane"] is None
+    assert not [name for name, _ in samples(client) if name == "headrace_build_info"]
 
 
 def test_instances_the_leader_first(client: Client, site: Site) -> None:
@@ -83,6 +91,8 @@ def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
     assert found["headrace_lanes", orders | {("phase", "copying")}] == 2
     assert found["headrace_leader", frozenset()] == 1
     assert found["headrace_plan_epoch", frozenset()] == 1
+    build = frozenset({("version", version("headrace")), ("data_plane", "interpreted")})
+    assert found["headrace_build_info", build] == 1
     assert found["headrace_part_healthy", frozenset({("part", "follower")})] == 1
 
 

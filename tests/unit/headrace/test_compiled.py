@@ -16,6 +16,7 @@ from headrace.compiled import (
     SWITCH,
     build_folder,
     check,
+    data_plane,
     is_built,
     main,
     take,
@@ -82,6 +83,10 @@ def test_compiled_rooms_come_before_their_sources(
     taken, file = done.stdout.splitlines()
     assert taken == str(bool(is_taken))
     assert (Path(file) == made) == is_taken
+
+
+def test_sources_are_reported_as_interpreted() -> None:
+    assert data_plane() == "interpreted"
 
 
 def test_without_a_compiler_there_is_nothing_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

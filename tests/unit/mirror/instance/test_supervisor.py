@@ -257,7 +257,7 @@ def test_a_worker_that_cannot_be_talked_to_is_ended_and_replaced(new_crew: NewCr
 
 def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew: NewCrew) -> None:
     crew = new_crew(2, "deaf", "obedient")
-    crew.until(lambda: crew.supervisor._seats[1].is_ready)  # else it does not listen yet, either
+    crew.until(lambda: crew.supervisor._seats[1].data_plane != "")  # else it does not listen yet, either
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
     crew.supervisor.revive()
@@ -306,9 +306,11 @@ def test_workers_are_ready_when_all_that_are_there_have_said_so(new_crew: NewCre
     crew.spawned[0].kill()
     crew.until(lambda: crew.supervisor.workers_running == 1)
     assert crew.supervisor.is_ready
+    assert crew.supervisor.data_planes == {"interpreted"}
     crew.spawned[1].kill()
     crew.until(lambda: crew.supervisor.workers_running == 0)
     assert not crew.supervisor.is_ready
+    assert crew.supervisor.data_planes == frozenset(), "what nobody runs is not reported"
 
 
 def test_a_worker_that_says_nothing_is_not_ready(new_crew: NewCrew) -> None:
