@@ -22,7 +22,7 @@ from mirror.lane.lane import Trouble
 from mirror.lane.ledger import Fate
 from mirror.lane.outgoing import Outgoing, Path
 from mirror.model.policy import OnRejection
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import DEAD_LETTER_SUFFIX, TopicPartition
 from mirror.wire.codes import Code, error_of
 from mirror.wire.legacy import read_message
 from mirror.wire.records import Record, read_batch, write_batch
@@ -43,7 +43,6 @@ REFUSED: Final = frozenset(
 """Answers that concern the batch itself. UNKNOWN_SERVER_ERROR is what brokers answer for records that
 they cannot decompress."""
 
-DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
 _OFFSET: Final = re.compile(r"offset (\d+)")
 
 

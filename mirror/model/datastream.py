@@ -11,7 +11,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
-from mirror.model.policy import CopyPolicy, policy_from
+from mirror.model.policy import GROW_EXISTING, SHARED_DESTINATION, CopyPolicy, is_on, policy_from
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 
 OWNER: Final = "owner"
@@ -21,6 +21,8 @@ CREATED_MS: Final = "system.creation.ms"
 TTL_MS: Final = "system.ttl.ms"
 
 _LONGEST_NAME: Final = 200
+_LONGEST_NUMBER: Final = 18
+"""Digits of a number of milliseconds that is taken for one."""
 
 
 class DatastreamStatus(StrEnum):
@@ -138,6 +140,22 @@ class Datastream:
         """Whether somebody paused this partition; the datastream as a whole may be paused besides."""
         pause = self.pauses.get(partition.topic)
         return pause is not None and pause.covers(partition.partition)
+
+    @property
+    def created_ms(self) -> int | None:
+        """When it was created (epoch ms), as far as its definition tells."""
+        text = self.metadata.get(CREATED_MS, "")
+        return int(text) if text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
+
+    @property
+    def shares_destination(self) -> bool:
+        """Whether other datastreams may write its destination topics too, if they allow it as well."""
+        return is_on(self.metadata, SHARED_DESTINATION)
+
+    @property
+    def grows_existing(self) -> bool:
+        """Whether destination topics that were there before it may get more partitions."""
+        return is_on(self.metadata, GROW_EXISTING)
 
     @property
     def expires_ms(self) -> int | None:

@@ -11,6 +11,10 @@ from mirror.errors import InvalidRequest
 
 PREFIX: Final = "headrace."
 """Keys of a datastream's metadata that begin so are choices of its policy."""
+SHARED_DESTINATION: Final = f"{PREFIX}shared-destination"
+"""`true` in the metadata of all datastreams that write one destination topic together on purpose."""
+GROW_EXISTING: Final = f"{PREFIX}grow-existing"
+"""`true`: destination topics that were there before the datastream may get more partitions."""
 
 
 class Guarantee(StrEnum):
@@ -99,13 +103,15 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "on-rejection": OnRejection,
     "path": CopyPath,
 }
+_SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING})
 
 
 def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
     """The policy that a datastream's metadata asks for, so that every client can, also Brooklin's.
 
     `headrace.guarantee`, `.isolation`, `.on-loss`, `.on-rejection`, `.path` as the enums above,
-    `headrace.bytes-per-second`, and `headrace.transforms` with a line for each. Raises InvalidRequest.
+    `headrace.bytes-per-second`, and `headrace.transforms` with a line for each; switches of the datastream
+    that are no matter of copying are checked too. Raises InvalidRequest.
     """
     asked: dict[str, Any] = {}
     for key, value in metadata.items():
@@ -113,16 +119,27 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
             continue
         name = key.removeprefix(PREFIX)
         kind = _CHOICES.get(name)
-        if kind is not None:
+        if key in _SWITCHES:
+            is_on(metadata, key)
+        elif kind is not None:
             asked[name.replace("-", "_")] = _choice(key, kind, value)
         elif name == "bytes-per-second":
             asked["bytes_per_second"] = _number(key, value)
         elif name == "transforms":
             asked["transforms"] = tuple(line.strip() for line in value.splitlines() if line.strip())
         else:
-            known = ", ".join([*_CHOICES, "bytes-per-second", "transforms"])
+            switches = sorted(switch.removeprefix(PREFIX) for switch in _SWITCHES)
+            known = ", ".join([*_CHOICES, "bytes-per-second", "transforms", *switches])
             raise InvalidRequest(f"metadata {key} means nothing", advice=f"behind {PREFIX} may stand {known}")
     return CopyPolicy(**asked) if asked else DEFAULT_POLICY
+
+
+def is_on(metadata: Mapping[str, str], key: str) -> bool:
+    """Whether a switch is `true`; without the key it is not. Raises InvalidRequest."""
+    value = metadata.get(key, "false")
+    if value not in {"true", "false"}:
+        raise InvalidRequest(f"metadata {key} cannot be {value!r}", advice="choose true or false")
+    return value == "true"
 
 
 def _choice(key: str, kind: type[StrEnum], value: str) -> StrEnum:

@@ -13,6 +13,11 @@ from mirror.errors import InvalidRequest
 PLACEHOLDER: Final = "*"
 """Stands for the source topic's name in a destination name template, as in Brooklin."""
 
+OWN_PREFIX: Final = "headrace-"
+"""Begins the names of topics that Headrace writes for itself, as the settings have them by default."""
+DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
+"""Ends the name of the topic that holds records which a destination topic refused."""
+
 _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -42,8 +47,9 @@ class TopicSelection:
     """Which topics of a cluster a datastream mirrors.
 
     `include` and `exclude` are regular expressions over the whole topic name; exclude wins.
-    Names that begin with two underscores belong to Kafka and its tools; they are mirrored only
-    when `internal` is true, so that `.*` never takes them by accident.
+    Names that begin with two underscores belong to Kafka and its tools, those that begin with `headrace-`
+    or end with `.headrace-dead-letters` to Headrace; they are mirrored only when `internal` is true, so that
+    `.*` never takes them by accident. Headrace's are mirrored too when the expression names them in full.
 
     Raises InvalidRequest when an expression does not compile or is empty.
     """
@@ -72,11 +78,22 @@ class TopicSelection:
     def _excluded(self) -> re.Pattern[str] | None:
         return re.compile(self.exclude) if self.exclude else None
 
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """What the expression holds in full, without its anchors, brackets and backslashes."""
+        return frozenset(re.sub(r"[\^$()\\]|\?:", "", self.include).split("|"))
+
+    def takes_own(self, topic: str) -> bool:
+        """Whether a topic that Headrace writes for itself is meant, and not taken by accident."""
+        return self.internal or topic in self._named
+
     def matches(self, topic: str) -> bool:
         """Whether the datastream mirrors the topic."""
         if topic.startswith("__") and not self.internal:
             return False
         if not self._included.fullmatch(topic):
+            return False
+        if _is_own(topic) and not self.takes_own(topic):
             return False
         return self._excluded is None or not self._excluded.fullmatch(topic)
 
@@ -84,6 +101,10 @@ class TopicSelection:
         """The mirrored ones among the topics, sorted."""
         included = self._included.fullmatch  # by far the most topics end here
         return tuple(sorted(topic for topic in set(filter(included, topics)) if self.matches(topic)))
+
+
+def _is_own(topic: str) -> bool:
+    return topic.startswith(OWN_PREFIX) or topic.endswith(DEAD_LETTER_SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -115,6 +136,12 @@ class TopicNaming:
     def destination(self, topic: str) -> str:
         """The destination topic's name."""
         return self.template.replace(PLACEHOLDER, topic)
+
+    def source(self, name: str) -> str | None:
+        """The topic whose destination topic has this name; None: no topic gives it."""
+        before, after = self.template.split(PLACEHOLDER)
+        is_made = name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after)
+        return name[len(before) : len(name) - len(after)] if is_made else None
 
 
 @dataclass(frozen=True)

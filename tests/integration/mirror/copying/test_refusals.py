@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from mirror.copying.refusals import DEAD_LETTER_SUFFIX
 from mirror.lane.ledger import Fate
 from mirror.model.identifiers import GroupName
 from mirror.model.policy import CopyPath, CopyPolicy, OnRejection
+from mirror.model.topics import DEAD_LETTER_SUFFIX
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, make_topic
 from tests.patience import PATIENCE_SECONDS

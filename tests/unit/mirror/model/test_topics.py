@@ -40,6 +40,24 @@ def test_what_belongs_to_kafka_is_taken_only_on_purpose() -> None:
     assert TopicSelection(".*", internal=True).choose(topics) == ("__consumer_offsets", "_mine", "t")
 
 
+OWN = ["headrace-progress", "headrace-mirror-metrics", "orders.headrace-dead-letters"]
+
+
+def test_what_headrace_writes_for_itself_is_taken_only_on_purpose() -> None:
+    assert TopicSelection(".*").choose([*OWN, "t"]) == ("t",)
+    assert TopicSelection(".*headrace-.*").choose([*OWN, "t"]) == ()
+    assert TopicSelection(".*", internal=True).choose([*OWN, "t"]) == tuple(sorted([*OWN, "t"]))
+
+
+@pytest.mark.parametrize(
+    "include",
+    ["headrace-progress", "^headrace-progress$", "^(t|headrace-progress)$", r"(?:headrace\-progress)"],
+)
+def test_what_headrace_writes_is_taken_by_its_full_name(include: str) -> None:
+    assert "headrace-progress" in TopicSelection(include).choose([*OWN, "t"])
+    assert "headrace-mirror-metrics" not in TopicSelection(include).choose(OWN)
+
+
 @pytest.mark.parametrize(("include", "exclude"), [("", ""), ("*", ""), ("(", ""), ("a", "[")])
 def test_an_expression_that_is_none_is_refused(include: str, exclude: str) -> None:
     with pytest.raises(InvalidRequest):
@@ -53,6 +71,14 @@ def test_a_template_names_the_destination(template: str, name: str) -> None:
     naming = TopicNaming(template)
     assert naming.destination("t") == name
     assert naming.is_identity == (template == "*")
+    assert naming.source(name) == "t"
+
+
+@pytest.mark.parametrize(
+    ("template", "name"), [("copy.*", "copy."), ("copy.*", "other.t"), ("*.global", ".global"), ("a*a", "a")]
+)
+def test_a_name_that_no_topic_gives_has_no_source(template: str, name: str) -> None:
+    assert TopicNaming(template).source(name) is None
 
 
 @pytest.mark.parametrize("template", ["", "copy", "**", "a b*", "ü*", "/*", "x" * 249 + "*"])
