@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from mirror.model.topics import is_legal_topic
 from pinot.client import PinotClient, Row
 from pinot.paging import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, Page, answered, bounds, pages
 from pinot.tables import Statistic
@@ -110,7 +111,8 @@ def partition_rates_pages(
 
     def of_page(page: Page) -> list[PartitionRates]:
         rows = client.ask(statement, given | page.parameters).rows
-        return [_rates(row, statistic) for row in rows if wanted is None or row[0] in wanted]
+        chosen = (row for row in rows if wanted is None or row[0] in wanted)
+        return [_rates(row, statistic) for row in chosen if is_legal_topic(row[0])]
 
     return answered(pages(client, grain, given, topics=topics, page_partitions=page_partitions), of_page)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from mirror.model.topics import MOST_PARTITIONS, is_legal_topic
 from pinot.client import PinotClient, Row, Value
 from pinot.paging import MOST_TOPICS
 from pinot.queries import MOST_GROUPS
@@ -74,7 +75,7 @@ def offending_partitions(
         {**given, "least": least},
     ).rows
     given["usable"] = float(usable_bytes_per_second)
-    names = sorted(row[0] for row in topics)
+    names = sorted(row[0] for row in topics if is_legal_topic(row[0]))
     found: list[OffendingRow] = []
     for start in range(0, len(names), _TOPICS_AT_ONCE):
         rows = client.ask(
@@ -84,7 +85,8 @@ def offending_partitions(
             f"group by topic, kafka_partition limit {MOST_GROUPS}",
             {**given, "topics": names[start : start + _TOPICS_AT_ONCE]},
         ).rows
-        found += _offending(rows, least, usable_bytes_per_second)
+        possible = [row for row in rows if row[1] < MOST_PARTITIONS]
+        found += _offending(possible, least, usable_bytes_per_second)
     found.sort(key=lambda row: (-row.bytes_per_second, row.topic, row.kafka_partition))
     return found[:limit]
 
@@ -94,7 +96,7 @@ def _offending(rows: list[Row], least: float, usable: float) -> list[OffendingRo
     loads: dict[str, list[float]] = defaultdict(list)
     for topic, _, rate, *_ in rows:
         loads[topic].append(float(rate))
-    return [_row(row, loads[row[0]], usable) for row in rows if row[2] >= least]
+    return [_row(row, loads[row[0]], usable) for row in rows if row[2] >= least and row[1] < MOST_PARTITIONS]
 
 
 def _since(oldest_ms: int, newest_ms: int, last_below_ms: int) -> int | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from mirror.model.topics import MOST_PARTITIONS, is_legal_topic
 from pinot.client import PinotClient, Value
 from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY
 from pinot.time_range import TimeRange
@@ -83,7 +84,10 @@ def pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[Page]:
-    """The pages that hold every partition with samples; `given` are the `bounds`, `topics` a choice."""
+    """The pages that hold every partition with samples; `given` are the `bounds`, `topics` a choice.
+
+    Rows of topics and partitions that cannot be are passed over, so that they do not spoil the others.
+    """
     if topics is not None and not topics:
         return iter(())
     only = "" if topics is None else "and topic in (%(topics)s)"
@@ -92,7 +96,8 @@ def pages(
         f"group by topic limit {MOST_TOPICS}",
         given if topics is None else {**given, "topics": list(topics)},
     )
-    return cut(sorted((topic, int(highest) + 1) for topic, highest in answer.rows), page_partitions)
+    sizes = ((topic, min(int(highest) + 1, MOST_PARTITIONS)) for topic, highest in answer.rows)
+    return cut(sorted(size for size in sizes if is_legal_topic(size[0])), page_partitions)
 
 
 def answered(pages: Iterator[Page], ask: Callable[[Page], T]) -> Iterator[T]:

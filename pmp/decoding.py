@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mirror.model.topics import LEGAL_TOPIC, MOST_PARTITIONS
 from pmp.samples import BYTES_PER_KIB, BYTES_PER_MIB, HEADER_BYTES, METRICS, Malformed
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -26,8 +27,8 @@ LATEST_MS: Final = 4_102_444_800_000
 """2100-01-01."""
 LARGEST: Final = float(2**63)
 """Bytes, or units per second; nothing physical comes near."""
-_LEGAL_NAME: Final = r"^[^\x00-\x1f\x7f]{1,249}$"
-"""Kafka allows ASCII letters, digits and ._- only; a tool that decodes is more patient."""
+_LEGAL_NAME: Final = f"^{LEGAL_TOPIC}$"
+_ILLEGAL_NAMES: Final = pa.array([".", ".."], pa.string())
 
 ERRORS: Final = (None, *Malformed)
 """Meaning of `Decoded.error`: 0 is a good sample."""
@@ -139,7 +140,10 @@ def _judge_names(names: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.
         texts = names.cast(pa.string())
     except pa.ArrowInvalid:
         texts = pa.array([_text(name) for name in names.to_pylist()], pa.string())
-    odd = pc.invert(pc.match_substring_regex(texts, _LEGAL_NAME))
+    legal = pc.and_not(
+        pc.match_substring_regex(texts, _LEGAL_NAME), pc.is_in(texts, value_set=_ILLEGAL_NAMES)
+    )
+    odd = pc.invert(legal)
     verdicts[odd.fill_null(False).to_numpy(zero_copy_only=False)] = _CODES[Malformed.TOPIC]
     verdicts[texts.is_null().to_numpy(zero_copy_only=False)] = _CODES[Malformed.UTF8]
     return texts, verdicts
@@ -175,7 +179,7 @@ def _judge(
     error[(out.time_ms < EARLIEST_MS) | (out.time_ms >= latest_ms)] = _CODES[Malformed.TIME]
     error[bad_number] = _CODES[Malformed.NUMBER]
     error[out.broker < 0] = _CODES[Malformed.BROKER]
-    error[out.partition < 0] = _CODES[Malformed.PARTITION]
+    error[(out.partition < 0) | (out.partition >= MOST_PARTITIONS)] = _CODES[Malformed.PARTITION]
     error[topic_errors > 0] = topic_errors[topic_errors > 0]
     known = np.isin(out.version, tuple(METRICS))
     error[~known] = _CODES[Malformed.VERSION]

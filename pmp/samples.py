@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from mirror.model.topics import MOST_PARTITIONS
+
 SAMPLES_TOPIC: Final = "__KafkaCruiseControlPartitionMetricSamples"
 EXECUTION_TOPIC: Final = "__KafkaCruiseControlPartitionMetricSamplesOnExecution"
 
@@ -63,8 +65,8 @@ EXPLANATIONS: Final[Mapping[Malformed, str]] = {
     Malformed.SHORT: "the value is shorter than its version's header (version 0: 49 bytes, version 1: 89)",
     Malformed.VERSION: "the version is neither 0 nor 1",
     Malformed.UTF8: "the topic name is not UTF-8",
-    Malformed.TOPIC: "the topic name is empty, longer than 249 characters, or contains control characters",
-    Malformed.PARTITION: "the partition number is negative",
+    Malformed.TOPIC: "Kafka refuses the topic name: letters, digits and ._- are allowed, 1 to 249 of them",
+    Malformed.PARTITION: f"the partition number is negative, or {MOST_PARTITIONS} or above",
     Malformed.BROKER: "the broker id is negative",
     Malformed.NUMBER: "a metric is negative, infinite, not a number, or beyond any physical amount",
     Malformed.TIME: "the sample time lies before 2010, after 2099, or ahead of the clock",

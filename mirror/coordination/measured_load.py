@@ -54,7 +54,9 @@ class MeasuredLoads:
             for key, (bytes_rate, message_rate) in rates.items():
                 partition = TopicPartition.parse(key)
                 if partition not in newest or newest[partition][0] < measured_ms:
-                    load = PartitionLoad(bytes_rate, message_rate, LoadLevel.PARTITION, RateSource.MIRROR)
+                    load = PartitionLoad(
+                        bytes_rate, message_rate, LoadLevel.PARTITION, RateSource.MIRROR, measured_ms
+                    )
                     newest[partition] = (measured_ms, load)
         if not newest:
             raise LoadUnavailable("no instance has measured a rate yet")

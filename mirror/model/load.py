@@ -19,10 +19,13 @@ class LoadLevel(StrEnum):
 
 
 class RateSource(StrEnum):
-    """What a rate was computed from: the slope of the log size, an average over the topic's
+    """What a rate was computed from: the slope of the log size over the whole range, its slope over a
+    part of the range, what was measured before the measurements stopped, an average over the topic's
     partitions on a broker, the mirror's own count, or nothing but configuration."""
 
     SLOPE = "slope"
+    PARTIAL = "partial"
+    HELD = "held"
     MEAN = "mean"
     MIRROR = "mirror"
     CONFIGURED = "configured"
@@ -30,12 +33,21 @@ class RateSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoad:
-    """The load of one partition. `messages_per_second` is None where the source does not know it."""
+    """The load of one partition. `messages_per_second` is None where the source does not know it.
+
+    `measured_at_ms`: time of the newest measurement that the load rests on (epoch milliseconds), None
+    where it rests on none.
+    """
 
     bytes_per_second: float
     messages_per_second: float | None = None
     level: LoadLevel = LoadLevel.PARTITION
     rate_source: RateSource = RateSource.MIRROR
+    measured_at_ms: int | None = None
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """Milliseconds since the newest measurement that the load rests on; None where there is none."""
+        return None if self.measured_at_ms is None else max(0, now_ms - self.measured_at_ms)
 
 
 @dataclass(frozen=True)

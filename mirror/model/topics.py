@@ -18,7 +18,18 @@ OWN_PREFIX: Final = "headrace-"
 DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
 """Ends the name of the topic that holds records which a destination topic refused."""
 
-_LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LEGAL_TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
+"""Regular expression of the names that Kafka accepts, but for `.` and `..`, which it refuses too."""
+
+_LEGAL_TOPIC: Final = re.compile(LEGAL_TOPIC)
+
+MOST_PARTITIONS: Final = 1_000_000
+"""No topic has as many: a number from here on in a measurement is no partition's."""
+
+
+def is_legal_topic(name: str) -> bool:
+    """Whether Kafka accepts the name for a topic."""
+    return bool(_LEGAL_TOPIC.fullmatch(name)) and name not in (".", "..")
 
 
 class TopicPartition(NamedTuple):

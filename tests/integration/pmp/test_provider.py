@@ -17,9 +17,11 @@ from mirror.model.load import LoadLevel, LoadReport, RateSource
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
+from pinot.offending import offending_partitions
 from pinot.rollups import HOUR_MS
 from pinot.settings import PinotSettings
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY, Statistic
+from pinot.time_range import TimeRange
 from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.provider import PinotLoadProvider, World
 from pmp.settings import PmpSettings, ProviderSettings
@@ -222,3 +224,18 @@ def test_pinot_is_not_asked_at_every_turn(metrics_world: MetricsWorld, nowhere: 
     assert provider.loads(cluster, ORDERS[:2]).measured == 1
     clock.ms += 1
     assert provider.loads(cluster, ORDERS[:2]).measured == 2
+
+
+def test_rows_that_no_topic_can_have_harm_no_other(metrics_world: MetricsWorld) -> None:
+    cluster = ClusterRef(fresh_name("spoilt"))
+    put_orders(metrics_world, cluster, 0, 1, 2)
+    odd = [("*", 0), ("", 0), ("a'b", 0), (".", 1), ("orders", 2**31 - 1)]
+    rows = [
+        a_metric(cluster, topic, number, NOW - 1000, inflow_bytes_per_second=9e9) for topic, number in odd
+    ]
+    metrics_world.put(PARTITION_METRICS, rows)
+    report = PinotLoadProvider(metrics_world.client, settings(), StoppedClock()).loads(cluster, ORDERS)
+    assert rates(report) == [1000, 2000, 3000]
+    when = TimeRange.up_to(NOW, 600_000)
+    (offending,) = offending_partitions(metrics_world.client, cluster, when, 3000.0, least_share=1.0)
+    assert (offending.topic, offending.kafka_partition, offending.topic_partitions) == ("orders", 2, 3)

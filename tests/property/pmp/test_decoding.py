@@ -9,6 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.model.topics import MOST_PARTITIONS, is_legal_topic
 from pmp.decoding import EARLIEST_MS, ERRORS, LARGEST, LATEST_MS, decode
 from pmp.samples import BYTES_PER_KIB, BYTES_PER_MIB, METRICS, Malformed, Sample, encode
 
@@ -36,9 +37,9 @@ def plain(value: bytes | None) -> Malformed | dict[str, object]:
         topic = value[struct.calcsize(layout) :].decode()
     except UnicodeDecodeError:
         return Malformed.UTF8
-    if not 1 <= len(topic) <= 249 or any(ord(c) < 32 or ord(c) == 127 for c in topic):
+    if not is_legal_topic(topic):
         return Malformed.TOPIC
-    if partition < 0:
+    if not 0 <= partition < MOST_PARTITIONS:
         return Malformed.PARTITION
     if broker < 0:
         return Malformed.BROKER
@@ -70,7 +71,8 @@ times = st.one_of(
 topics = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20).map(str.encode),
     st.binary(max_size=10),
-    st.sampled_from([b"orders", b"x" * 249, b"x" * 250, "\u00fc".encode() * 249]),
+    st.sampled_from([b"orders", b"x" * 249, b"x" * 250, "\u00fc".encode() * 249, b"a\n", b"a b", b"a*"]),
+    st.sampled_from([b"*", b".", b"..", b"...", b"-", b"_", b"a.b-c_D9"]),
 )
 
 
@@ -79,7 +81,9 @@ def framed(draw: st.DrawFn) -> bytes:
     """Something with the shape of a sample."""
     version = draw(st.sampled_from([0, 1]))
     numbers = [draw(floats) for _ in METRICS[version]]
-    ids = st.one_of(st.integers(0, 2**31 - 1), st.sampled_from([-1, -(2**31)]))
+    ids = st.one_of(
+        st.integers(0, MOST_PARTITIONS - 1), st.integers(0, 2**31 - 1), st.sampled_from([-1, -(2**31)])
+    )
     layout = f">bi{len(numbers)}dqi"
     return struct.pack(layout, version, draw(ids), *numbers, draw(times), draw(ids)) + draw(topics)
 
@@ -112,8 +116,8 @@ amounts = st.floats(min_value=0, max_value=1e12).map(lambda amount: amount if am
 @given(
     st.builds(
         Sample,
-        topic=st.text("abcXYZ09._-", min_size=1, max_size=249),
-        partition=st.integers(0, 2**31 - 1),
+        topic=st.text("abcXYZ09._-", min_size=1, max_size=249).filter(is_legal_topic),
+        partition=st.integers(0, MOST_PARTITIONS - 1),
         broker=st.integers(0, 2**31 - 1),
         time_ms=st.integers(EARLIEST_MS, LATEST_MS - 1),
         bytes_in_per_second=amounts,

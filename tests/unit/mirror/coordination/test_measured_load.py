@@ -16,8 +16,8 @@ ONE, TWO = InstanceName("one"), InstanceName("host:7/two")
 T0, T1, T2 = (TopicPartition("with-dash", number) for number in range(3))
 
 
-def load(bytes_rate: float, message_rate: float) -> PartitionLoad:
-    return PartitionLoad(bytes_rate, message_rate, LoadLevel.PARTITION, RateSource.MIRROR)
+def load(bytes_rate: float, message_rate: float, measured_ms: int) -> PartitionLoad:
+    return PartitionLoad(bytes_rate, message_rate, LoadLevel.PARTITION, RateSource.MIRROR, measured_ms)
 
 
 def test_everybody_sees_what_every_instance_measured() -> None:
@@ -25,7 +25,8 @@ def test_everybody_sees_what_every_instance_measured() -> None:
     MeasuredLoads(server.session()).publish(ONE, {SOURCE: {T0: (100.0, 1.5)}}, 10)
     MeasuredLoads(server.session()).publish(TWO, {SOURCE: {T1: (200.0, 2.0)}, DESTINATION: {T2: (9, 9)}}, 20)
     report = MeasuredLoads(server.session()).loads(SOURCE, [T0, T1, T2])
-    assert report.loads == {T0: load(100, 1.5), T1: load(200, 2)}
+    assert report.loads == {T0: load(100, 1.5, 10), T1: load(200, 2, 20)}
+    assert [report.loads[key].age_ms(25) for key in (T0, T1)] == [15, 5]
     assert report.measured_at_ms == 20
     assert report.measured == 2
 
@@ -34,7 +35,7 @@ def test_the_newest_measurement_of_a_partition_counts() -> None:
     loads = MeasuredLoads(FakeZooKeeper().session())
     loads.publish(ONE, {SOURCE: {T0: (100.0, 1.0)}}, 30)
     loads.publish(TWO, {SOURCE: {T0: (7.0, 1.0)}}, 20)
-    assert loads.loads(SOURCE, [T0]).loads == {T0: load(100, 1)}
+    assert loads.loads(SOURCE, [T0]).loads == {T0: load(100, 1, 30)}
 
 
 def test_publishing_again_replaces_what_was_said() -> None:
@@ -42,7 +43,7 @@ def test_publishing_again_replaces_what_was_said() -> None:
     loads = MeasuredLoads(server.session())
     loads.publish(ONE, {SOURCE: {T0: (100.0, 1.0), T1: (1.0, 1.0)}}, 10)
     loads.publish(ONE, {SOURCE: {T1: (5.0, 1.0)}}, 20)
-    assert loads.loads(SOURCE, [T0, T1]).loads == {T1: load(5, 1)}
+    assert loads.loads(SOURCE, [T0, T1]).loads == {T1: load(5, 1, 20)}
 
 
 def test_what_is_withdrawn_is_gone() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.errors import InvalidRequest
-from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, is_legal_topic
 
 
 @pytest.mark.parametrize("text", ["t-0", "a-b-c-17", "a.b_c-2147483647", "--3", "0-0"])
@@ -85,3 +85,13 @@ def test_a_name_that_no_topic_gives_has_no_source(template: str, name: str) -> N
 def test_a_template_that_cannot_name_a_topic_is_refused(template: str) -> None:
     with pytest.raises(InvalidRequest):
         TopicNaming(template)
+
+
+@pytest.mark.parametrize("name", ["a", "a.b-c_D9", "...", "x" * 249])
+def test_kafka_accepts_these_names(name: str) -> None:
+    assert is_legal_topic(name)
+
+
+@pytest.mark.parametrize("name", ["", "*", ".", "..", "a b", "a\n", "a*", "ü", "x" * 250, "a/b", "a\0"])
+def test_kafka_refuses_these_names(name: str) -> None:
+    assert not is_legal_topic(name)
