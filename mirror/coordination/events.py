@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Final
+from dataclasses import asdict, fields
+from typing import Any, Final
 
 from mirror.coordination import znodes
-from mirror.coordination.problems import Problem, legible
+from mirror.coordination.problems import Problem, legible, reason_of
 from mirror.coordination.requests import Request
-from mirror.errors import NotFound
+from mirror.errors import CorruptData, NotFound
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Move, Plan
@@ -30,26 +30,37 @@ class EventLog:
         self._nodes = nodes
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
-        """Add a publication and drop what is older than the newest `KEPT`."""
-        document = {"events": [asdict(event) for event in events]}
-        (chunk,) = znodes.encode_chunks(document)
-        self._nodes.create(f"{znodes.EVENTS}/e-", chunk, sequential=True)
+        """Add a publication, as far as it fits into a znode, and drop all but the newest `KEPT`."""
+        chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
+        while len(chunks) > 1:
+            events = events[: len(events) // 2]
+            chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
+        self._nodes.create(f"{znodes.EVENTS}/e-", chunks[0], sequential=True)
         for node in self._nodes.children(znodes.EVENTS)[:-KEPT]:
             self._nodes.delete(f"{znodes.EVENTS}/{node}")
 
     def newest(self, limit: int) -> tuple[PlacementEvent, ...]:
-        """At most `limit` events, newest publication first."""
+        """At most `limit` events, newest publication first. A damaged publication is one event that says
+        so."""
         events: list[PlacementEvent] = []
         for node in reversed(self._nodes.children(znodes.EVENTS)):
             path = f"{znodes.EVENTS}/{node}"
             try:
                 document = znodes.decode_chunks([self._nodes.read(path).data], path)
+                events.extend(_read_event(one) for one in document["events"])
             except NotFound:
                 continue
-            events.extend(PlacementEvent(**event) for event in document["events"])
+            except (CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
+                nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {reason_of(error)}"
+                events.append(_sentence_event(0, f"damaged/{node}", "problem", nobody, "", nothing))
             if len(events) >= limit:
                 break
         return tuple(events[:limit])
+
+
+def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
+    """Fields that are not known are left out: a newer version may have written them."""
+    return PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
 
 
 def plan_events(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mirror.coordination import znodes
-from mirror.errors import LoadUnavailable, NotFound
+from mirror.coordination.problems import reason_of
+from mirror.errors import CorruptData, LoadUnavailable, NotFound
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
@@ -49,21 +50,23 @@ class MeasuredLoads:
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """The newest rate of each partition that any instance measured. Raises LoadUnavailable."""
         newest: dict[TopicPartition, tuple[int, PartitionLoad]] = {}
+        notes = []
         for node in self._nodes.children(znodes.LOADS):
-            measured_ms, rates = self._read(f"{znodes.LOADS}/{node}", cluster)
-            for key, (bytes_rate, message_rate) in rates.items():
-                partition = TopicPartition.parse(key)
+            try:
+                measured_ms, rates = self._read(f"{znodes.LOADS}/{node}", cluster)
+            except (CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
+                notes.append(f"what {znodes.name_of(node)} measured cannot be read: {reason_of(error)}")
+                continue
+            for partition, load in rates.items():
                 if partition not in newest or newest[partition][0] < measured_ms:
-                    load = PartitionLoad(
-                        bytes_rate, message_rate, LoadLevel.PARTITION, RateSource.MIRROR, measured_ms
-                    )
                     newest[partition] = (measured_ms, load)
         if not newest:
             raise LoadUnavailable("no instance has measured a rate yet")
         known = {key: newest[key][1] for key in partitions if key in newest}
-        return LoadReport(known, "self", max(measured for measured, _ in newest.values()))
+        measured_ms = max(measured for measured, _ in newest.values())
+        return LoadReport(known, "self", measured_ms, notes=tuple(notes))
 
-    def _read(self, folder: str, cluster: ClusterRef) -> tuple[int, Mapping[str, tuple[float, float]]]:
+    def _read(self, folder: str, cluster: ClusterRef) -> tuple[int, Mapping[TopicPartition, PartitionLoad]]:
         try:
             chunks = [self._nodes.read(f"{folder}/{name}").data for name in self._nodes.children(folder)]
         except NotFound:
@@ -71,4 +74,11 @@ class MeasuredLoads:
         if not chunks:
             return 0, {}
         document = znodes.decode_chunks(chunks, folder)
-        return document["measured_ms"], document["rates"].get(cluster, {})
+        measured_ms = int(document["measured_ms"])
+        rates = {
+            TopicPartition.parse(key): PartitionLoad(
+                float(one), float(two), LoadLevel.PARTITION, RateSource.MIRROR, measured_ms
+            )
+            for key, (one, two) in document["rates"].get(cluster, {}).items()
+        }
+        return measured_ms, rates

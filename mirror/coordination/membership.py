@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from mirror.coordination import znodes
-from mirror.errors import AlreadyExists, NotFound
+from mirror.errors import AlreadyExists, CorruptData, NotFound
 from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName
 from mirror.ports import LaneKey, NodeStore, Watch
 
@@ -120,7 +120,7 @@ class Membership:
         """None: the instance has not said anything, so it holds nothing yet."""
         path = _holding_path(instance)
         try:
-            return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path))
+            return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path), path)
         except NotFound:
             return None
 
@@ -136,7 +136,7 @@ class Membership:
                 document = znodes.decode(self._nodes.read(path).data, path)
             except NotFound:
                 return None
-            self._known[node] = LiveInstance(sequence=_sequence(node), **document)
+            self._known[node] = _read_instance(_sequence(node), document, path)
         return self._known[node]
 
 
@@ -163,13 +163,26 @@ def _holding_document(holding: Holding) -> dict[str, object]:
     return {"epoch": holding.epoch, "releasing": releasing, "groups": sorted(holding.groups)}
 
 
-def _read_holding(document: Mapping[str, Any]) -> Holding:
-    return Holding(
-        Epoch(document["epoch"]),
-        frozenset(
-            LaneKey(GroupName(group), partition)
-            for group, ranges in document["releasing"].items()
-            for partition in znodes.decode_partitions(ranges)
-        ),
-        frozenset(map(GroupName, document["groups"])),
-    )
+def _read_instance(sequence: int, document: Mapping[str, Any], path: str) -> LiveInstance:
+    """Fields that are not known are left out: a newer version may have written them. Raises CorruptData."""
+    known = {one.name for one in fields(LiveInstance)} - {"sequence", "is_leaving"}
+    try:
+        return LiveInstance(sequence=sequence, **{name: document[name] for name in known & document.keys()})
+    except TypeError as error:
+        raise CorruptData(f"znode {path} does not describe an instance: {error}") from error
+
+
+def _read_holding(document: Mapping[str, Any], path: str) -> Holding:
+    """Raises CorruptData."""
+    try:
+        return Holding(
+            Epoch(document["epoch"]),
+            frozenset(
+                LaneKey(GroupName(group), partition)
+                for group, ranges in document["releasing"].items()
+                for partition in znodes.decode_partitions(ranges)
+            ),
+            frozenset(map(GroupName, document["groups"])),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptData(f"znode {path} does not say what an instance holds: {error}") from error

@@ -14,13 +14,29 @@ import contextlib
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+import structlog
 
 from mirror.coordination import znodes
-from mirror.errors import AlreadyExists, CorruptData, NotFound, VersionConflict
+from mirror.coordination.problems import reason_of
+from mirror.errors import (
+    AlreadyExists,
+    CoordinationError,
+    CorruptData,
+    InvalidRequest,
+    NotFound,
+    PlanRejected,
+    Unreachable,
+    VersionConflict,
+)
 from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan, TaskPlacement
 from mirror.ports import NodeStore, Watch
+
+_log = structlog.get_logger(__name__)
+_LONGEST_PATH: Final = 4_000
+"""Bytes. With a chunk of a document it stays below what ZooKeeper takes in one request."""
 
 Part = tuple[GroupName, InstanceName | None]
 """What one instance (None: nobody) runs of one group."""
@@ -67,7 +83,8 @@ class PlanStore:
     def read(self, known: StoredPlan = NO_PLAN, watch: Watch | None = None) -> StoredPlan:
         """The plan in force; parts that `known` holds already are not read again.
 
-        Raises CorruptData when a document that the marker names is missing or damaged.
+        Parts whose documents are missing or damaged are left out; the leader then plans their groups anew.
+        Raises CorruptData when the marker is damaged.
         """
         return self._read(known, watch, None)
 
@@ -116,23 +133,34 @@ class PlanStore:
                 return NO_PLAN
             try:
                 marker = znodes.decode_chunks([node.data], znodes.PLAN)
-                return self._assemble(marker, node.version, known, only)
-            except (NotFound, CorruptData) as error:
-                # A newer plan was committed and the old documents are being cleaned up: read again.
+                # What fails at first may be an old document that is cleaned up, as a newer plan is there.
+                return self._assemble(marker, node.version, known, only, failed_version == node.version)
+            except (NotFound, CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
                 if node.version == failed_version:
                     raise CorruptData(
-                        f"plan {znodes.PLAN} cannot be read: {error.message}",
+                        f"plan {znodes.PLAN} cannot be read: {reason_of(error)}",
                         advice="stop all instances, delete it and start them: the leader makes another",
                     ) from error
                 failed_version = node.version
 
     def _assemble(
-        self, marker: Mapping[str, Any], version: int, known: StoredPlan, only: InstanceName | None
+        self,
+        marker: Mapping[str, Any],
+        version: int,
+        known: StoredPlan,
+        only: InstanceName | None,
+        leave_out_damaged: bool,
     ) -> StoredPlan:
         documents = {part: name for part, name in _documents(marker) if only is None or part[1] == only}
         parts = _parts(known.plan)
         unknown = [part for part, name in documents.items() if known.documents.get(part) != name]
-        tasks = self._read_parts([(part, documents[part]) for part in unknown])
+        wanted = [(part, documents[part]) for part in unknown]
+        tasks: list[TaskPlacement] = []
+        if leave_out_damaged:
+            for part in self._damaged(wanted):
+                del documents[part]
+            wanted = [one for one in wanted if one[0] in documents]
+        tasks.extend(self._read_parts(wanted))
         for part in documents.keys() - set(unknown):
             tasks.extend(parts.get(part, ()))
         in_order = tuple(sorted(tasks, key=lambda placement: (placement.group, placement.task)))
@@ -153,6 +181,19 @@ class PlanStore:
         name = f"{epoch:010}-{self._writer}.{self._attempts}-{number}x{len(others)}"
         path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
+
+    def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
+        """Parts that cannot be read; their groups are planned anew, which writes them again."""
+        found = []
+        for part, name in wanted:
+            try:
+                self._read_parts([(part, name)])
+            except (Unreachable, CoordinationError):
+                raise
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one part of the plan
+                _log.error("part of the plan left out", group=part[0], document=name, reason=reason_of(error))
+                found.append(part)
+        return found
 
     def _read_parts(self, wanted: list[tuple[Part, str]]) -> list[TaskPlacement]:
         paths = [_document_paths(part, name) for part, name in wanted]
@@ -212,6 +253,20 @@ class PlanStore:
             self._nodes.delete(path)
 
 
+def check_storable(group: GroupName) -> None:
+    """Raises InvalidRequest when documents cannot be kept under a group's name: the request would end the
+    session with ZooKeeper."""
+    try:
+        length = len(znodes.child(znodes.PLAN, group).encode())
+    except UnicodeError as error:
+        raise InvalidRequest("the task prefix cannot be stored", advice="use printable characters") from error
+    if length > _LONGEST_PATH:
+        raise InvalidRequest(
+            f"the task prefix takes {length} bytes in ZooKeeper, which is too long",
+            advice=f"at most {_LONGEST_PATH} are possible",
+        )
+
+
 def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
     found: dict[Part, list[TaskPlacement]] = {}
     for placement in plan.tasks:
@@ -236,7 +291,7 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
     for (group, instance), name in documents.items():
         by_group.setdefault(group, {})[instance or ""] = name
     departed = {name: [one.left_ms, sorted(one.tasks)] for name, one in plan.departed.items()}
-    (chunk,) = znodes.encode_chunks(
+    chunks = znodes.encode_chunks(
         {
             "epoch": plan.epoch,
             "created_ms": plan.created_ms,
@@ -246,4 +301,9 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
             "departed": departed,
         }
     )
-    return chunk
+    if len(chunks) > 1:
+        raise PlanRejected(
+            f"a plan of {len(by_group)} groups in {len(documents)} parts is too large for one znode",
+            advice="let datastreams share tasks (system.taskPrefix), or run fewer, larger instances",
+        )
+    return chunks[0]

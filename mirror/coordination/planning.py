@@ -15,8 +15,9 @@ from typing import Final
 from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
 from mirror.coordination.membership import LiveInstance
-from mirror.coordination.requests import MoveRequest, RebalanceRequest, Request
-from mirror.errors import InvalidRequest
+from mirror.coordination.plan_store import check_storable
+from mirror.coordination.requests import DamagedRequest, MoveRequest, RebalanceRequest, Request
+from mirror.errors import CorruptData, InvalidRequest, PlanRejected
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
@@ -156,20 +157,50 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
             group_plans[group] = _planned(world, group, planner, capacity)
         except Exception as error:  # noqa: BLE001 - the bulkhead around one group
             problems[group] = error
-    contents, impossible = _moved(world, _contents(world, group_plans))
+    tasks, impossible = _housed(world, group_plans, problems, now_ms)
     impossible |= _unanswerable(world, problems)
-    tasks = find_homes(contents, world.plan, world.live, world.rules, now_ms)
     if tasks == world.plan.tasks:
         return Decision(None, _sentence_unchanged(world), (), group_plans, problems, impossible)
     moves = moves_between(world.plan.tasks, tasks)
-    sentence = _sentence_changed(world, tasks, moves, replanned)
+    sentence = _sentence_changed(world, tasks, moves, replanned, impossible)
     departed = departures(world.plan, world.live, world.rules, now_ms)
     plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed)
     return Decision(plan, sentence, moves, group_plans, problems, impossible)
 
 
+def _housed(
+    world: World,
+    group_plans: dict[GroupName, GroupPlan],
+    problems: dict[GroupName, Exception],
+    now_ms: int,
+) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
+    """The tasks with their instances, and the requests that failed. An answer of the planner with which no
+    plan can be made is taken out, and noted as its group's problem."""
+    try:
+        return _placed(world, group_plans, now_ms)
+    except Exception:  # noqa: BLE001 - the bulkhead around all groups: which of them is it?
+        for group, answer in tuple(group_plans.items()):
+            try:
+                _placed(world, {group: answer}, now_ms)
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one group
+                problems[group] = error
+                del group_plans[group]
+    return _placed(world, group_plans, now_ms)
+
+
+def _placed(
+    world: World, group_plans: Mapping[GroupName, GroupPlan], now_ms: int
+) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
+    contents, impossible = _moved(world, _contents(world, group_plans))
+    return find_homes(contents, world.plan, world.live, world.rules, now_ms), impossible
+
+
 def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCapacity) -> GroupPlan:
+    check_storable(group)
     answer = planner.plan(planning_request(world, group, world.groups[group], capacity))
+    given = [partition for partitions in answer.tasks.values() for partition in partitions]
+    if len(set(given)) != len(given):
+        raise PlanRejected(f"a partition of {group} would have two tasks")
     notes = world.loads[group].notes if group in world.loads else ()
     return replace(answer, reasons=(*answer.reasons, *notes))
 
@@ -188,8 +219,10 @@ def _moved(
 
 
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
-    """Requests about groups that are not mirrored or could not be planned."""
-    found: dict[str, Exception] = {}
+    """Requests that cannot be read, or are about groups that are not mirrored or could not be planned."""
+    found: dict[str, Exception] = {
+        one.identity: CorruptData(one.problem) for one in world.requests if isinstance(one, DamagedRequest)
+    }
     for request in world.rebalances:
         if request.group in problems:
             found[request.identity] = problems[request.group]
@@ -250,7 +283,11 @@ def _sentence_unchanged(world: World) -> str:
 
 
 def _sentence_changed(
-    world: World, tasks: tuple[TaskPlacement, ...], moves: tuple[Move, ...], replanned: Sequence[GroupName]
+    world: World,
+    tasks: tuple[TaskPlacement, ...],
+    moves: tuple[Move, ...],
+    replanned: Sequence[GroupName],
+    impossible: Mapping[str, Exception],
 ) -> str:
     causes = []
     owners = {name for name in world.plan.by_instance if name}
@@ -260,7 +297,10 @@ def _sentence_changed(
         causes.append(f"{', '.join(leaving)} wants to go")
     if back := sorted(world.plan.departed.keys() & {one.name for one in world.live if not one.is_leaving}):
         causes.append(f"{', '.join(back)} came back")
-    causes.extend(f"{request.requested_by} asked: {request.reason}" for request in world.requests)
+    answered = [one for one in world.requests if one.identity not in impossible]
+    causes.extend(f"{one.requested_by} asked: {one.reason}" for one in answered[:_NAMES_SHOWN])
+    if len(answered) > _NAMES_SHOWN:
+        causes.append(f"{len(answered) - _NAMES_SHOWN} further requests")
     added = sum(move.from_task is None for move in moves)
     removed = sum(move.to_task is None for move in moves)
     if added or removed:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
 
 from mirror.coordination import znodes
-from mirror.errors import NotFound
+from mirror.coordination.problems import legible, reason_of
+from mirror.errors import CoordinationError, CorruptData, InvalidRequest, NotFound, Unreachable
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Watch
+
+MOST_PENDING: Final = 1_000
+"""Requests that may wait; further ones are refused until the leader has answered some."""
+
+_READ_AT_ONCE: Final = 100
+_LONGEST_TEXT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,18 @@ class MoveRequest:
         return f"{len(self.partitions)} partitions to {self.host}"
 
 
-Request = RebalanceRequest | MoveRequest
+@dataclass(frozen=True, slots=True)
+class DamagedRequest:
+    """What stands in the queue and is no request; it is answered by the `problem`."""
+
+    identity: str
+    problem: str
+    group: GroupName
+    requested_by: str = "somebody"
+    reason: str = "what cannot be read"
+
+
+Request = RebalanceRequest | MoveRequest | DamagedRequest
 
 
 class RequestQueue:
@@ -53,29 +71,41 @@ class RequestQueue:
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
-    def add(self, request: Request) -> str:
-        """Returns the request's identity."""
+    def add(self, request: RebalanceRequest | MoveRequest) -> str:
+        """Returns the request's identity. Raises InvalidRequest when `MOST_PENDING` wait already."""
+        if len(self._nodes.children(znodes.REQUESTS)) >= MOST_PENDING:
+            raise InvalidRequest(
+                f"{MOST_PENDING} requests wait for the leader already",
+                advice="ask again later; GET /v1/health of the leader says whether it plans",
+            )
         path = self._nodes.create(f"{znodes.REQUESTS}/r-", znodes.encode(_document(request)), sequential=True)
         return path.rpartition("/")[2]
 
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
-        """The watch fires when a request is added or taken."""
+        """The oldest, at most a hundred; the watch fires when a request is added or taken. Each is read by
+        itself: one that is damaged is a DamagedRequest."""
         requests: list[Request] = []
-        for node in self._nodes.children(znodes.REQUESTS, watch):
-            path = f"{znodes.REQUESTS}/{node}"
+        for node in self._nodes.children(znodes.REQUESTS, watch)[:_READ_AT_ONCE]:
             try:
-                document = znodes.decode(self._nodes.read(path).data, path)
+                requests.append(self._read(node))
             except NotFound:
                 continue  # taken between the two reads
-            requests.append(_request(node, document))
+            except (Unreachable, CoordinationError):
+                raise
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one request
+                requests.append(DamagedRequest(node, reason_of(error), GroupName("")))
         return tuple(requests)
+
+    def _read(self, node: str) -> Request:
+        path = f"{znodes.REQUESTS}/{node}"
+        return _request(node, znodes.decode(self._nodes.read(path).data, path))
 
     def take(self, request: Request) -> None:
         """Remove a request that has been answered by a plan, or that cannot be."""
-        self._nodes.delete(f"{znodes.REQUESTS}/{request.identity}")
+        self._nodes.delete_tree(f"{znodes.REQUESTS}/{request.identity}")
 
 
-def _document(request: Request) -> dict[str, Any]:
+def _document(request: RebalanceRequest | MoveRequest) -> dict[str, Any]:
     document = asdict(request)
     del document["identity"]
     if isinstance(request, MoveRequest):
@@ -84,7 +114,20 @@ def _document(request: Request) -> dict[str, Any]:
 
 
 def _request(identity: str, document: dict[str, Any]) -> Request:
-    if "partitions" in document:
-        partitions = znodes.decode_partitions(document.pop("partitions"))
-        return MoveRequest(partitions=partitions, identity=identity, **document)
-    return RebalanceRequest(identity=identity, **document)
+    """Fields that are not known are left out: a newer version may have written them. Raises CorruptData."""
+    kind = MoveRequest if "partitions" in document else RebalanceRequest
+    values: dict[str, Any] = {"identity": identity}
+    for field in fields(kind):
+        if field.name == "partitions":
+            values[field.name] = znodes.decode_partitions(document[field.name])
+        elif field.name != "identity":
+            values[field.name] = _checked(field.name, str(field.type), document.get(field.name))
+    request: Request = kind(**values)
+    return request
+
+
+def _checked(name: str, kind: str, value: object) -> object:
+    expected = {"bool": bool, "int": int}.get(kind, str)
+    if type(value) is not expected:
+        raise CorruptData(f"{name} of a request is {legible(repr(value), 100)}, not of the type {kind}")
+    return legible(value, _LONGEST_TEXT) if isinstance(value, str) else value

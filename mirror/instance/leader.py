@@ -85,6 +85,7 @@ class Leader:
         self._thread = threading.Thread(target=self._run, name="leader")
         self._refusals: Mapping[DatastreamName, str] = {}
         self._sentence = ""
+        self._is_well = True
         self._untold: tuple[Plan, tuple[PlacementEvent, ...]] | None = None
 
     @property
@@ -135,13 +136,27 @@ class Leader:
 
     def _try_tick(self) -> str:
         try:
-            return self.tick()
+            sentence = self.tick()
         except _SHARED_STATE as error:
-            self._plan = NO_PLAN
-            self._definitions = None
+            self._forget()
             return f"will look again: {error}"
         except HeadraceError as error:
+            self._is_well = False
             return f"no new plan: {error}"
+        except Exception as error:  # noqa: BLE001 - no look at the world may end what the instance copies
+            self._forget()
+            self._is_well = False
+            sentence = f"no new plan: {reason_of(error)}"
+            if sentence != self._sentence:
+                _log.exception("a look at the world broke off")
+            return sentence
+        self._is_well = True
+        return sentence
+
+    def _forget(self) -> None:
+        """What was read may be out of date."""
+        self._plan = NO_PLAN
+        self._definitions = None
 
     def tick(self) -> str:
         """One look at the world. Raises HeadraceError when it cannot be finished."""
@@ -215,14 +230,15 @@ class Leader:
             case Publish(decision):
                 self._publish(decision, me)
             case Answer(request, failure):
-                if failure is not None:
-                    self._announce(
-                        (request_event(me.name, request, reason_of(failure), self._clock.now_ms()),)
-                    )
                 self._stores.requests.take(request)
+                if failure is not None:
+                    reason, now_ms = reason_of(failure), self._clock.now_ms()
+                    _log.warning("request not carried out", request=request.identity, reason=reason)
+                    self._announce((request_event(me.name, request, reason, now_ms),))
             case Remove(name):
-                self._stores.definitions.remove(name)
-                _log.info("datastream deleted", datastream=name)
+                with self._board.guarding(name, through=(Unreachable, SessionLost)):
+                    self._stores.definitions.remove(name)
+                    _log.info("datastream deleted", datastream=name)
 
     def _change(self, stored: StoredDatastream, datastream: Datastream, why: str) -> None:
         try:
@@ -239,7 +255,7 @@ class Leader:
         self._outlook.surroundings.topics(sorted({one.source for one in datastreams}))
         sentences = {}
         for datastream in datastreams:
-            sentences[datastream.name] = f"{datastream.status}; its destination has not answered yet"
+            sentences[datastream.name] = f"{datastream.status}; a cluster has not answered yet"
             with self._board.guarding(datastream.name):
                 sentences[datastream.name] = self._prepare(datastream)
         return sentences
@@ -287,4 +303,4 @@ class Leader:
         if sentence != self._sentence:
             _log.info(sentence, plan=self._plan.plan.epoch)
         self._sentence = sentence
-        self._health.report("leader", True, sentence)
+        self._health.report("leader", self._is_well, sentence)

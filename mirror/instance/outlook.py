@@ -14,9 +14,8 @@ from mirror.coordination.homes import HomeRules
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.coordination.planning import Decision, World, decide, groups_to_plan
-from mirror.coordination.problems import ProblemStore
+from mirror.coordination.problems import ProblemStore, reason_of
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
-from mirror.errors import HeadraceError
 from mirror.instance.errands import LoadsOnTheWay
 from mirror.instance.observations import NEWEST, LoadMemory
 from mirror.instance.surroundings import Surroundings
@@ -156,11 +155,11 @@ class Outlook:
         left = self._tries.pop(source) - 1
         try:
             report = self._planning.provider.loads(source, _partitions(world, source))
-        except HeadraceError as error:  # no observation; what is placed stays
+        except Exception as error:  # noqa: BLE001 - no observation; what is placed stays
             if left > 0:
                 self._tries[source] = left
             else:
-                _log.info("loads not observed", cluster=source, reason=str(error))
+                _log.warning("loads not observed", cluster=source, reason=reason_of(error))
             return
         self._memory.note(source, report, now)
         if len(self._memory.before(source, now + 1)) >= NEWEST:
@@ -197,9 +196,10 @@ class Outlook:
         except LoadsOnTheWay as error:
             late.add(source)
             return LoadReport({}, "none", notes=(f"planned by count: {error}",))
-        except HeadraceError as error:  # whatever ails the provider, placement goes on without it
-            _log.warning("planning by count", cluster=source, reason=str(error))
-            return LoadReport({}, "none", notes=(f"planned by count: {error}",))
+        except Exception as error:  # noqa: BLE001 - whatever ails the provider, placement goes on without it
+            reason = reason_of(error)
+            _log.warning("planning by count", cluster=source, reason=reason)
+            return LoadReport({}, "none", notes=(f"planned by count: {reason}",))
 
 
 def _partitions(world: World, source: ClusterRef) -> list[TopicPartition]:

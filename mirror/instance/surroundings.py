@@ -11,7 +11,8 @@ import structlog
 
 from mirror.coordination.discovery import TopicWork, destination_description, drift, topic_work
 from mirror.coordination.matching import TopicMatching
-from mirror.errors import HeadraceError, Refused, Unreachable
+from mirror.coordination.problems import reason_of
+from mirror.errors import HeadraceError
 from mirror.instance.errands import Errands, StillAsking
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -62,7 +63,7 @@ class Surroundings:
         self._interval = interval_seconds
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._asked_at: dict[ClusterRef, float] = {}
-        self._problems: dict[ClusterRef, str] = {}
+        self._problems: dict[ClusterRef, Exception] = {}
         self._prepared: dict[DatastreamName, _Prepared] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
 
@@ -77,14 +78,14 @@ class Surroundings:
                 self._errands.ask(_topics_at(cluster), name, partial(self._admin_of(cluster).create, topic))
             except StillAsking:
                 continue
-            except (Unreachable, Refused) as error:
-                _log.warning("topic cannot be made yet", topic=name, cluster=cluster, reason=str(error))
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one topic
+                _log.warning("topic cannot be made yet", topic=name, cluster=cluster, reason=reason_of(error))
             else:
                 del self._own_topics[name]
 
     @property
-    def problems(self) -> Mapping[ClusterRef, str]:
-        """Clusters that did not answer the last time, and what they said."""
+    def problems(self) -> Mapping[ClusterRef, Exception]:
+        """Source clusters that did not answer the last time, and why."""
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
@@ -96,14 +97,17 @@ class Surroundings:
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
     def prepare_destination(self, datastream: Datastream) -> tuple[TopicWork, ...]:
-        """Make and grow destination topics; returns what was done. Raises Refused, Unreachable, and
-        TimedOut while it is under way.
+        """Make and grow destination topics; returns what was done. Raises what a cluster answered, also of
+        the source when its topics are not known, and StillAsking while it is under way.
 
         The destination is asked only when the source's side has changed since the last success, and every
         ten minutes: somebody may have changed or deleted a topic there.
         """
         source_counts = self._topics.get(datastream.source)
         if source_counts is None:
+            problem = self._problems.get(datastream.source)
+            if problem is not None:
+                raise problem.with_traceback(None)
             return ()
         now, name = self._clock.monotonic(), datastream.name
         known = self._prepared.get(name)
@@ -158,7 +162,7 @@ class Surroundings:
         except StillAsking as error:
             del self._asked_at[cluster]
             self._note_problem(cluster, error)
-        except (Unreachable, Refused) as error:
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
             self._topics.pop(cluster, None)
             self._note_problem(cluster, error)
         else:
@@ -166,10 +170,12 @@ class Surroundings:
             if found != self._topics.get(cluster):  # the same object means that nothing has changed
                 self._topics[cluster] = found
 
-    def _note_problem(self, cluster: ClusterRef, error: HeadraceError) -> None:
-        if self._problems.get(cluster) != str(error):
-            _log.warning("cluster does not answer", cluster=cluster, reason=str(error))
-        self._problems[cluster] = str(error)
+    def _note_problem(self, cluster: ClusterRef, error: Exception) -> None:
+        reason, before = reason_of(error), self._problems.get(cluster)
+        if before is None or reason_of(before) != reason:
+            trace = None if isinstance(error, HeadraceError) else error
+            _log.warning("cluster does not answer", cluster=cluster, reason=reason, exc_info=trace)
+        self._problems[cluster] = error
 
 
 def _topics_at(cluster: ClusterRef) -> str:

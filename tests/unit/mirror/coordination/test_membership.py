@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirror.coordination.membership import Holding, LiveInstance, Membership
+from mirror.errors import CorruptData
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from tests.builders import a_key, an_instance
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
@@ -138,3 +141,23 @@ def test_a_lane_is_given_up_only_at_that_epoch_and_once_it_is_not_being_released
     assert not holding.has_given_up(key, Epoch(4))
     assert not holding.has_given_up(key, Epoch(6))
     assert not holding.has_given_up(other, Epoch(5))
+
+
+def test_an_instance_of_a_newer_version_is_one_of_us() -> None:
+    session = FakeZooKeeper().session()
+    document = b'{"name": "new", "host": "h", "process_id": 1, "rest_address": "a", "zone": "z"}'
+    session.create("/live/i-", document, ephemeral=True, sequential=True)
+    (found,) = Membership(session).live()
+    assert (found.name, found.weight) == ("new", 1.0)
+
+
+@pytest.mark.parametrize("document", [b"{}", b'{"epoch": 1, "releasing": 5, "groups": []}'])
+def test_what_cannot_be_read_of_an_instance_is_named(document: bytes) -> None:
+    session = FakeZooKeeper().session()
+    me = Membership(session).join(an_instance("one"))
+    session.write(f"/holdings/i-{me.sequence:010}", document, 0)
+    with pytest.raises(CorruptData, match="/holdings"):
+        Membership(session).holding(me)
+    session.create("/live/i-", b"{}", ephemeral=True, sequential=True)
+    with pytest.raises(CorruptData, match="/live"):
+        Membership(session).live()

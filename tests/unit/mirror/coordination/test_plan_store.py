@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 
 import pytest
 
 from mirror.coordination import znodes
-from mirror.coordination.plan_store import NO_PLAN, PlanStore
-from mirror.errors import CorruptData, VersionConflict
-from mirror.model.identifiers import InstanceName, TaskName
+from mirror.coordination.plan_store import NO_PLAN, PlanStore, check_storable
+from mirror.errors import CorruptData, InvalidRequest, VersionConflict
+from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan
 from tests.builders import a_plan, a_task
 from tests.fakes.node_store import FakeZooKeeper
@@ -142,13 +143,34 @@ def test_the_watch_tells_of_the_next_plan_also_when_there_is_none_yet() -> None:
     assert reader.read(known).plan == SECOND
 
 
-def test_a_plan_of_which_a_part_is_gone_for_good_is_refused_by_name() -> None:
+@pytest.mark.parametrize("data", [None, b"", b"\xff", b"x" * 50], ids=["gone", "empty", "text", "rubbish"])
+def test_a_part_that_is_gone_or_damaged_for_good_is_left_out_alone(data: bytes | None) -> None:
     server = FakeZooKeeper()
     session = server.session()
     PlanStore(session, "w").publish(FIRST, NO_PLAN)
-    session.delete_tree("/plan/a")
+    for node in session.children("/plan/a"):
+        session.delete_tree(f"/plan/a/{node}")
+        if data is not None:
+            session.create(f"/plan/a/{node}", data)
+    found = PlanStore(session, "r").read()
+    assert set(found.plan.tasks) == {one for one in FIRST.tasks if one.group != "a"}
+    healed = PlanStore(session, "w2").publish(SECOND, found)
+    assert PlanStore(session, "r").read().plan == healed.plan == SECOND
+
+
+@pytest.mark.parametrize("data", [b"\xff", zlib.compress(b"{}"), zlib.compress(b'{"documents": 5}')])
+def test_a_plan_whose_marker_is_damaged_is_refused_by_name(data: bytes) -> None:
+    session = FakeZooKeeper().session()
+    session.create("/plan", data)
     with pytest.raises(CorruptData, match="/plan"):
         PlanStore(session, "r").read()
+
+
+@pytest.mark.parametrize("group", ["x" * 140_000, "\udfff" * 2_000])
+def test_a_group_that_no_request_to_zookeeper_can_name_is_refused(group: str) -> None:
+    with pytest.raises(InvalidRequest, match="prefix"):
+        check_storable(GroupName(group))
+    check_storable(GroupName("x" * 1_000))
 
 
 def test_a_large_plan_is_cut_to_the_size_of_a_znode() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
+from random import Random
+
+import pytest
 
 from mirror.coordination.events import KEPT, MOVES_SHOWN, EventLog, plan_events
-from mirror.coordination.requests import RebalanceRequest, RequestQueue
+from mirror.coordination.requests import MOST_PENDING, DamagedRequest, RebalanceRequest, RequestQueue
+from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import moves_between
@@ -56,6 +61,68 @@ def test_the_leader_hears_of_a_request() -> None:
     assert rings
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"group": 5, "full": true, "requested_by": "me", "reason": "r", "requested_ms": 1}',
+        b'{"group": "orders", "full": "yes", "requested_by": "me", "reason": "r", "requested_ms": 1}',
+        b'{"group": "orders", "partitions": {"t": "x"}, "host": "h", "requested_by": "m", "requested_ms": 1}',
+        b'{"group": ' + b"[" * 100_000,
+    ],
+)
+def test_a_request_that_cannot_be_read_hides_no_other(data: bytes) -> None:
+    server = FakeZooKeeper()
+    queue = RequestQueue(server.session())
+    server.session().create("/requests/r-", data, sequential=True)
+    good = queue.add(a_request())
+    damaged, request = queue.pending()
+    assert isinstance(damaged, DamagedRequest)
+    assert damaged.problem
+    assert request.identity == good
+    queue.take(damaged)
+    assert queue.pending() == (request,)
+
+
+def test_fields_of_a_newer_version_are_left_out_and_texts_can_be_sent() -> None:
+    server = FakeZooKeeper()
+    queue = RequestQueue(server.session())
+    document = (
+        b'{"group": "orders", "full": true, "requested_by": "\\udfff", "reason": "' + b"r" * 9_000 + b'",'
+        b' "requested_ms": 1, "deadline_ms": 7}'
+    )
+    server.session().create("/requests/r-", document, sequential=True)
+    (found,) = queue.pending()
+    assert found.group == "orders"
+    assert len(found.reason) <= 500
+    found.requested_by.encode()
+
+
+def test_a_request_with_nodes_below_is_taken_too() -> None:
+    server = FakeZooKeeper()
+    queue = RequestQueue(server.session())
+    identity = queue.add(a_request())
+    server.session().create(f"/requests/{identity}/child")
+    queue.take(queue.pending()[0])
+    assert queue.pending() == ()
+
+
+def test_a_full_queue_refuses_and_a_leader_reads_a_part_of_it() -> None:
+    server = FakeZooKeeper()
+    queue = RequestQueue(server.session())
+    for _ in range(MOST_PENDING):
+        queue.add(a_request())
+    with pytest.raises(InvalidRequest, match="wait for the leader"):
+        queue.add(a_request())
+    pending = queue.pending()
+    assert 0 < len(pending) < MOST_PENDING
+    queue.take(pending[0])
+    queue.add(a_request())
+
+
 def an_event(key: str) -> PlacementEvent:
     return PlacementEvent(1, key, "plan", 1, LEADER, "", "", -1, "", "", "", "", 0.0, f"sentence {key}")
 
@@ -86,6 +153,28 @@ def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
     oldest = server.session().children("/events")[0]
     reader.script = lambda one: other.delete(f"/events/{oldest}") if one.number == 2 else None
     assert [one.event_key for one in EventLog(reader).newest(10)] == ["2"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", zlib.compress(b"{}"), zlib.compress(b'{"events": [5]}')])
+def test_a_damaged_publication_is_one_event_that_says_so(data: bytes) -> None:
+    server = FakeZooKeeper()
+    log = EventLog(server.session())
+    log.append((an_event("1"),))
+    server.session().create("/events/e-", data, sequential=True)
+    log.append((an_event("2"),))
+    newest, damaged, oldest = log.newest(10)
+    assert (newest.event_key, oldest.event_key) == ("2", "1")
+    assert "cannot be read" in damaged.sentence
+
+
+def test_events_that_do_not_fit_are_cut_to_what_does() -> None:
+    log = EventLog(FakeZooKeeper().session())
+    noise = Random(1)
+    many = tuple(replace(an_event(f"{n}"), sentence=noise.randbytes(2_000).hex()) for n in range(900))
+    log.append(many)
+    found = log.newest(1_000)
+    assert found == many[: len(found)]
+    assert found
 
 
 def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() -> None:

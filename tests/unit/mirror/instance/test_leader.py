@@ -7,20 +7,22 @@ from dataclasses import replace
 
 import pytest
 
+from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import LiveInstance, Membership
+from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import MoveRequest, RebalanceRequest
 from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
 from mirror.model.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName, TaskName
 from mirror.model.load import LoadReport
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
 from mirror.ports import GroupPlan, PlanningRequest
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import LeaderRig
-from tests.fakes.node_store import FakeZooKeeper, Fault
+from tests.fakes.node_store import FakeZooKeeper, Fault, Operation
 from tests.fakes.topic_admin import FakeTopicAdmin
 from tests.patience import wait_until
 
@@ -431,3 +433,109 @@ def test_a_new_leader_goes_on_with_the_problems_that_the_last_one_found(house: H
     second.leader.tick()
     assert second.stores.problems.all() == before
     assert [one for one in second.told if one.kind == "problem"] == []
+
+
+class Whimsical:
+    """A planner with a bug for one group."""
+
+    def __init__(self, *answers: object) -> None:
+        self._answers = list(answers)
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        found = SimplePlanner().plan(request)
+        if request.group != "bad":
+            return found
+        answer = self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, GroupPlan)
+        return answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RecursionError("deep"),
+        MemoryError(),
+        GroupPlan(
+            {TaskName("bad-0"): frozenset({TopicPartition("t", 0)})}
+            | {TaskName("bad-1"): frozenset({TopicPartition("t", 0)})},
+            {},
+            2,
+        ),
+        GroupPlan({TaskName("bad-0"): frozenset({TopicPartition("t", 0)})}, {TaskName("bad-0"): "much"}, 1),  # type: ignore[dict-item]
+    ],
+    ids=["recursion", "memory", "twice", "no number"],
+)
+def test_a_group_that_breaks_the_planner_or_the_plan_is_set_aside_alone(answer: object) -> None:
+    house = House(planner=Whimsical(answer))
+    house.create(a_datastream("bad", "t", naming=TopicNaming("b.*")), a_datastream("orders", "t"))
+    assert "2 partitions came" in house.tick()
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+    assert house.ill() == ["datastream bad"]
+
+
+def test_a_group_whose_name_would_end_the_session_is_set_aside(house: House) -> None:
+    prefix = {"system.taskPrefix": "x" * 140_000}
+    house.create(a_datastream("bad", "t", metadata=prefix), a_datastream("orders", "t"))
+    house.tick()
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+    assert "task prefix" in house.rig.stores.problems.all()[DatastreamName("bad")].reason
+
+
+def test_a_datastream_that_cannot_be_changed_or_removed_holds_up_nobody(house: House) -> None:
+    house.create(a_datastream("bad", "t", naming=TopicNaming("b.*")), a_datastream("orders", "t"))
+    house.tick()
+    house.session.create("/datastreams/bad/below")
+    house.set_status("bad", _S.DELETING)
+    house.set_status("orders", _S.STOPPING)
+    house.tick(3)
+    assert house.planned() == set()
+    assert house.status("orders") is _S.STOPPED
+    assert house.ill() == ["datastream bad"]
+
+
+def test_somebody_who_changes_a_datastream_meanwhile_wins_and_the_others_go_on(house: House) -> None:
+    house.create(a_datastream("a", "t", naming=TopicNaming("a.*")), a_datastream("b", "t"))
+    other = DefinitionStore(house.server.session())
+
+    def overtake(operation: Operation) -> None:
+        if operation.name == "write" and operation.path == "/datastreams/a":
+            stored = other.get(DatastreamName("a"))
+            if stored.datastream.status is _S.INITIALIZING:
+                other.replace(stored, replace(stored.datastream, status=_S.PAUSED))
+
+    house.session.script = overtake
+    house.tick()
+    assert (house.status("a"), house.status("b")) == (_S.PAUSED, _S.READY)
+    house.tick()
+    assert house.planned() == {"b:t-0", "b:t-1"}
+    assert house.ill() == []
+
+
+def test_an_error_outside_of_every_bulkhead_does_not_end_the_instance(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    failing = [True]
+
+    def script(operation: Operation) -> None:
+        if failing and operation.path == "/live":
+            raise KeyError("bug")
+
+    house.session.script = script
+    house.leader._say(house.leader._try_tick())
+    assert house.ill() == ["leader"]
+    assert not house.rig.health.has_died.is_set()
+    failing.clear()
+    house.leader._say(house.leader._try_tick())
+    assert house.ill() == []
+
+
+def test_a_source_that_does_not_answer_is_its_datastreams_problem(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.source.failure = Unreachable("gone fishing")
+    house.tick()
+    assert house.ill() == ["datastream orders"]
+    house.source.failure = None
+    house.tick()
+    assert house.ill() == []
