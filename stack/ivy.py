@@ -21,6 +21,8 @@ from stack.errors import (
 )
 from stack.java import JavaRuntime
 
+PYSPARK: Final = "4.0.5"
+"""The version in whose wheel the jars are looked for, as in pyproject.toml."""
 ROOT_VARIABLE: Final = "STACK_MAVEN_ROOT"
 _ACCESS_ERROR: Final = re.compile(r"Server access error at url \S+ \((.+)\)")
 _NOT_FOUND: Final = re.compile(r"module not found: (\S+)")
@@ -31,7 +33,10 @@ def pyspark_jars() -> Path:
     """The folder of jars inside the PySpark wheel. Raises JarsUnavailable without the wheel."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise JarsUnavailable("PySpark is not installed", advice="pip install 'headrace[stack]'")
+        raise JarsUnavailable(
+            "PySpark, in whose wheel the servers' jars and their resolver lie, is not installed",
+            advice=f"pip install pyspark=={PYSPARK}",
+        )
     return Path(spec.submodule_search_locations[0]) / "jars"
 
 
@@ -39,7 +44,9 @@ def one_jar(pattern: str) -> Path:
     """The jar of the PySpark wheel that matches a glob. Raises JarsUnavailable."""
     found = sorted(pyspark_jars().glob(pattern))
     if not found:
-        raise JarsUnavailable(f"{pattern} is not among the jars of PySpark", advice="install pyspark 4.0.5")
+        raise JarsUnavailable(
+            f"{pattern} is not among the jars of PySpark", advice=f"pip install pyspark=={PYSPARK}"
+        )
     return found[0]
 
 

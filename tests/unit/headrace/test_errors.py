@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from headrace.errors import EXIT_FAILED, EXIT_USAGE, exit_code_of, explain
+from headrace.errors import EXIT_FAILED, EXIT_USAGE, exit_code_of, explain, requirements_of
 from mirror import errors
 from stack.errors import StackError
 from tests.patience import PATIENCE_SECONDS
@@ -31,10 +32,19 @@ def test_a_bug_keeps_its_traceback() -> None:
     ("module", "extra"),
     [("pyspark.sql", "pmp"), ("ortools", "assigner"), ("pinotdb", "pinot"), ("psutil", "stack")],
 )
-def test_a_missing_extra_is_named(module: str, extra: str) -> None:
+def test_a_missing_extra_is_named_with_the_packages_that_it_stands_for(module: str, extra: str) -> None:
     told = explain(ModuleNotFoundError("missing", name=module))
     assert told is not None
-    assert f"pip install 'headrace[{extra}]'" in told
+    assert f"(the extra {extra})" in told
+    command = told.partition("pip install ")[2]
+    assert set(shlex.split(command)) == requirements_of(extra)
+    assert module.partition(".")[0] in command
+
+
+def test_an_extra_that_includes_others_asks_for_what_they_ask_for() -> None:
+    assert requirements_of("monitor") == requirements_of("pinot")
+    assert requirements_of("pinot") < requirements_of("pmp") < requirements_of("all")
+    assert requirements_of("no-such-extra") == frozenset()
 
 
 def test_a_file_that_fails_is_named() -> None:
