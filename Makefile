@@ -35,7 +35,7 @@ types: environment ## mypy --strict
 unit: environment ## the tests that need no server
 	@exec $(BIN)/python -m pytest -o cache_dir=.cache/pytest -m "not servers" $(PYTEST_ARGS)
 
-bench: setup ## print the figures that docs/ quotes; ONLY=name for one of them
+bench: setup ## list the measurements behind the figures in docs/; ONLY="name ..." runs them
 	@exec $(BIN)/python -m bench $(ONLY)
 
 docs: environment ## build the documentation into site/, strictly

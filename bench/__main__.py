@@ -1,4 +1,4 @@
-"""`python -m bench [NAME …]`: run the named measurements, or list them."""
+"""`python -m bench NAME …` runs measurements; without a name it lists them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ def names() -> list[str]:
 
 
 def main(wanted: list[str]) -> int:
-    """Run them; an unknown name prints the list."""
+    """Run them, or list all. Returns an exit code: 2 for an unknown name."""
     known = names()
-    if not wanted or set(wanted) - set(known):
+    unknown = sorted(set(wanted) - set(known))
+    if unknown:
+        print(f"there is no measurement {', '.join(unknown)}; there are:", file=sys.stderr)
+    if not wanted or unknown:
         for name in known:
             summary = (importlib.import_module(f"bench.{name}").__doc__ or "").strip().partition("\n")[0]
             print(f"  {name:24} {summary}")
-        return 2 if wanted else 0
+        if not wanted:
+            print('\nRun one or more by name: make bench ONLY="placement_full pmp_decode"')
+        return 2 if unknown else 0
     print_machine()
     for name in wanted:
         importlib.import_module(f"bench.{name}").main()
