@@ -1,0 +1,139 @@
+"""What documents and messages name is there: commands, options, settings, metrics, files, measurements."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Final, get_args
+
+import typer
+from prometheus_client import generate_latest
+from pydantic import BaseModel
+from typer.core import TyperGroup
+
+from bench.__main__ import names
+from headrace.__main__ import app
+from headrace.settings import HeadraceSettings
+from pmp.metrics import JobMetrics
+from tests.fakes.site import Site
+
+HOUSE: Final = Path(__file__).parents[2]
+WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
+PAGES: Final = sorted(
+    [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", HOUSE / "CHANGELOG.md", *(HOUSE / "docs").rglob("*.md")]
+)
+SOURCES: Final = sorted(file for wing in WINGS for file in (HOUSE / wing).rglob("*.py"))
+
+_ROOTS: Final = "|".join(HeadraceSettings.model_fields)
+_COMMAND: Final = re.compile(r"(?:^|[\s`(/'\"])headrace ((?:[a-z][a-z-]* ?)+)([^`\n#|,]*)")
+_OPTION: Final = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
+_SETTING: Final = re.compile(rf"`((?:{_ROOTS})(?:\.[a-z_]+)+)`")
+_TOPICS: Final = {"mirror.orders", "mirror.clicks"}
+"""Of the quickstart; they look like settings."""
+_METRIC: Final = re.compile(r"`(headrace_[a-z_]+)")
+_FOLDERS: Final = "|".join((*WINGS, "tests", "bench", "docs", "deploy", "scripts"))
+_ROOMS: Final = "|".join(folder.name for folder in (HOUSE / "mirror").iterdir() if folder.is_dir())
+_FILE: Final = re.compile(rf"(?<![\w./-])((?:{_FOLDERS}|{_ROOMS})/[\w/-]+\.(?:py|md|sh|yaml))\b")
+_MEASUREMENT: Final = re.compile(r"(?:bench ONLY=|python -m bench )([a-z]+_[a-z_]+[a-z])\b")
+_TOML: Final = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
+"""Indented blocks with the blank lines between them."""
+
+
+def texts_of(file: Path) -> Iterator[str]:
+    """Lines of a page; those of every string in a source."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".md":
+        yield from text.splitlines()
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from node.value.splitlines()
+
+
+def found(pattern: re.Pattern[str], files: Iterable[Path]) -> Iterator[tuple[str, re.Match[str]]]:
+    for file in files:
+        for line in texts_of(file):
+            for match in pattern.finditer(line):
+                yield str(file.relative_to(HOUSE)), match
+
+
+def complaint(words: list[str], options: list[str]) -> str:
+    """What is wrong with a command line; empty if nothing is."""
+    command: Any = typer.main.get_command(app)
+    while isinstance(command, TyperGroup) and words:
+        if words[0] not in command.commands:
+            return f"no command {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    known = {"-h", "--help"} | {
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    unknown = [option for option in options if option not in known]
+    return f"no option {', '.join(unknown)}" if unknown else ""
+
+
+def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from keys_of(inner, f"{prefix}{name}.")
+
+
+def test_every_command_that_is_named_exists_with_its_options() -> None:
+    named = [
+        (where, match[0].strip(), complaint(match[1].split(), _OPTION.findall(match[2])))
+        for where, match in found(_COMMAND, [*PAGES, *SOURCES])
+    ]
+    assert len(named) > 60
+    assert [one for one in named if one[2]] == []
+    assert complaint(["doctor"], []) == "no command doctor"
+    assert complaint(["pmp", "run"], ["--nothing"]) == "no option --nothing"
+
+
+def test_every_setting_that_a_page_names_exists() -> None:
+    known = set(keys_of(HeadraceSettings))
+    named = [(where, match[1]) for where, match in found(_SETTING, PAGES) if match[1] not in _TOPICS]
+    assert len(named) > 20
+    assert [one for one in named if one[1] not in known] == []
+
+
+def test_every_toml_example_is_valid() -> None:
+    examples = [
+        (page.name, dedent(match[0]))
+        for page in PAGES
+        for match in _TOML.finditer(page.read_text(encoding="utf-8"))
+        if match[0].lstrip().startswith("[") and "project.entry-points" not in match[0]
+    ]
+    assert len(examples) >= 4
+    for _, text in examples:
+        HeadraceSettings.model_validate({"clusters": {}} | tomllib.loads(text))
+
+
+def test_every_metric_that_a_page_names_is_exported() -> None:
+    site = Site()
+    site.create()
+    job = JobMetrics()
+    job.watch_rollup(lambda: True, lambda: 0)
+    exported = set(re.findall(r"^# HELP (\w+)", site.client.get("/metrics").text, re.MULTILINE))
+    exported |= set(re.findall(r"^# HELP (\w+)", generate_latest(job.registry).decode(), re.MULTILINE))
+    named = [(where, match[1]) for where, match in found(_METRIC, PAGES)]
+    assert len(named) > 10
+    assert [one for one in named if one[1] not in exported] == []
+
+
+def test_every_file_that_is_named_exists() -> None:
+    named = [(where, match[1]) for where, match in found(_FILE, [*PAGES, *SOURCES])]
+    assert len(named) > 40
+    assert [
+        one for one in named if not any((HOUSE / base / one[1]).exists() for base in ("", "mirror"))
+    ] == []
+
+
+def test_every_measurement_that_is_named_exists() -> None:
+    named = [(where, match[1]) for where, match in found(_MEASUREMENT, [*PAGES, *SOURCES])]
+    assert len(named) > 5
+    assert [one for one in named if one[1] not in names()] == []
