@@ -77,26 +77,6 @@ class PartitionMetricHourly:
     shrunk: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuditWindow:
-    """What one tier holds of a topic in the window of record timestamps from `window_ms` on.
-
-    `tier` is source or destination, `content_hash` an order-free sum over the records' hashes in
-    hex. A repeated count of the same window replaces the one before.
-    """
-
-    window_ms: int
-    window_length_ms: int
-    counted_ms: int
-    datastream: str
-    cluster: str
-    tier: str
-    topic: str
-    records: int
-    duplicates: int
-    content_hash: str
-
-
 class Statistic(StrEnum):
     """Which number stands for a partition's load over a range of time."""
 
@@ -169,16 +149,6 @@ MIRROR_METRICS: Final = Table(
     inverted=("datastream", "topic"),
 )
 
-AUDIT_WINDOWS: Final = Table(
-    name="auditWindows",
-    topic="headrace-audit-windows",
-    columns=columns_of(AuditWindow),
-    time_column="window_ms",
-    retention_days=42,
-    key=("datastream", "cluster", "tier", "topic", "window_ms", "window_length_ms"),
-    inverted=("datastream", "topic"),
-)
-
 PLACEMENT_EVENTS: Final = Table(
     name="placementEvents",
     topic="headrace-placement-events",
@@ -193,7 +163,6 @@ TABLES: Final = (
     PARTITION_METRICS,
     PARTITION_METRICS_HOURLY,
     MIRROR_METRICS,
-    AUDIT_WINDOWS,
     PLACEMENT_EVENTS,
 )
 
