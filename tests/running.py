@@ -53,8 +53,13 @@ class RunningInstance:
     def rest(self) -> RestClient:
         """A client of this instance, closed by `stop`."""
         if self._rest is None:
-            self._rest = RestClient(self._address_file.read_text())
+            self._rest = RestClient(self.address)
         return self._rest
+
+    @property
+    def address(self) -> str:
+        """`host:port` of its REST."""
+        return self._address_file.read_text()
 
     @property
     def pid(self) -> int:

@@ -34,8 +34,11 @@ def list_all(
     services: ServicesDep,
     start: Annotated[int, Query(ge=0)] = 0,
     count: Annotated[int | None, Query(ge=0)] = None,
+    q: Annotated[str, Query(description="a finder of Rest.li; there is none here")] = "",
 ) -> dict[str, Any]:
     """Every datastream; paging only when it is asked for."""
+    if q:
+        raise InvalidRequest(f"there is no finder {q!r}", advice="get all, and choose from them")
     found = services.control.list()
     page = found[start : start + count] if count is not None else found[start:]
     elements = [datastream_to_restli(one, services.address_of_cluster) for one in page]

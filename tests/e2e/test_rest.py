@@ -1,0 +1,349 @@
+"""Every endpoint on real servers: all of /v1, and of Brooklin's surface what docs/migrating.md promises.
+
+What was asked is held to the OpenAPI document in the end, so that an endpoint which nobody asks is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from headrace.compiled import found as compiled_rooms
+from stack.fixtures import KafkaPair
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import Record, make_topic, produce, read_all
+from tests.patience import PATIENCE_SECONDS, eventually, wait_until
+from tests.running import RunningInstance
+
+pytestmark = pytest.mark.servers
+
+PARTITIONS: Final = 4
+VERSION: Final = "X-RestLi-Protocol-Version"
+JAVA: Final = {VERSION: "2.0.0", "X-LI-R2-W-MsgType": "REST"}
+"""What Brooklin's Java client sends with each call."""
+
+
+class Asked:
+    """A client that notes which operations of the OpenAPI document were answered as they should be."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self.client = client
+        document = client.get("/openapi.json").json()
+        self.operations = {
+            (method.upper(), path): frozenset(operation.get("tags", ()))
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+        }
+        self.answered: set[tuple[str, str]] = set()
+
+    def ask(self, method: str, path: str, status: int = 200, **arguments: Any) -> httpx.Response:
+        answer = self.client.request(method, path, **arguments)
+        assert answer.status_code == status, f"{method} {path}: {answer.status_code} {answer.text}"
+        if answer.is_success:
+            self.answered.add((method, self._template(method, path.partition("?")[0])))
+        return answer
+
+    def unanswered(self, tag: str = "") -> set[tuple[str, str]]:
+        """Operations with this tag, or with another one than Brooklin's, that nobody has asked."""
+        wanted = {
+            operation
+            for operation, tags in self.operations.items()
+            if (tag in tags if tag else "brooklin" not in tags)
+        }
+        assert wanted
+        return wanted - self.answered
+
+    def _template(self, method: str, path: str) -> str:
+        """The path in the document that answers, the one with the fewest variables."""
+        fitting = [
+            template
+            for asked, template in self.operations
+            if asked == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)
+        ]
+        return min(fitting, key=lambda template: template.count("{"), default=path)
+
+
+@contextmanager
+def asking(instance: RunningInstance, headers: Mapping[str, str] | None = None) -> Iterator[Asked]:
+    with httpx.Client(
+        base_url=f"http://{instance.address}", timeout=PATIENCE_SECONDS, headers=headers
+    ) as client:
+        yield Asked(client)
+
+
+class World:
+    """Two instances, a topic at the source, and what arrives of it."""
+
+    def __init__(self, kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
+        self._kafka = kafka_pair
+        self.topic = f"rest-{uuid4().hex[:8]}"
+        make_topic(kafka_pair.source.address, self.topic, PARTITIONS, retention_ms="-1")
+        self.instances = {name: new_instance(name) for name in ("one", "two")}
+        eventually(lambda: len(self.instances["one"].rest.get("/v1/instances")) == 2, "both are here")
+        self._written = 0
+
+    def write(self) -> None:
+        """One record more into every partition."""
+        self._written += 1
+        value = b"%d" % self._written
+        records = [Record(number, b"k", value, (), 1_700_000_000_000) for number in range(PARTITIONS)]
+        produce(self._kafka.source.address, self.topic, records)
+
+    def await_all_but(self, *paused: int) -> None:
+        """Until every record is at the destination; those of paused partitions up to the last but one."""
+        wanted = {number: self._written - (number in paused) for number in range(PARTITIONS)}
+        wait_until(lambda: self._arrived() == wanted, f"{wanted} arrive", interval_seconds=0.2)
+
+    def lanes(self) -> list[dict[str, Any]]:
+        """Of both instances, as their REST lists them."""
+        return [lane for one in self.instances.values() for lane in one.rest.get("/v1/lanes")]
+
+    def copying(self) -> set[str]:
+        """Partitions that some instance copies."""
+        return {lane["partition"] for lane in self.lanes() if lane["phase"] == "copying"}
+
+    def partitions(self, *left_out: int) -> set[str]:
+        """Names of all partitions but those."""
+        return {f"{self.topic}-{number}" for number in range(PARTITIONS) if number not in left_out}
+
+    def home_of(self, number: int) -> str:
+        """The instance that has a partition by the plan in force."""
+        tasks = self.instances["one"].rest.get("/v1/plan")["tasks"]
+        homes = [task["instance"] for task in tasks if f"{self.topic}-{number}" in task["partitions"]]
+        assert len(homes) == 1
+        return str(homes[0])
+
+    def _arrived(self) -> dict[int, int]:
+        counted = dict.fromkeys(range(PARTITIONS), 0)
+        for record in read_all(self._kafka.destination.address, f"copy.{self.topic}"):
+            counted[record.partition] += 1
+        return counted
+
+
+def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
+    world = World(kafka_pair, new_instance)
+    with asking(world.instances["one"]) as asked:
+        _create_and_read(asked, world)
+        _pause_and_resume_partitions(asked, world)
+        _move_and_rebalance(asked, world)
+        _look_at_the_instance(asked, world)
+        _through_the_states(asked, world)
+        assert asked.unanswered() == set()
+
+
+def _create_and_read(asked: Asked, world: World) -> None:
+    world.write()
+    body = {
+        "name": "rest",
+        "source": {"cluster": "source", "topics": world.topic},
+        "destination": {"cluster": "destination", "name": "copy.*"},
+        "limits": {"min_tasks": 2},
+        "metadata": {"owner": "tests"},
+    }
+    created = asked.ask("POST", "/v1/datastreams", 201, json=body)
+    assert created.headers["Location"] == "/v1/datastreams/rest"
+    asked.ask("POST", "/v1/datastreams", 409, json=body)
+    asked.ask("POST", "/v1/datastreams", 400, json=body | {"no_such_field": 1})
+    wait_until(lambda: asked.ask("GET", "/v1/datastreams/rest").json()["status"] == "READY", "ready")
+    assert [one["name"] for one in asked.ask("GET", "/v1/datastreams").json()] == ["rest"]
+    asked.ask("GET", "/v1/datastreams/no-such", 404)
+    wait_until(lambda: world.copying() == world.partitions(), "every partition is copied")
+    world.await_all_but()
+    wait_until(
+        lambda: (
+            [
+                lane["offsets"]["mirrored"]
+                for lane in asked.ask("GET", "/v1/datastreams/rest/progress?offset_map=true").json()
+            ]
+            == [1] * PARTITIONS
+        ),
+        "every record is in the stored progress",
+        interval_seconds=0.3,
+    )
+
+
+def _pause_and_resume_partitions(asked: Asked, world: World) -> None:
+    partitions = {"partitions": {world.topic: "0"}}
+    answer = asked.ask("POST", "/v1/datastreams/rest/pause-partitions", json=partitions | {"reason": "why"})
+    assert answer.json()["pauses"][world.topic]["reason"] == "why"
+    assert answer.json()["pauses"][world.topic]["partitions"] == [0]
+    wait_until(lambda: world.copying() == world.partitions(0), "the lane of the paused partition ends")
+    world.write()
+    world.await_all_but(0)
+    answer = asked.ask("POST", "/v1/datastreams/rest/resume-partitions", json=partitions)
+    assert answer.json()["pauses"] == {}
+    world.await_all_but()
+
+
+def _move_and_rebalance(asked: Asked, world: World) -> None:
+    present = world.home_of(1)
+    (other,) = set(world.instances) - {present}
+    body = {"partitions": [f"{world.topic}-1"], "instance": other}
+    assert asked.ask("POST", "/v1/datastreams/rest/move", 202, json=body).json()["request"]
+    asked.ask("POST", "/v1/datastreams/rest/move", 400, json=body | {"instance": "nobody"})
+    wait_until(lambda: world.home_of(1) == other, "the partition is planned at the other instance")
+    wait_until(lambda: world.copying() == world.partitions(), "and is copied there")
+    epoch = asked.ask("GET", "/v1/plan").json()["epoch"]
+    wish: dict[str, Any] = {"datastream": "rest", "full": True, "reason": "a test asks"}
+    preview = asked.ask("POST", "/v1/rebalance", json=wish | {"dry_run": True}).json()
+    assert preview["request"] == ""
+    assert preview["sentence"]
+    assert asked.ask("GET", "/v1/plan").json()["epoch"] == epoch, "a dry run changes nothing"
+    request = asked.ask("POST", "/v1/rebalance", 202, json=wish).json()["request"]
+    assert request
+    wait_until(lambda: asked.ask("GET", "/v1/plan").json()["epoch"] > epoch, "a plan answers the request")
+    assert "a test asks" in asked.ask("GET", "/v1/plan").json()["reason"]
+    events = asked.ask("GET", "/v1/events?limit=100").json()
+    assert any(event["kind"] == "move" and event["to_instance"] == other for event in events)
+    asked.ask("POST", "/v1/rebalance", 404, json=wish | {"datastream": "no-such"})
+
+
+def _look_at_the_instance(asked: Asked, world: World) -> None:
+    names = [one["name"] for one in asked.ask("GET", "/v1/instances").json()]
+    assert sorted(names) == ["one", "two"]
+    health = asked.ask("GET", "/v1/health").json()
+    assert health["instance"] == "one"
+    assert health["is_well"] is True
+    assert health["is_leading"] == (names[0] == "one")
+    assert health["data_plane"] == ("compiled" if compiled_rooms() else "interpreted")
+    mine = {lane["partition"] for lane in asked.ask("GET", "/v1/lanes").json()}
+    assert mine == {name for name in world.partitions() if world.home_of(int(name[-1])) == "one"}
+    page = asked.client.get("/metrics").text
+    assert re.search(
+        rf'^headrace_build_info{{data_plane="{health["data_plane"]}",.*}} 1.0$', page, re.MULTILINE
+    )
+    assert f'headrace_lanes{{datastream="rest",phase="copying"}} {float(len(mine))}' in page
+    assert "Headrace" in asked.client.get("/v1/docs").text
+
+
+def _through_the_states(asked: Asked, world: World) -> None:
+    def status() -> str:
+        return str(asked.ask("GET", "/v1/datastreams/rest").json()["status"])
+
+    assert asked.ask("POST", "/v1/datastreams/rest/pause").json()["status"] == "PAUSED"
+    wait_until(lambda: world.lanes() == [], "a paused datastream has no lanes")
+    world.write()
+    assert asked.ask("POST", "/v1/datastreams/rest/resume").json()["status"] == "READY"
+    world.await_all_but()
+    assert asked.ask("POST", "/v1/datastreams/rest/stop").json()["status"] == "STOPPING"
+    wait_until(lambda: status() == "STOPPED", "stopped when its lanes are released")
+    assert world.lanes() == []
+    asked.ask("POST", "/v1/datastreams/rest/pause", 405)
+    world.write()
+    asked.ask("POST", "/v1/datastreams/rest/resume")
+    world.await_all_but()
+    asked.ask("DELETE", "/v1/datastreams/rest", 202)
+    wait_until(lambda: asked.client.get("/v1/datastreams/rest").status_code == 404, "deleted")
+    assert asked.ask("GET", "/v1/datastreams").json() == []
+    wait_until(lambda: world.lanes() == [], "nothing is held")
+    world.await_all_but()  # what was copied stays
+
+
+def test_what_is_promised_of_brooklins_interface(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
+    world = World(kafka_pair, new_instance)
+    with asking(world.instances["one"], JAVA) as asked:
+        _create_as_brooklins_client(asked, world, kafka_pair)
+        _pause_source_partitions(asked, world)
+        _move_partitions(asked, world)
+        _ask_for_health(asked, world)
+        _stop_and_delete(asked, world)
+        _what_is_not_there(asked)
+        assert asked.unanswered("brooklin") == set()
+
+
+def act(asked: Asked, action: str, status: int = 200, body: object = None) -> httpx.Response:
+    headers = {"X-RestLi-Method": "action"}
+    answer = asked.ask("POST", f"/datastream/m1?action={action}", status, json=body, headers=headers)
+    if answer.is_success:
+        assert (answer.content, answer.headers[VERSION]) == (b"", "2.0.0")
+    return answer
+
+
+def status_of(asked: Asked) -> str:
+    return str(asked.ask("GET", "/datastream/m1").json()["Status"])
+
+
+def _create_as_brooklins_client(asked: Asked, world: World, kafka_pair: KafkaPair) -> None:
+    world.write()
+    document = {
+        "name": "m1",
+        "connectorName": "kafkaMirroringConnector",
+        "transportProviderName": "kafkaTransportProvider",
+        "source": {"connectionString": f"kafka://{kafka_pair.source.address}/^{world.topic}$"},
+        "metadata": {
+            "owner": "tests",
+            "system.destination.destinationTopicPrefix": "copy.",
+            "system.reuseExistingDestination": "false",
+            "datastreamUUID": str(uuid4()),
+            "minTasks": "2",
+        },
+    }
+    create = {"X-RestLi-Method": "create"}
+    answer = asked.ask("POST", "/datastream", 201, json=document, headers=create)
+    assert (answer.content, answer.headers["X-RestLi-Id"]) == (b"", "m1")
+    assert answer.headers["Location"] == "/datastream/m1"
+    repeated = asked.ask("POST", "/datastream", 409, json=document, headers=create)
+    assert repeated.headers["X-RestLi-Error-Response"] == "true"
+    wait_until(lambda: status_of(asked) == "READY", "ready")
+    stored = asked.ask("GET", "/datastream/m1").json()
+    assert stored["connectorName"] == "kafkaMirroringConnector"
+    assert stored["source"]["connectionString"] == document["source"]["connectionString"]  # type: ignore[index]
+    assert set(document["metadata"]) <= set(stored["metadata"])
+    every = asked.ask("GET", "/datastream").json()
+    assert [one["name"] for one in every["elements"]] == ["m1"]
+    assert asked.ask("GET", "/datastream?count=1&start=1").json()["elements"] == []
+    asked.ask("GET", "/datastream/no-such", 404)
+    world.await_all_but()
+
+
+def _pause_source_partitions(asked: Asked, world: World) -> None:
+    act(asked, "pauseSourcePartitions", body={"sourcePartitions": {world.topic: "0,2"}})
+    wait_until(lambda: world.copying() == world.partitions(0, 2), "two partitions are paused")
+    world.write()
+    world.await_all_but(0, 2)
+    act(asked, "resumeSourcePartitions", body={"sourcePartitions": {world.topic: "0,2"}})
+    world.await_all_but()
+
+
+def _move_partitions(asked: Asked, world: World) -> None:
+    (other,) = set(world.instances) - {world.home_of(3)}
+    act(asked, "movePartitions", body={"partitions": f"{world.topic}-3", "targetHost": other})
+    wait_until(lambda: world.home_of(3) == other, "the partition is planned at the other instance")
+    wait_until(lambda: world.copying() == world.partitions(), "and is copied there")
+
+
+def _ask_for_health(asked: Asked, world: World) -> None:
+    answer = asked.ask("GET", "/health").json()
+    assert answer["instanceName"] == "one"
+    (connector,) = answer["connectors"]
+    partitions = ", ".join(task["partitions"].strip("[]") for task in connector["tasks"]).split(", ")
+    assert set(partitions) == {name for name in world.partitions() if world.home_of(int(name[-1])) == "one"}
+    assert {task["datastreams"] for task in connector["tasks"]} == {"m1"}
+
+
+def _stop_and_delete(asked: Asked, world: World) -> None:
+    act(asked, "pause", body={"force": True})
+    assert status_of(asked) == "PAUSED"
+    wait_until(lambda: world.lanes() == [], "a paused datastream has no lanes")
+    world.write()
+    act(asked, "resume")
+    world.await_all_but()
+    act(asked, "resume", 405, {"force": False})
+    act(asked, "getTaskAssignment", 400, {"task": "m1-0"})
+    act(asked, "stop", body={"force": False})
+    wait_until(lambda: status_of(asked) == "STOPPED", "stopped")
+    asked.ask("DELETE", "/datastream/m1")
+    wait_until(lambda: asked.client.get("/datastream/m1").status_code == 404, "deleted")
+
+
+def _what_is_not_there(asked: Asked) -> None:
+    """What docs/migrating.md says is refused is refused, and not answered with something else."""
+    asked.ask("GET", "/datastream?datastreamName=m1&q=findGroup", 400)
+    asked.ask("PUT", "/datastream?ids=List(m1)", 405, json={"entities": {}})
+    asked.ask("GET", "/diag?q=status&type=connector", 404)
