@@ -1,49 +1,60 @@
-"""Rates of a recorded Cruise Control against what was really written: averages, slopes, scaled slopes."""
+"""Rates of a recorded Cruise Control against what was really written, also with a broker that died."""
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from mirror.model.load import RateSource
 from mirror.model.topics import TopicPartition
 from pinot.loads import PartitionRates
 from pinot.tables import Statistic
-from pmp.decoding import decode
+from pinot.time_range import TimeRange
 from pmp.rates import Reading, partition_loads
-from pmp.slope import EMPTY, Samples, advance
+from tests.recording import (
+    DEATHS,
+    LEAST_BYTES_PER_SECOND,
+    Death,
+    Finding,
+    Truth,
+    findings,
+    provided,
+    rates_over,
+    recording,
+    replay,
+    sampled,
+)
 
-_FOLDER = Path(__file__).parent.parent / "tests/data/cruise-control"
-_LEAST_BYTES_PER_SECOND = 500
 _SETTLING_MS = 180_000
+_MINUTE_MS = 60_000
+_TOLERATED = 0.05
 
 Loads: TypeAlias = dict[TopicPartition, float]
 Method: TypeAlias = Callable[[Sequence[PartitionRates]], Loads]
 
 
 def main() -> None:
-    """Errors of every method, over windows of one minute and of four."""
-    samples, truth = _samples(), _Truth()
+    """Errors of every method, over windows of one minute and of four; then of loads around a death."""
+    recorded = recording()
+    samples, truth = sampled(recorded), recorded.truth
     print("relative error of a partition's rate (above 500 B/s) and of a topic's sum")
     print(f"  {'window and method':44} {'rates':>6} {'median':>8} {'p90':>8} {'p99':>8} {'sum, worst':>11}")
-    for window_ms in (60_000, 240_000):
+    for window_ms in (_MINUTE_MS, 4 * _MINUTE_MS):
         for name, method in _METHODS.items():
             errors, sums = [], []
             for until_ms in _ends(samples, truth, window_ms):
-                found = method(list(_rates(samples, until_ms - window_ms, until_ms)))
+                found = method(rates_over(samples, TimeRange.up_to(until_ms, window_ms)))
                 one, whole = _errors(found, truth, until_ms, window_ms)
                 errors += one
                 sums += whole
             quantiles = (f"{np.quantile(errors, q):8.2%}" for q in (0.5, 0.9, 0.99))
             label = f"{window_ms // 1000} s, {name}"
             print(f"  {label:44} {len(errors):6} {' '.join(quantiles)} {max(sums):11.2%}")
+    for name, death in DEATHS.items():
+        _print_death(name, death)
 
 
 def _averages(rates: Sequence[PartitionRates]) -> Loads:
@@ -67,9 +78,9 @@ def _scaled(rates: Sequence[PartitionRates]) -> Loads:
     answer = {}
     for rate in rates:
         partition = TopicPartition(rate.topic, rate.kafka_partition)
-        sampled, grown = sums[rate.topic, rate.broker]
+        sampled_sum, grown = sums[rate.topic, rate.broker]
         is_slope = loads[partition].rate_source is RateSource.SLOPE and grown > 0
-        answer[partition] = loads[partition].bytes_per_second * (sampled / grown if is_slope else 1)
+        answer[partition] = loads[partition].bytes_per_second * (sampled_sum / grown if is_slope else 1)
     return answer
 
 
@@ -80,87 +91,14 @@ _METHODS: dict[str, Method] = {
 }
 
 
-class _Truth:
-    """Bytes that the log of each partition had, at any moment."""
-
-    def __init__(self) -> None:
-        points: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
-        for line in _lines("truth.jsonl.gz"):
-            for topic, sizes in line.get("log", {}).items():
-                for number, size in enumerate(sizes):
-                    points[TopicPartition(topic, number)].append((line["t_ms"], size))
-        self._points = {key: np.array(values, float) for key, values in points.items()}
-        times = np.concatenate([values[:, 0] for values in self._points.values()])
-        self.begin_ms, self.end_ms = int(times.min()), int(times.max())
-
-    def rate(self, partition: TopicPartition, since_ms: int, until_ms: int) -> float | None:
-        """Bytes per second; None for a partition younger than that."""
-        points = self._points.get(partition)
-        if points is None or points[0, 0] > since_ms:
-            return None
-        ends = np.interp([since_ms, until_ms], points[:, 0], points[:, 1])
-        return float(ends[1] - ends[0]) * 1000 / (until_ms - since_ms)
-
-
-def _lines(name: str) -> Iterator[dict[str, Any]]:
-    with gzip.open(_FOLDER / name, "rt") as lines:
-        yield from map(json.loads, lines)
-
-
-def _samples() -> list[PartitionRates]:
-    """Every sample with its growth, as the job writes it, in order of time."""
-    values = pa.array([bytes.fromhex(line["value"]) for line in _lines("samples.jsonl.gz")], pa.binary())
-    decoded = decode(values)
-    names = [f"{n}/{t}".encode() for n, t in zip(decoded.partition, decoded.topic.to_pylist(), strict=True)]
-    given = decoded.metrics
-    key = pa.array(names, pa.binary())
-    growth, _ = advance(
-        EMPTY, Samples(key, decoded.time_ms, decoded.broker, given["size"], given["bytes_in"])
-    )
-    rows = [
-        PartitionRates(
-            topic=decoded.topic[n].as_py(),
-            kafka_partition=int(decoded.partition[n]),
-            samples=1,
-            newest_ms=int(decoded.time_ms[n]),
-            broker=int(decoded.broker[n]),
-            inflow=float(growth.inflow[n]),
-            sampled=float(given["bytes_in"][n]),
-            messages=None,
-            growth_bytes=float(growth.growth_bytes[n]),
-            growth_ms=int(growth.growth_ms[n]),
-            shrunk=int(growth.shrunk[n]),
-            size_bytes=float(given["size"][n]),
-        )
-        for n in np.flatnonzero(growth.keep)
-    ]
-    return sorted(rows, key=lambda row: row.newest_ms)
-
-
-def _rates(samples: Sequence[PartitionRates], since_ms: int, until_ms: int) -> Iterator[PartitionRates]:
-    """What Pinot answers for the range behind `since_ms` up to `until_ms`."""
-    of: dict[TopicPartition, list[PartitionRates]] = defaultdict(list)
-    for sample in samples:
-        if since_ms < sample.newest_ms <= until_ms and not sample.topic.startswith("__"):
-            of[TopicPartition(sample.topic, sample.kafka_partition)].append(sample)
-    for rows in of.values():
-        yield rows[-1]._replace(
-            broker=max(row.broker for row in rows),
-            sampled=sum(row.sampled for row in rows) / len(rows),
-            growth_bytes=sum(row.growth_bytes for row in rows),
-            growth_ms=sum(row.growth_ms for row in rows),
-            shrunk=sum(row.shrunk for row in rows),
-        )
-
-
-def _ends(samples: Sequence[PartitionRates], truth: _Truth, window_ms: int) -> list[int]:
+def _ends(samples: Sequence[PartitionRates], truth: Truth, window_ms: int) -> list[int]:
     """Times of samples with a whole window before them, from the third minute on."""
-    begin_ms = truth.begin_ms + max(_SETTLING_MS, window_ms + 60_000)
+    begin_ms = truth.begin_ms + max(_SETTLING_MS, window_ms + _MINUTE_MS)
     times = sorted({sample.newest_ms for sample in samples})
     return [time for time in times if begin_ms <= time <= truth.end_ms]
 
 
-def _errors(found: Loads, truth: _Truth, until_ms: int, window_ms: int) -> tuple[list[float], list[float]]:
+def _errors(found: Loads, truth: Truth, until_ms: int, window_ms: int) -> tuple[list[float], list[float]]:
     errors = []
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for partition, rate in found.items():
@@ -169,6 +107,40 @@ def _errors(found: Loads, truth: _Truth, until_ms: int, window_ms: int) -> tuple
             continue
         sums[partition.topic][0] += rate
         sums[partition.topic][1] += true
-        if true > _LEAST_BYTES_PER_SECOND:
+        if true > LEAST_BYTES_PER_SECOND:
             errors.append(abs(rate - true) / true)
     return errors, [abs(got - true) / true for got, true in sums.values() if true]
+
+
+def _print_death(name: str, death: Death) -> None:
+    """Loads over one minute by what they say of themselves; then the worst of every round about the death."""
+    recorded = replay(death)
+    samples = sampled(recorded)
+    found = list(findings(recorded, lambda when: provided(samples, when), _MINUTE_MS))
+    print(f"\n{name}: loads over 60 s, by source")
+    print(f"  {'source':8} {'loads':>6} {'median':>9} {'worst':>9} {'above 5 %':>9} {'oldest':>8}")
+    by_source: dict[RateSource, list[Finding]] = defaultdict(list)
+    for one in found:
+        by_source[one.load.rate_source].append(one)
+    for source, ones in by_source.items():
+        errors = [one.error for one in ones]
+        print(
+            f"  {source:8} {len(ones):6} {np.median(errors):9.2%} {max(errors):9.2%} "
+            f"{sum(error > _TOLERATED for error in errors):9} {max(map(_age_ms, ones)) / 1000:6.1f} s"
+        )
+    print(
+        f"  {'at':>6} {'worst load of the round':24} {'true B/s':>10} {'load':>10} {'error':>9}  source, age"
+    )
+    for at_ms in sorted({one.at_ms for one in found if one.load.rate_source is not RateSource.SLOPE}):
+        one = max((one for one in found if one.at_ms == at_ms), key=lambda one: one.error)
+        print(
+            f"  {(at_ms - recorded.truth.begin_ms) / 1000:4.0f} s {one.partition!s:24} {one.truth:10.0f} "
+            f"{one.load.bytes_per_second:10.0f} {one.error:9.1%}  {one.load.rate_source}, "
+            f"{_age_ms(one) / 1000:.0f} s"
+        )
+
+
+def _age_ms(one: Finding) -> int:
+    age_ms = one.load.age_ms(one.at_ms)
+    assert age_ms is not None, f"{one.partition} has no age"
+    return age_ms

@@ -20,17 +20,22 @@ from pinot.time_range import TimeRange
 class PartitionRates(NamedTuple):
     """What the samples of one partition say over a range. Rates per second, sizes in bytes.
 
+    `oldest_ms`, `newest_ms`: times of its first and last sample (of hours: their beginnings); `begin_ms`:
+    from when on its growths speak. `broker`: of the newest sample.
     `inflow`: the asked statistic of the inflow; over hours, p95 is the p95 of the hours' p95.
     `sampled`: mean of the sampled rate, which in Cruise Control is an average over the topic on that
     broker. `messages`: mean of the sampled message rate, None where it is not known throughout.
-    `growth_bytes` over `growth_ms`: what the log grew by, where that is known; `shrunk` samples found
-    it smaller than before. A tuple, because there are hundreds of thousands of them.
+    `growth_bytes` over `growth_ms`: what the log grew by, where that is known; of a growth that began
+    before the range only the share inside (the hours of rollups are taken whole). `shrunk` samples found
+    the log smaller than before. A tuple, because there are hundreds of thousands of them.
     """
 
     topic: str
     kafka_partition: int
     samples: int
     newest_ms: int
+    oldest_ms: int
+    begin_ms: int
     broker: int
     inflow: float
     sampled: float
@@ -43,12 +48,17 @@ class PartitionRates(NamedTuple):
 
 _COLUMNS: Final = {
     Grain.SAMPLES: (
-        "count(*), count(*), max(time_ms), max(broker), {inflow}, sum(bytes_in_per_second), "
+        "count(*), count(*), max(time_ms), min(time_ms), min(time_ms - growth_ms), "
+        "lastwithtime(broker, time_ms, 'long'), {inflow}, sum(bytes_in_per_second), "
         "sum(messages_in_per_second), min(messages_in_per_second), "
-        "sum(growth_bytes), sum(growth_ms), sum(shrunk), max(size_bytes)"
+        "sum(case when time_ms - growth_ms >= %(since)s then growth_bytes "
+        "else growth_bytes * (time_ms - %(since)s) / growth_ms end), "
+        "sum(case when time_ms - growth_ms >= %(since)s then growth_ms else time_ms - %(since)s end), "
+        "sum(shrunk), max(size_bytes)"
     ),
     Grain.HOURS: (
-        "count(*), sum(samples), max(hour_ms), max(broker), {inflow}, sum(sampled_bytes_per_second), "
+        "count(*), sum(samples), max(hour_ms), min(hour_ms), min(hour_ms), "
+        "lastwithtime(broker, hour_ms, 'long'), {inflow}, sum(sampled_bytes_per_second), "
         "sum(mean_messages_per_second), min(mean_messages_per_second), "
         "sum(growth_bytes), sum(growth_ms), sum(shrunk), max(size_bytes)"
     ),
@@ -118,13 +128,15 @@ def partition_rates_pages(
 
 
 def _rates(row: Row, statistic: Statistic) -> PartitionRates:
-    topic, number, rows, samples, newest, broker, inflow, sampled, messages, least, *sums = row
-    growth_bytes, growth_ms, shrunk, size = sums
+    topic, number, rows, samples, newest, oldest, begin, broker, *numbers = row
+    inflow, sampled, messages, least, growth_bytes, growth_ms, shrunk, size = numbers
     return PartitionRates(
         topic=topic,
         kafka_partition=int(number),
         samples=int(samples),
         newest_ms=int(newest),
+        oldest_ms=int(oldest),
+        begin_ms=int(begin),
         broker=int(broker),
         inflow=inflow / rows if statistic is Statistic.MEAN else float(inflow),
         sampled=sampled / rows,

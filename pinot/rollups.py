@@ -18,7 +18,8 @@ from pinot.time_range import TimeRange
 HOUR_MS: Final = 3_600_000
 
 _COLUMNS: Final = (
-    "max(broker), count(*), avg(inflow_bytes_per_second), percentile(inflow_bytes_per_second, 95), "
+    "lastwithtime(broker, time_ms, 'long'), count(*), avg(inflow_bytes_per_second), "
+    "percentile(inflow_bytes_per_second, 95), "
     "max(inflow_bytes_per_second), avg(bytes_in_per_second), avg(messages_in_per_second), "
     "percentile(messages_in_per_second, 95), max(messages_in_per_second), min(messages_in_per_second), "
     "avg(bytes_out_per_second), max(size_bytes), sum(growth_bytes), sum(growth_ms), sum(shrunk)"

@@ -8,6 +8,7 @@ from typing import Final
 
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
+from pinot.loads import TopicRates
 
 MISMATCH_SHARE: Final = 0.5
 """When fewer of the topics asked for are known, names are suspected rather than gaps."""
@@ -17,33 +18,34 @@ def completed(
     known: Mapping[TopicPartition, PartitionLoad],
     partitions: Sequence[TopicPartition],
     *,
-    topic_means: Mapping[str, float],
+    topic_means: Mapping[str, TopicRates],
     default_bytes_per_second: float,
 ) -> dict[TopicPartition, PartitionLoad]:
     """A load for each partition: its own, the mean of its topic, or the default.
 
-    `topic_means`: bytes per second of one partition of topics of which no partition is known.
+    `topic_means`: what the past says of topics of which no partition is known.
     """
-    siblings = _means_by_topic(known)
-    answers = {}
-    for partition in partitions:
-        mean = siblings.get(partition.topic, topic_means.get(partition.topic))
-        if partition in known:
-            answers[partition] = known[partition]
-        elif mean is not None:
-            answers[partition] = PartitionLoad(mean, None, LoadLevel.TOPIC, RateSource.MEAN)
-        else:
-            answers[partition] = PartitionLoad(
-                default_bytes_per_second, None, LoadLevel.DEFAULT, RateSource.CONFIGURED
-            )
-    return answers
+    past = {topic: _of_topic(one.mean_bytes_per_second, one.newest_ms) for topic, one in topic_means.items()}
+    means = past | _means_by_topic(known)
+    default = PartitionLoad(default_bytes_per_second, None, LoadLevel.DEFAULT, RateSource.CONFIGURED)
+    return {key: known.get(key) or means.get(key.topic) or default for key in partitions}
 
 
-def _means_by_topic(known: Mapping[TopicPartition, PartitionLoad]) -> dict[str, float]:
-    rates: dict[str, list[float]] = defaultdict(list)
+def _of_topic(bytes_per_second: float, measured_at_ms: int | None) -> PartitionLoad:
+    return PartitionLoad(bytes_per_second, None, LoadLevel.TOPIC, RateSource.MEAN, measured_at_ms)
+
+
+def _means_by_topic(known: Mapping[TopicPartition, PartitionLoad]) -> dict[str, PartitionLoad]:
+    by_topic: dict[str, list[PartitionLoad]] = defaultdict(list)
     for partition, load in known.items():
-        rates[partition.topic].append(load.bytes_per_second)
-    return {topic: sum(values) / len(values) for topic, values in rates.items()}
+        by_topic[partition.topic].append(load)
+    return {
+        topic: _of_topic(
+            sum(load.bytes_per_second for load in loads) / len(loads),
+            max((load.measured_at_ms for load in loads if load.measured_at_ms is not None), default=None),
+        )
+        for topic, loads in by_topic.items()
+    }
 
 
 def coverage_notes(answers: Mapping[TopicPartition, PartitionLoad]) -> list[str]:
@@ -56,6 +58,34 @@ def coverage_notes(answers: Mapping[TopicPartition, PartitionLoad]) -> list[str]
         f"{len(answers) - of_topic - by_default} of {len(answers)} partitions have loads of their own; "
         f"{of_topic} are given the mean of their topic, {by_default} the configured default"
     ]
+
+
+def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> list[str]:
+    """Sentences about loads that were measured before, or over a part of the window only."""
+    notes = []
+    ages = {
+        key: load.age_ms(now_ms) or 0
+        for key, load in answers.items()
+        if load.rate_source is RateSource.HELD and load.measured_at_ms is not None
+    }
+    if ages:
+        oldest = max(ages, key=lambda key: (ages[key], key))
+        notes.append(
+            f"held: {len(ages)} of {len(answers)} partitions have no new samples and keep the load of "
+            f"before, {oldest} since {age_text(ages[oldest])}"
+        )
+    partial = sum(load.rate_source is RateSource.PARTIAL for load in answers.values())
+    if partial:
+        notes.append(
+            f"partial: the load of {partial} of {len(answers)} partitions is that of a part of the window"
+        )
+    return notes
+
+
+def age_text(milliseconds: int) -> str:
+    """An age for people."""
+    seconds = milliseconds // 1000
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
 
 
 def mismatch_notes(

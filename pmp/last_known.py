@@ -22,7 +22,7 @@ from mirror.model.topics import TopicPartition
 _log = structlog.get_logger(__name__)
 
 WRITE_EVERY_MS: Final = 60_000
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,14 @@ def _document(report: LoadReport, now_ms: int) -> Mapping[str, object]:
         "measured_at_ms": report.measured_at_ms,
         "provider": report.provider,
         "loads": [
-            [*partition, load.bytes_per_second, load.messages_per_second, load.level, load.rate_source]
-            for partition, load in report.loads.items()
+            [*partition, one.bytes_per_second, one.messages_per_second, *_marks(one)]
+            for partition, one in report.loads.items()
         ],
     }
+
+
+def _marks(load: PartitionLoad) -> tuple[LoadLevel, RateSource, int | None]:
+    return load.level, load.rate_source, load.measured_at_ms
 
 
 def _read(path: Path) -> Remembered | None:
@@ -89,8 +93,10 @@ def _read(path: Path) -> Remembered | None:
         if document["format"] != _FORMAT:
             return None
         loads = {
-            TopicPartition(topic, number): PartitionLoad(rate, messages, LoadLevel(level), RateSource(source))
-            for topic, number, rate, messages, level, source in document["loads"]
+            TopicPartition(topic, number): PartitionLoad(
+                rate, messages, LoadLevel(level), RateSource(source), measured
+            )
+            for topic, number, rate, messages, level, source, measured in document["loads"]
         }
         report = LoadReport(loads, document["provider"], document["measured_at_ms"])
         return Remembered(report, document["answered_ms"])

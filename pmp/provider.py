@@ -1,8 +1,8 @@
 """The load provider of the assigner: what Pinot holds, as `mirror.ports.LoadProvider`.
 
 Of each partition: its own samples, else its topic's mean, else a configured default; each load says
-which, and what its rate was computed from. Answers are kept, so that Pinot may be away for a while;
-an answer that is not fresh or not complete says so in its notes.
+which, what its rate was computed from, and when that was measured last. Answers are kept, so that Pinot
+may be away for a while; an answer that is not fresh or not complete says so in its notes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from pinot import loads as questions
 from pinot.client import PinotClient
+from pinot.loads import TopicRates
 from pinot.paging import Grain
 from pinot.queries import mirror_rates
 from pinot.rollups import HOUR_MS
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
-from pmp.completion import completed, coverage_notes, mismatch_notes
+from pmp.completion import age_text, completed, coverage_notes, mark_notes, mismatch_notes
 from pmp.last_known import LastKnown, Remembered
 from pmp.rates import SETTLED_MS, Reading, partition_loads, unit_problem
+from pmp.rhythm import held, marked, rhythm_of
 from pmp.settings import PmpSettings
 
 NAME: Final = "pinot"
@@ -56,7 +58,7 @@ class _Failure:
 @dataclass(frozen=True)
 class _LookedUp:
     topics: frozenset[str]
-    means: dict[str, float]
+    means: dict[str, TopicRates]
     at_ms: int
 
 
@@ -96,7 +98,7 @@ class PinotLoadProvider:
             default_bytes_per_second=self._provider.default_bytes_per_second,
         )
         notes += mismatch_notes(self._world.name_of(cluster), known.loads, partitions)
-        notes += coverage_notes(answers)
+        notes += coverage_notes(answers) + mark_notes(answers, now_ms)
         return LoadReport(answers, NAME, known.measured_at_ms, tuple(notes))
 
     def measured(
@@ -108,14 +110,10 @@ class PinotLoadProvider:
         """
         name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
         hourly = window_ms > self._provider.samples_up_to_seconds * 1000
-        when = TimeRange.up_to(at_ms, window_ms)
-        rates = questions.partition_rates(
-            self._client,
-            name,
-            TimeRange(when.since_ms // HOUR_MS * HOUR_MS, when.until_ms) if hourly else when,
-            statistic=chosen,
-            grain=Grain.HOURS if hourly else Grain.SAMPLES,
-        )
+        when, grain = TimeRange.up_to(at_ms, window_ms), Grain.HOURS if hourly else Grain.SAMPLES
+        if hourly:
+            when = TimeRange(when.since_ms // HOUR_MS * HOUR_MS, when.until_ms)
+        rates = questions.partition_rates(self._client, name, when, statistic=chosen, grain=grain)
         if not rates:
             raise LoadUnavailable(
                 f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
@@ -125,9 +123,9 @@ class PinotLoadProvider:
         reading = Reading(
             chosen, self._is_averaged(name), window_ms >= SETTLED_MS, self._world.compacted(cluster)
         )
-        loads = partition_loads(rates, reading)
+        loads = self._corrected(name, partition_loads(rates, reading), when)
         return LoadReport(
-            loads=self._corrected(name, loads, when),
+            loads=marked(loads, rates, rhythm_of(rates, when, grain)),
             provider=NAME,
             measured_at_ms=max(rate.newest_ms for rate in rates),
             notes=tuple(filter(None, [unit_problem(rates)])),
@@ -166,19 +164,20 @@ class PinotLoadProvider:
         age_ms = now_ms - (remembered.report.measured_at_ms or remembered.answered_ms)
         if age_ms > self._provider.oldest_answer_seconds * 1000:
             raise LoadUnavailable(
-                f"{problem}; the last known are {_age(age_ms)} old", advice=error.advice
+                f"{problem}; the last known are {age_text(age_ms)} old", advice=error.advice
             ) from error
-        return remembered.report, f"last known good, {_age(age_ms)} old: {error.message}"
+        report = replace(remembered.report, loads=held(remembered.report.loads))
+        return report, f"last known good, {age_text(age_ms)} old: {error.message}"
 
     def _staleness(self, measured_at_ms: int, now_ms: int) -> list[str]:
         age_ms = now_ms - measured_at_ms
         if age_ms <= self._provider.stale_after_seconds * 1000:
             return []
-        return [f"stale: the newest sample is {_age(age_ms)} old"]
+        return [f"stale: the newest sample is {age_text(age_ms)} old"]
 
     def _topic_means(
         self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
-    ) -> dict[str, float]:
+    ) -> dict[str, TopicRates]:
         """Means from the rollups, of topics without a sample in the window; empty while Pinot is away."""
         sampled = {partition.topic for partition in known.loads}
         missing = {partition.topic for partition in partitions} - sampled
@@ -193,7 +192,7 @@ class PinotLoadProvider:
         try:
             name = self._world.name_of(cluster)
             for row in questions.topic_rates(self._client, name, when, topics=sorted(missing)):
-                means[row.topic] = row.mean_bytes_per_second
+                means[row.topic] = row
         except HeadraceError as error:
             _log.warning("no topic-level loads", cluster=cluster, problem=str(error))
         self._looked_up[cluster] = _LookedUp(frozenset(missing), means, now_ms)
@@ -230,8 +229,3 @@ class PinotLoadProvider:
 
     def _sampled_clusters(self, when: TimeRange) -> str:
         return ", ".join(sorted({row.cluster for row in questions.freshness(self._client, when)}))
-
-
-def _age(milliseconds: int) -> str:
-    seconds = milliseconds // 1000
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"

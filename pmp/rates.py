@@ -83,6 +83,7 @@ def _loads_of(group: list[PartitionRates], reading: Reading) -> dict[TopicPartit
             messages_per_second=rate.messages,
             level=LoadLevel.PARTITION,
             rate_source=source,
+            measured_at_ms=rate.newest_ms,
         )
     return _with_messages(loads, group) if reading.averaged else loads
 

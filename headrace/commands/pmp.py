@@ -179,11 +179,12 @@ def loads(
 
     settings = load_settings(config)
     length_ms = milliseconds(window) if window else int(settings.pmp.provider.window_seconds * 1000)
+    at_ms = SystemClock().now_ms() if at is None else at
     client = PinotClient(settings.pinot)
     try:
         report = pinot_provider(settings, client).measured(
             ClusterRef(cluster),
-            SystemClock().now_ms() if at is None else at,
+            at_ms,
             length_ms,
             _statistic(statistic) if statistic else None,
         )
@@ -197,6 +198,7 @@ def loads(
             "messages_in_per_second": load.messages_per_second,
             "rate_source": str(load.rate_source),
             "level": str(load.level),
+            "age_ms": load.age_ms(at_ms),
         }
         for partition, load in sorted(report.loads.items())
     ]

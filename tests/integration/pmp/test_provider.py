@@ -17,8 +17,9 @@ from mirror.model.load import LoadLevel, LoadReport, RateSource
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
+from pinot.loads import partition_rates
 from pinot.offending import offending_partitions
-from pinot.rollups import HOUR_MS
+from pinot.rollups import HOUR_MS, Hour, hour_pages
 from pinot.settings import PinotSettings
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY, Statistic
 from pinot.time_range import TimeRange
@@ -203,7 +204,9 @@ def test_the_last_known_loads_serve_while_pinot_is_away_until_they_are_too_old(
     restarted = PinotLoadProvider(nowhere, chosen, clock)
     clock.ms += 3_600_000
     report = restarted.loads(cluster, ORDERS)
-    assert report.loads == fresh.loads
+    assert rates(report) == rates(fresh)
+    assert {load.rate_source for load in report.loads.values()} == {RateSource.HELD}
+    assert {load.age_ms(clock.ms) for load in report.loads.values()} == {3_600_000}
     assert report.measured_at_ms == NOW
     assert report.notes[0].startswith("last known good, 60 min old: the Pinot broker")
     clock.ms += 2 * 3_600_000
@@ -239,3 +242,59 @@ def test_rows_that_no_topic_can_have_harm_no_other(metrics_world: MetricsWorld) 
     when = TimeRange.up_to(NOW, 600_000)
     (offending,) = offending_partitions(metrics_world.client, cluster, when, 3000.0, least_share=1.0)
     assert (offending.topic, offending.kafka_partition, offending.topic_partitions) == ("orders", 2, 3)
+
+
+def test_a_moved_partition_belongs_to_its_newest_broker(metrics_world: MetricsWorld) -> None:
+    cluster = ClusterRef(fresh_name("moved"))
+    averaged: dict[str, Any] = {"growth_bytes": 0.0, "growth_ms": 0}
+    rows = [
+        a_metric(cluster, "t", number, NOW - back, broker=broker, bytes_in_per_second=rate, **averaged)
+        for number, back, broker, rate in (
+            (0, 0, 1, 100.0),
+            (1, 0, 2, 500.0),
+            (2, 10_000, 9, 500.0),  # led by 9 and since then by 2: the largest number is not the newest
+            (2, 0, 2, 500.0),
+        )
+    ]
+    metrics_world.put(PARTITION_METRICS, rows)
+    when = TimeRange.up_to(NOW, 600_000)
+    found = partition_rates(metrics_world.client, cluster, when)
+    assert {rate.kafka_partition: rate.broker for rate in found} == {0: 1, 1: 2, 2: 2}
+    (page,) = hour_pages(metrics_world.client, Hour(cluster, NOW // HOUR_MS * HOUR_MS))
+    assert {row.kafka_partition: row.broker for row in page} == {0: 1, 1: 2, 2: 2}
+
+
+def test_a_growth_from_before_the_window_counts_for_its_share_and_silence_is_marked(
+    metrics_world: MetricsWorld,
+) -> None:
+    cluster = ClusterRef(fresh_name("returned"))
+    rows = [
+        a_metric(
+            cluster,
+            "t",
+            number,
+            NOW - back,
+            growth_bytes=10.0 * growth_ms,
+            growth_ms=growth_ms,
+            bytes_in_per_second=1e4,
+        )
+        for number, steps in {
+            0: [(back, 10_000) for back in range(0, 60_000, 10_000)],
+            1: [(0, 10_000), (10_000, 10_000), (20_000, 200_000)],  # returned: 180 s of it are older
+            2: [(back, 10_000) for back in range(30_000, 60_000, 10_000)],  # died half a minute ago
+        }.items()
+        for back, growth_ms in steps
+    ]
+    metrics_world.put(PARTITION_METRICS, rows)
+    provider = PinotLoadProvider(metrics_world.client, settings(window_seconds=60), StoppedClock())
+    rate_of = {
+        rate.kafka_partition: rate
+        for rate in partition_rates(metrics_world.client, cluster, TimeRange.up_to(NOW, 60_000))
+    }
+    assert [round(rate_of[number].growth_ms, -1) for number in range(3)] == [60_000, 60_000, 30_000]
+    assert rate_of[1].growth_bytes == pytest.approx(600_000, rel=1e-3)
+    report = provider.loads(cluster, [TopicPartition("t", number) for number in range(3)])
+    loads = [report.loads[TopicPartition("t", number)] for number in range(3)]
+    assert [load.rate_source for load in loads] == [RateSource.SLOPE, RateSource.PARTIAL, RateSource.HELD]
+    assert [load.age_ms(NOW) for load in loads] == [0, 0, 30_000]
+    assert [note.partition(":")[0] for note in report.notes] == ["held", "partial"]

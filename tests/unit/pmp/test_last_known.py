@@ -10,7 +10,7 @@ from pmp.last_known import WRITE_EVERY_MS, LastKnown, Remembered
 
 REPORT = LoadReport(
     loads={
-        TopicPartition("a.b-c", 3): PartitionLoad(1.5, None, LoadLevel.PARTITION, RateSource.SLOPE),
+        TopicPartition("a.b-c", 3): PartitionLoad(1.5, None, LoadLevel.PARTITION, RateSource.HELD, 55),
         TopicPartition("d", 0): PartitionLoad(2.5, 9.0, LoadLevel.PARTITION, RateSource.MEAN),
     },
     provider="pinot",

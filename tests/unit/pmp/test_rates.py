@@ -15,7 +15,9 @@ PLAIN = PartitionRates(
     topic="t",
     kafka_partition=0,
     samples=30,
-    newest_ms=0,
+    newest_ms=60_000,
+    oldest_ms=2_000,
+    begin_ms=0,
     broker=1,
     inflow=100.0,
     sampled=100.0,
@@ -47,6 +49,7 @@ def test_growth_is_the_rate_whatever_the_average_says() -> None:
     assert {p.partition: load.bytes_per_second for p, load in loads.items()} == {0: 190, 1: 10}
     assert {load.rate_source for load in loads.values()} == {RateSource.SLOPE}
     assert {load.level for load in loads.values()} == {LoadLevel.PARTITION}
+    assert {load.measured_at_ms for load in loads.values()} == {60_000}
 
 
 def test_growths_are_not_scaled_to_the_sum_after_a_step() -> None:

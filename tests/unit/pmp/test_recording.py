@@ -1,0 +1,35 @@
+"""A recorded Cruise Control, and the same with a broker that dies and returns, against the truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from mirror.model.load import RateSource
+from tests.recording import DEATHS, Death, findings, provided, recording, replay, sampled
+
+MINUTE_MS = 60_000
+
+
+@pytest.mark.parametrize("window_ms", [MINUTE_MS, 4 * MINUTE_MS])
+def test_without_a_death_every_load_is_the_slope_of_the_whole_range(window_ms: int) -> None:
+    recorded = recording()
+    samples = sampled(recorded)
+    found = list(findings(recorded, lambda when: provided(samples, when), window_ms))
+    assert len(found) > 300
+    assert {one.load.rate_source for one in found} == {RateSource.SLOPE}
+    assert max(one.error for one in found) < 0.05
+
+
+@pytest.mark.parametrize("death", DEATHS.values(), ids=DEATHS)
+def test_no_load_is_far_off_without_being_marked(death: Death) -> None:
+    recorded = replay(death)
+    samples = sampled(recorded)
+    for window_ms, least_marked in ((MINUTE_MS, 50), (4 * MINUTE_MS, 0)):
+        found = list(findings(recorded, lambda when: provided(samples, when), window_ms))
+        assert all(one.load.age_ms(one.at_ms) is not None for one in found)
+        sources = Counter(one.load.rate_source for one in found)
+        assert sources[RateSource.SLOPE] > 500
+        assert min(sources[RateSource.HELD], sources[RateSource.PARTIAL]) >= least_marked
+        assert [one for one in found if one.error > 0.05 and one.load.rate_source is RateSource.SLOPE] == []
