@@ -96,7 +96,12 @@ class TopicMissing(Refused):
 
 
 class RecordTooLarge(Refused):
-    """A record or batch is larger than the destination topic accepts."""
+    """A record or batch is larger than the destination topic accepts. `offset`: where a single record lies
+    at the source, -1 when it is not known which one is at fault."""
+
+    def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.offset = offset
 
 
 class RecordRejected(Refused):

@@ -65,7 +65,10 @@ class Intent(StrEnum):
     PAUSE = "pause"
     """The destination refuses what is in hand."""
     RESTART = "restart"
+    FINISH = "finish"
+    """All is read. What the destination refuses may still pause or restart the lane."""
     STOP = "stop"
+    """Somebody else wants it stopped: it ends where it stands."""
 
 
 class LiveLane(Lane):
@@ -145,7 +148,7 @@ class LiveLane(Lane):
     @property
     def may_drain(self) -> bool:
         """Whether what is in hand is still to be sent."""
-        return self.intent in (None, Intent.STOP, Intent.PAUSE_WHEN_DRAINED)
+        return self.intent in (None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED)
 
     @property
     def is_in_transaction(self) -> bool:

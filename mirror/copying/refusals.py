@@ -8,24 +8,22 @@ fault are paused for, put aside or left out; what comes before them is at the de
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from mirror.copying.dead_letters import DeadLetterTopic
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.log_reader import Stretch
-from mirror.copying.log_writer import write_patiently
 from mirror.copying.steering import Steering
 from mirror.errors import HeadraceError, RecordRejected, RecordTooLarge
 from mirror.lane.lane import Trouble
 from mirror.lane.ledger import Fate
 from mirror.lane.outgoing import Outgoing, Path
 from mirror.model.policy import OnRejection
-from mirror.model.topics import DEAD_LETTER_SUFFIX, TopicPartition
 from mirror.wire.codes import Code, error_of
 from mirror.wire.legacy import read_message
-from mirror.wire.records import Record, read_batch, write_batch
+from mirror.wire.records import Record, read_batch
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +41,6 @@ REFUSED: Final = frozenset(
 """Answers that concern the batch itself. UNKNOWN_SERVER_ERROR is what brokers answer for records that
 they cannot decompress."""
 
-_OFFSET: Final = re.compile(r"offset (\d+)")
-
 
 class Refusals:
     """Decides what happens after a refusal, when nothing of the lane is outstanding."""
@@ -52,6 +48,8 @@ class Refusals:
     def __init__(self, steering: Steering) -> None:
         self._steering = steering
         self._bench = steering.bench
+        self._aside: set[LiveLane] = set()
+        """Their letters are being written; what else is refused meanwhile is refused again after that."""
 
     def refused(self, lane: LiveLane, trouble: Trouble) -> None:
         """The destination refused a batch."""
@@ -74,12 +72,10 @@ class Refusals:
 
     def too_large(self, lane: LiveLane, error: RecordTooLarge) -> None:
         """A single record exceeds what the destination takes; it has not been sent."""
-        found = _OFFSET.search(error.message)
-        assert found is not None, "the intake names the offset"
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
             self._steering.pause(lane, error, drain=True)
         else:
-            self._apply_policy(lane, [int(found[1])], error)
+            self._apply_policy(lane, [error.offset], error)
 
     def _open_up_to(self, lane: LiveLane, outgoing: Outgoing, *, singly: bool) -> None:
         lane.rules = replace(lane.rules, opened_below=outgoing.next_offset, opens_singly=singly)
@@ -97,7 +93,9 @@ class Refusals:
             self._omit(lane, offsets, Fate.FILTERED, error)
         else:
             self._steering.source(lane).detach(lane)
-            self._bench.loop.spawn(self._put_aside(lane, lane.turn, offsets, error))
+            if lane not in self._aside:
+                self._aside.add(lane)
+                self._bench.loop.spawn(self._put_aside(lane, lane.life, offsets, error))
 
     def _omit(self, lane: LiveLane, offsets: Sequence[int], fate: Fate, error: HeadraceError) -> None:
         _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
@@ -106,18 +104,24 @@ class Refusals:
         self._steering.restart(lane, "going on without the refused records")
 
     async def _put_aside(
-        self, lane: LiveLane, turn: int, offsets: Sequence[int], error: HeadraceError
+        self, lane: LiveLane, life: int, offsets: Sequence[int], error: HeadraceError
     ) -> None:
-        """Copy the records to the dead-letter topic, with where they come from in their headers."""
+        """Copy the records to the dead-letter topic. What is there is left out from then on, even where the
+        lane has restarted meanwhile, or its letters would be written again."""
         try:
-            records = await self._read(lane, offsets)
-            await self._write_dead_letters(lane, records, error)
+            letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
+            await self._topic(lane).write(letters, self._bench.clock.now_ms())
         except HeadraceError as problem:
-            if lane.turn == turn:
-                self._steering.pause(lane, problem)
-            return
-        if lane.turn == turn:
-            self._omit(lane, offsets, Fate.DEAD_LETTERED, error)
+            self._steering.pause(lane, problem)
+        else:
+            if lane.life == life:
+                self._omit(lane, offsets, Fate.DEAD_LETTERED, error)
+        finally:
+            self._aside.remove(lane)
+
+    def _topic(self, lane: LiveLane) -> DeadLetterTopic:
+        replication = self._bench.identity.replication_factor
+        return DeadLetterTopic(self._steering.sink(lane).cluster, lane.spec.destination_topic, replication)
 
     async def _read(self, lane: LiveLane, offsets: Sequence[int]) -> list[Record]:
         cluster, wanted = self._steering.source(lane).cluster, set(offsets)
@@ -128,24 +132,17 @@ class Refusals:
             found += [record for record in records if record.offset in wanted]
         return found
 
-    async def _write_dead_letters(
-        self, lane: LiveLane, records: Sequence[Record], error: HeadraceError
-    ) -> None:
-        cluster = self._steering.sink(lane).cluster
-        topic = lane.spec.destination_topic + DEAD_LETTER_SUFFIX
-        await cluster.refresh([topic])
-        known = cluster.topics[topic]
-        if known.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            await self._steering.make_topic(cluster, topic)
-        for record in records:
-            origin = (
-                (b"headrace-source", f"{lane.spec.source}/{lane.key.partition.topic}".encode()),
-                (b"headrace-partition", str(lane.key.partition.partition).encode()),
-                (b"headrace-offset", str(record.offset).encode()),
-                (b"headrace-reason", error.message.encode()[:1000]),
-            )
-            batch = write_batch([record._replace(headers=(*record.headers, *origin))])
-            await write_patiently(cluster, TopicPartition(topic, 0), batch)
+
+def _letter(lane: LiveLane, record: Record, error: HeadraceError) -> Record:
+    """The record as it was at the source, with where it comes from and what is wrong with it."""
+    place = lane.key.partition
+    origin = (
+        (b"headrace-source", f"{lane.spec.source}/{place.topic}".encode()),
+        (b"headrace-partition", str(place.partition).encode()),
+        (b"headrace-offset", str(record.offset).encode()),
+        (b"headrace-reason", error.message.encode()[:1000]),
+    )
+    return record._replace(headers=(*record.headers, *origin))
 
 
 def _culprits(outgoing: Outgoing, trouble: Trouble) -> list[int]:

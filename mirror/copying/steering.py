@@ -12,7 +12,6 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from mirror.copying.cluster import Cluster
 from mirror.copying.live_lane import Intent, LiveLane
 from mirror.copying.reports import LaneReport, report_of
 from mirror.copying.sink import Sink
@@ -23,8 +22,6 @@ from mirror.lane.lane import LaneState
 from mirror.lane.pausing import ProbeRule, pause_again
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed
-from mirror.wire.codes import Code, error_of
-from mirror.wire.control.topics import create_topic
 
 _log = logging.getLogger(__name__)
 _MOST_GAPS: Final = 20
@@ -122,7 +119,8 @@ class Steering:
     def finish(self, lane: LiveLane) -> None:
         """The lane has read all that it shall; it stops when that is sent."""
         self.source(lane).detach(lane)
-        lane.intent = Intent.STOP
+        self.note_headway(lane)
+        lane.intent = Intent.FINISH
         lane.state = LaneState.DRAINING
         self.settle(lane)
 
@@ -133,10 +131,10 @@ class Steering:
             return
         if lane.is_drained and lane.is_in_transaction and intent is not Intent.RESTART:
             self.on_drained(lane)
-        elif intent is Intent.STOP:
+        elif intent in (Intent.FINISH, Intent.STOP):
             if lane.is_drained:
                 self._stopped(lane)
-            elif lane.trouble is not None:
+            elif intent is Intent.STOP and lane.trouble is not None:
                 self._let_go(lane)
                 self._stopped(lane)
         elif intent is Intent.PAUSE_WHEN_DRAINED:
@@ -165,14 +163,6 @@ class Steering:
             if lane.turn == turn and lane.state is LaneState.PAUSED:
                 lane.state = LaneState.STARTING
                 self.to_start[lane] = None
-
-    async def make_topic(self, cluster: Cluster, name: str) -> None:
-        """Create a topic of one partition, with the destination's defaults. Raises Refused, Unreachable."""
-        outcome = await cluster.ask_controller(
-            create_topic(name, 1, self.bench.identity.replication_factor, {})
-        )
-        if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-            raise error_of(outcome.error, f"creating topic {name}", outcome.message)
 
     def mark_dirty(self, lane: LiveLane) -> None:
         """The lane has news for its progress record."""
@@ -210,6 +200,7 @@ class Steering:
 
     def _stopped(self, lane: LiveLane) -> None:
         lane.turn += 1
+        lane.intent = Intent.STOP  # whether it had finished or not: nothing may change its mind
         self.sink(lane).detach(lane)
         lane.state = LaneState.DRAINING
         self.stopping[lane] = None

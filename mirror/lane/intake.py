@@ -253,6 +253,7 @@ class Intake:
                 raise RecordTooLarge(
                     f"the record at offset {records[0].offset} makes a batch of {len(batch)} bytes,"
                     f" the destination takes {self._rules.batch_limit}",
+                    offset=records[0].offset,
                     advice="raise max.message.bytes of the destination topic, or let the policy skip it",
                 )
             middle = len(records) // 2

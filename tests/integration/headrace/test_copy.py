@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psutil
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from stack.fixtures import KafkaPair
+from tests.copies import NOW, Clusters, change, records
 from tests.engines import write
 from tests.freezing import frozen
 from tests.kafka_data import Record, counts, make_topic
@@ -33,57 +23,14 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
 
-NOW = int(time.time() * 1000)
-
-
-class Clusters:
-    """Runs commands between the session's clusters on topics of one prefix."""
-
-    def __init__(self, pair: KafkaPair, folder: Path) -> None:
-        self.source, self.destination = pair.source.address, pair.destination.address
-        self.prefix = f"cp{uuid4().hex[:6]}"
-        self._report = folder / "report.json"
-
-    def run(self, command: str, *options: str) -> tuple[int, dict[str, Any], str]:
-        """Exit status, the JSON document, and what was told besides."""
-        sides = ["--source", self.source, "--destination", self.destination]
-        chosen = ["--topics", f"{self.prefix}-.*", "--rename", "copy.*", "--json"]
-        done = subprocess.run(
-            [sys.executable, "-m", "headrace", command, *sides, *chosen, *options],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-        return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
-
-    def copy(self, *options: str) -> dict[str, Any]:
-        """A copy that comes to its end; its report."""
-        code, document, told = self.run("copy", "--until-end", "--report", str(self._report), *options)
-        assert code == 0, told
-        assert json.loads(self._report.read_text()) == document
-        return document
-
 
 @pytest.fixture
 def clusters(kafka_pair: KafkaPair, tmp_path: Path) -> Clusters:
     return Clusters(kafka_pair, tmp_path)
 
 
-def records(count: int, partitions: int) -> list[Record]:
-    return [Record(n % partitions, b"k%d" % n, b"value %d" % n, (), NOW + n) for n in range(count)]
-
-
 def by_partition(document: dict[str, Any]) -> dict[tuple[str, int], dict[str, Any]]:
     return {(one["topic"], one["partition"]): one for one in document["partitions"]}
-
-
-def change(address: str, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": address})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(PATIENCE_SECONDS)
 
 
 def test_a_copy_tells_what_became_of_every_offset_and_is_verified(clusters: Clusters) -> None:

@@ -19,6 +19,7 @@ from tests.patience import PATIENCE_SECONDS
 pytestmark = pytest.mark.servers
 
 NOW = int(time.time() * 1000)
+FOREVER = "9223372036854775807"
 
 
 def records(count: int, keyless: tuple[int, ...] = (), large: tuple[int, ...] = ()) -> list[Record]:
@@ -121,6 +122,41 @@ def test_a_refused_timestamp_pauses_with_its_offset_and_passes_when_allowed(engi
     change(engine.destination, "refused-time", message_timestamp_after_max_ms="9223372036854775807")
     engine.run_to("refused-time", [20])
     assert seen(engine.destination, "refused-time") == contents(sent)
+
+
+def test_a_dead_letter_topic_with_limits_of_its_own_is_named_with_the_setting_to_change(
+    engine: EngineUnderTest,
+) -> None:
+    topic, letters = "refused-limits", "refused-limits" + DEAD_LETTER_SUFFIX
+    make_topic(engine.source, topic, max_message_bytes="3000000", message_timestamp_after_max_ms=FOREVER)
+    make_topic(engine.destination, topic, cleanup_policy="compact")
+    make_topic(engine.destination, letters, cleanup_policy="compact")
+    sent = records(30, keyless=(3,), large=(17,))
+    sent[20] = Record(0, b"k", b"from the future", (), NOW + 7_200_000)
+    write(engine.source, topic, sent, message_max_bytes=3_000_000, linger_ms=100)
+    engine.start(topic, policy=CopyPolicy(on_rejection=OnRejection.DEAD_LETTER))
+    in_the_way = {
+        "cleanup.policy": "delete",
+        "max.message.bytes": "104857600",
+        "message.timestamp.after.max.ms": FOREVER,
+    }
+    named: set[str] = set()
+
+    def news() -> set[str]:
+        reasons = [one.reason for one in engine.paused() if f"topic {letters} would refuse" in one.reason]
+        return {
+            key for key, value in in_the_way.items() for one in reasons if f"{key}={value}" in one
+        } - named
+
+    while named != set(in_the_way):
+        engine.run_until(news, "it pauses for another setting")
+        for setting in news():
+            change(engine.destination, letters, **{setting: in_the_way[setting]})
+            named.add(setting)
+    engine.run_to(topic, [30])
+    assert seen(engine.destination, topic) == contents(sent, without=(3, 17, 20))
+    found = [dict(letter.headers)["headrace-offset"] for letter in look(engine.destination, letters)]
+    assert (len(found), set(found)) == (3, {b"3", b"17", b"20"}), "each of them once"
 
 
 def test_transforms_change_and_drop_records(engine: EngineUnderTest) -> None:
