@@ -8,12 +8,12 @@ from http import HTTPStatus
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
+from api.bodies import CheckedBodies
 from api.endpoints import brooklin, datastreams, plans, status
-from api.errors import problem, restli_problem, status_of
+from api.errors import ProblemResponse, problem, restli_problem, status_of
 from api.prometheus import InstanceCollector
 from api.services import Services
 from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, NotFound
@@ -30,6 +30,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.registry.register(InstanceCollector(services.status))
     for router in (datastreams.router, plans.router, status.router, brooklin.router):
         app.include_router(router)
+    app.add_middleware(CheckedBodies, refuse=_explain)
     app.middleware("http")(_echo_restli_version)
     app.exception_handler(HeadraceError)(_explain)
     app.exception_handler(RequestValidationError)(_explain_validation)
@@ -51,12 +52,12 @@ async def _explain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadraceError)
     if not request.url.path.startswith(_BROOKLIN_PATHS):
         body, media = problem(error), "application/problem+json"
-        return JSONResponse(body, status_of(error), media_type=media)
+        return ProblemResponse(body, status_of(error), media_type=media)
     services: Services = request.app.state.services
     version = request.headers.get(_RESTLI_VERSION, "1.0.0")
     marker = "X-RestLi-Error-Response" if version.startswith("2") else "X-LinkedIn-Error-Response"
     body = restli_problem(error, services.status.name, secrets.token_hex(3))
-    return JSONResponse(body, status_of(error), headers={marker: "true"})
+    return ProblemResponse(body, status_of(error), headers={marker: "true"})
 
 
 async def _explain_validation(request: Request, error: Exception) -> Response:

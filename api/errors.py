@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
 from typing import Any, Final
+
+from starlette.responses import JSONResponse
 
 from mirror import errors
 
@@ -14,6 +17,7 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
     errors.NotAuthorized: HTTPStatus.UNAUTHORIZED,
     errors.VersionConflict: HTTPStatus.CONFLICT,
+    errors.DamagedState: HTTPStatus.CONFLICT,
     errors.PlanRejected: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.TimedOut: HTTPStatus.GATEWAY_TIMEOUT,
     errors.Unreachable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -53,3 +57,13 @@ def restli_problem(error: errors.HeadraceError, instance: str, correlation: str)
         "exceptionClass": "com.linkedin.restli.server.RestLiServiceException",
         "message": f"msg={error}; cause=None; instance={instance}; id={correlation};",
     }
+
+
+class ProblemResponse(JSONResponse):
+    """JSON that can always be sent: half of a surrogate pair is shown as its escape."""
+
+    def render(self, content: Any) -> bytes:
+        """UTF-8."""
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(
+            errors="backslashreplace"
+        )

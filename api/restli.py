@@ -10,11 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from mirror.coordination.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
+from mirror.model.bounds import choice, digits, shown
 from mirror.model.datastream import Datastream, StartPosition
+from mirror.model.expressions import joined_look_ahead
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
-from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicSelection
+from mirror.model.topics import (
+    MOST_PARTITIONS,
+    PLACEHOLDER,
+    TopicNaming,
+    TopicSelection,
+    selection_without_look_ahead,
+)
 
 CONNECTOR: Final = "system.connectorName"
 TRANSPORT: Final = "system.transportProviderName"
@@ -43,7 +52,7 @@ def datastream_from_restli(
     return Datastream(
         name=DatastreamName(_text(document["name"], "name").strip()),
         source=cluster_of_address(source),
-        selection=TopicSelection(pattern),
+        selection=selection_without_look_ahead(pattern, "", False),
         destination=cluster_of_address(destination) if destination else default_destination,
         naming=TopicNaming(template if template != PLACEHOLDER else prefix + PLACEHOLDER),
         start=_start(metadata),
@@ -60,7 +69,7 @@ def datastream_to_restli(
     connector = metadata.pop(CONNECTOR, "headrace")
     transport = metadata.pop(TRANSPORT, "")
     transport_field = {"transportProviderName": transport} if transport else {}
-    source = f"kafka://{address_of_cluster(datastream.source)}/{datastream.selection.include}"
+    source = f"kafka://{address_of_cluster(datastream.source)}/{_pattern(datastream.selection)}"
     destination = f"kafka://{address_of_cluster(datastream.destination)}/{datastream.naming.template}"
     return {
         "name": datastream.name,
@@ -71,6 +80,29 @@ def datastream_to_restli(
         "Status": datastream.status.value,
         "metadata": metadata,
     }
+
+
+def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
+    """A definition that cannot be read, with what a Brooklin client needs to list and delete it: without a
+    status, since none of Brooklin's is true."""
+    return {
+        "name": damaged.name,
+        "connectorName": "headrace",
+        "source": {"connectionString": ""},
+        "metadata": {"headrace.problem": damaged.problem},
+    }
+
+
+def _pattern(selection: TopicSelection) -> str:
+    """Brooklin has one expression, so what is left out becomes a look-ahead."""
+    if not selection.exclude:
+        return selection.include
+    return joined_look_ahead(selection.include, selection.exclude)
+
+
+def text_field(document: Mapping[str, Any], field: str) -> str:
+    """Text that a request must have under this name. Raises InvalidRequest."""
+    return _text(document.get(field, ""), field)
 
 
 def cluster_address(destination: object) -> tuple[str, str]:
@@ -87,7 +119,7 @@ def _connection(value: object, role: str) -> str:
 
 def _text(value: object, field: str) -> str:
     if not isinstance(value, str):
-        raise InvalidRequest(f"{field} must be text")
+        raise InvalidRequest(f"{field} must be text, not {shown(value)}")
     return value
 
 
@@ -98,7 +130,7 @@ def _split(connection: str, role: str) -> tuple[str, str]:
             if slash and address and rest:
                 return address, rest
     raise InvalidRequest(
-        f"{role} {connection!r} is not kafka://host:port/<topics>",
+        f"{role} {shown(connection)} is not kafka://host:port/<topics>",
         advice="for example kafka://broker:9092/^(orders|users)$",
     )
 
@@ -114,11 +146,7 @@ def _metadata(given: Any) -> dict[str, str]:
 
 
 def _start(metadata: Mapping[str, str]) -> StartPosition:
-    value = metadata.get(_START, StartPosition.EARLIEST.value)
-    try:
-        return StartPosition(value)
-    except ValueError as error:
-        raise InvalidRequest(f"{_START} is {value!r}; earliest or latest are possible") from error
+    return choice(f"metadata {_START}", StartPosition, metadata.get(_START, StartPosition.EARLIEST.value))
 
 
 def _limits(metadata: Mapping[str, str]) -> TaskLimits:
@@ -126,9 +154,7 @@ def _limits(metadata: Mapping[str, str]) -> TaskLimits:
         text = metadata.get(key)
         if text is None or text == "":
             return None
-        if not text.isdecimal() or int(text) == 0:
-            raise InvalidRequest(f"metadata {key} is {text!r}; a number above 0 is needed")
-        return int(text)
+        return digits(f"metadata {key}", text, 1, MOST_PARTITIONS)
 
     return TaskLimits(
         min_tasks=number("minTasks") or 1,

@@ -152,7 +152,7 @@ class _World:
 
     def read_by_all(self) -> float:
         """Every instance reads what concerns it; wall seconds. Then it works out its lanes."""
-        datastreams = tuple(one.datastream for one in self.definitions.all())
+        datastreams = tuple(one.datastream for one in self.definitions.all().readable)
 
         def read(number: int) -> Plan:
             return PlanStore(self.sessions[number + 1], "reader").read_for(self.members[number].name).plan

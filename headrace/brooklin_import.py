@@ -17,8 +17,9 @@ from mirror.coordination.brooklin import (
     paused_partitions,
 )
 from mirror.errors import InvalidRequest
-from mirror.model.datastream import GROUP_ID, OWNER, Datastream, DatastreamStatus, Pause, StartPosition
+from mirror.model.datastream import Datastream, DatastreamStatus, Pause, StartPosition
 from mirror.model.identifiers import ClusterRef
+from mirror.model.metadata import GROUP_ID, OWNER
 
 _RESET: Final = "system.auto.offset.reset"
 _IDENTITY: Final = "system.destination.identityPartitioningEnabled"
@@ -199,7 +200,7 @@ def _notes(one: BrooklinDatastream, datastream: Datastream, reset: str) -> Itera
         yield "records will keep their partition numbers; Brooklin spread them by key"
     if reset == "none":
         yield "partitions of which nothing is committed will begin at the beginning; Brooklin refused them"
-    if re.fullmatch(datastream.selection.include, _AN_INTERNAL_TOPIC):
+    if replace(datastream.selection, internal=True).matches(_AN_INTERNAL_TOPIC):
         yield "topics that begin with two underscores are left out; Brooklin took those that match"
     if not _destination(one).get("connectionString"):
         yield f"it names no destination: it goes to {datastream.destination}"

@@ -91,7 +91,7 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
 def _present(session: ZooKeeper, definitions: DefinitionStore) -> dict[str, Datastream]:
     if not check_root(session):
         return {}
-    return {stored.datastream.name: stored.datastream for stored in definitions.all()}
+    return {stored.datastream.name: stored.datastream for stored in definitions.all().readable}
 
 
 def _check_alone(found: BrooklinCluster, findings: tuple[Finding, ...]) -> None:

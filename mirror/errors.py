@@ -23,6 +23,7 @@
     │   ├── TopicRecreated          same name, another topic id
     │   └── EpochDiverged           the leader's history is not the one we copied
     ├── CorruptData                 bytes that do not check out
+    │   └── DamagedState            what is stored in ZooKeeper cannot be read back
     ├── PlanRejected                a plan breaks a rule; it is not published
     ├── LoadUnavailable             no provider can say what partitions carry
     └── AnalyticsError              Pinot or Spark answered with an error or half an answer
@@ -154,6 +155,10 @@ class EpochDiverged(DataLossDetected):
 
 class CorruptData(HeadraceError):
     """Bytes whose checksum or structure is wrong."""
+
+
+class DamagedState(CorruptData):
+    """What is stored in ZooKeeper cannot be read back; the problem is limited to what it describes."""
 
 
 class PlanRejected(HeadraceError):

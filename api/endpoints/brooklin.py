@@ -8,9 +8,13 @@ from urllib.parse import quote
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from api.dependencies import ServicesDep
-from api.restli import datastream_from_restli, datastream_to_restli
+from api.restli import damaged_to_restli, datastream_from_restli, datastream_to_restli, text_field
+from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
+from mirror.coordination.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
+from mirror.model.bounds import shown
+from mirror.model.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicPartition
@@ -40,8 +44,10 @@ def list_all(
     if q:
         raise InvalidRequest(f"there is no finder {q!r}", advice="get all, and choose from them")
     found = services.control.list()
-    page = found[start : start + count] if count is not None else found[start:]
-    elements = [datastream_to_restli(one, services.address_of_cluster) for one in page]
+    stored: list[Datastream | DamagedDefinition] = [one.datastream for one in found.readable]
+    everything = sorted(stored + list(found.damaged), key=lambda one: one.name)
+    page = everything[start : start + count] if count is not None else everything[start:]
+    elements = [_element(one, services) for one in page]
     paging = {"start": start, "count": 10 if count is None else count, "links": []}
     return {"elements": elements, "paging": paging}
 
@@ -49,14 +55,19 @@ def list_all(
 @router.get("/datastream/{name}")
 def get(name: str, services: ServicesDep) -> dict[str, Any]:
     """One datastream."""
-    stored = services.control.get(DatastreamName(name))
-    return datastream_to_restli(stored, services.address_of_cluster)
+    return _element(services.control.look(DatastreamName(name)), services)
+
+
+def _element(found: Datastream | DamagedDefinition, services: Services) -> dict[str, Any]:
+    if isinstance(found, DamagedDefinition):
+        return damaged_to_restli(found)
+    return datastream_to_restli(found, services.address_of_cluster)
 
 
 @router.delete("/datastream/{name}")
 def delete(name: str, services: ServicesDep) -> Response:
     """Mark for removal."""
-    services.control.change_status(ChangeStatus(DatastreamName(name), "delete"))
+    services.control.delete(DatastreamName(name))
     return Response(status_code=200)
 
 
@@ -73,11 +84,13 @@ def act(
         is_pause = action == "pauseSourcePartitions"
         services.control.change_pauses(ChangePauses(key, partitions, is_pause, "paused over REST"))
     elif action == "movePartitions":
-        names = str(given.get("partitions", "")).split(",")
+        names = text_field(given, "partitions").split(",")
         moved = frozenset(TopicPartition.parse(one.strip()) for one in names)
-        services.control.move(MovePartitions(key, moved, str(given.get("targetHost", "")), "REST"))
+        services.control.move(MovePartitions(key, moved, text_field(given, "targetHost"), "REST"))
     else:
-        raise InvalidRequest(f"there is no action {action!r}", advice="pause, resume, stop, movePartitions …")
+        raise InvalidRequest(
+            f"there is no action {shown(action)}", advice="pause, resume, stop, movePartitions …"
+        )
     return Response(status_code=200)
 
 

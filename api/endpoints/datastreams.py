@@ -11,7 +11,10 @@ from api.dependencies import ServicesDep
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.partitions import MoveAnswer, MoveBody, PausesBody
 from api.schemas.progress import LaneProgressAnswer
+from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
+from mirror.coordination.definitions import DamagedDefinition
+from mirror.coordination.problems import Problem
 from mirror.model.identifiers import DatastreamName
 from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicPartition
@@ -31,16 +34,28 @@ def create(body: DatastreamBody, services: ServicesDep, response: Response) -> D
 
 @router.get("")
 def list_all(services: ServicesDep) -> list[DatastreamAnswer]:
-    """All datastreams by name."""
+    """All datastreams by name, also those of which the definition is damaged."""
+    found = services.control.list()
     problems = services.problems.all()
-    return [DatastreamAnswer.from_datastream(one, problems.get(one.name)) for one in services.control.list()]
+    stored = [one.datastream for one in found.readable]
+    answers = [DatastreamAnswer.from_datastream(one, problems.get(one.name)) for one in stored]
+    answers += [_damaged(one, problems.get(one.name), services) for one in found.damaged]
+    return sorted(answers, key=lambda one: one.name)
 
 
 @router.get("/{name}")
 def get(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
     """One datastream."""
-    datastream = services.control.get(DatastreamName(name))
-    return DatastreamAnswer.from_datastream(datastream, services.problems.get(datastream.name))
+    found = services.control.look(DatastreamName(name))
+    problem = services.problems.get(found.name)
+    if isinstance(found, DamagedDefinition):
+        return _damaged(found, problem, services)
+    return DatastreamAnswer.from_datastream(found, problem)
+
+
+def _damaged(found: DamagedDefinition, told: Problem | None, services: Services) -> DatastreamAnswer:
+    """`told`: what the leader has noted, which says since when."""
+    return DatastreamAnswer.from_damaged(found, told or Problem(found.problem, services.clock.now_ms()))
 
 
 @router.get("/{name}/progress")
@@ -62,9 +77,11 @@ def progress(
 
 @router.delete("/{name}", status_code=202)
 def delete(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
-    """Mark for removal; it disappears once its lanes are released."""
-    changed = services.control.change_status(ChangeStatus(DatastreamName(name), "delete"))
-    return DatastreamAnswer.from_datastream(changed)
+    """Mark for removal; it disappears once its lanes are released, one that is damaged at once."""
+    found = services.control.delete(DatastreamName(name))
+    if isinstance(found, DamagedDefinition):
+        return _damaged(found, None, services)
+    return DatastreamAnswer.from_datastream(found)
 
 
 @router.post("/{name}/pause-partitions")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.partitions import PauseAnswer
+from mirror.coordination.definitions import DamagedDefinition
 from mirror.coordination.problems import Problem
 from mirror.model.datastream import Datastream, LatencyObjective, StartPosition
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
+
+_DAMAGED: Final = "DAMAGED"
 
 
 class _Body(BaseModel):
@@ -98,11 +101,22 @@ class ProblemAnswer(BaseModel):
         return cls(reason=problem.reason, since_ms=problem.since_ms)
 
 
-class DatastreamAnswer(DatastreamBody):
-    """A definition as it is stored. `problem`: what the leader cannot do for it."""
+class DatastreamAnswer(_Body):
+    """A definition as it is stored.
 
+    One that is damaged has the status DAMAGED, a problem, and what was known of it before, if anything.
+    """
+
+    name: str
+    source: SourceBody | None = None
+    destination: DestinationBody | None = None
+    start: str = ""
+    limits: LimitsBody = LimitsBody()
+    objective: ObjectiveBody | None = None
+    metadata: dict[str, str] = {}
     status: str
     problem: ProblemAnswer | None = None
+    """What cannot be done for it, or read of it."""
     pauses: dict[str, PauseAnswer] = {}
     """Partitions that somebody paused, by topic."""
 
@@ -135,3 +149,13 @@ class DatastreamAnswer(DatastreamBody):
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
         )
+
+    @classmethod
+    def from_damaged(cls, damaged: DamagedDefinition, problem: Problem) -> DatastreamAnswer:
+        """The JSON form of a definition that cannot be read."""
+        if damaged.last is None:
+            known = cls(name=damaged.name, status=_DAMAGED)
+        else:
+            known = cls.from_datastream(damaged.last)
+        update = {"status": _DAMAGED, "problem": ProblemAnswer.from_problem(problem)}
+        return known.model_copy(update=update)

@@ -13,13 +13,19 @@ from mirror.control.commands import (
     MovePartitions,
     TriggerRebalance,
 )
-from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.definitions import (
+    DamagedDefinition,
+    DefinitionCache,
+    Definitions,
+    DefinitionStore,
+)
 from mirror.coordination.membership import Membership
 from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.errors import IllegalTransition, InvalidRequest, VersionConflict
-from mirror.model.datastream import CREATED_MS, OWNER, TASK_PREFIX, TTL_MS, Datastream, DatastreamStatus
+from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.lifecycle import next_status
+from mirror.model.metadata import CREATED_MS, OWNER, TASK_PREFIX
 from mirror.model.pauses import paused, resumed
 from mirror.ports import Clock
 
@@ -41,6 +47,7 @@ class Control:
         clock: Clock,
     ) -> None:
         self._definitions = definitions
+        self._known = DefinitionCache(definitions, lambda: None)
         self._requests = requests
         self._membership = membership
         self._clusters = clusters
@@ -58,27 +65,42 @@ class Control:
         for role, cluster in (("source", datastream.source), ("destination", datastream.destination)):
             self._check_cluster(role, cluster)
         self._check_group(datastream)
-        self._check_time_to_live(datastream)
         created = {CREATED_MS: str(self._clock.now_ms()), **datastream.metadata}
         datastream = replace(datastream, metadata=created)
         self._definitions.create(datastream)
         return datastream
 
     def get(self, name: DatastreamName) -> Datastream:
-        """Raises NotFound."""
+        """Raises NotFound, DamagedState."""
         return self._definitions.get(name).datastream
 
-    def list(self) -> tuple[Datastream, ...]:
-        """All definitions by name."""
-        return tuple(stored.datastream for stored in self._definitions.all())
+    def look(self, name: DatastreamName) -> Datastream | DamagedDefinition:
+        """The definition, or what is wrong with it. Raises NotFound."""
+        found = self._definitions.look(name)
+        return found if isinstance(found, DamagedDefinition) else found.datastream
+
+    def list(self) -> Definitions:
+        """All definitions, those that are damaged apart."""
+        return self._known.newest()
+
+    def delete(self, name: DatastreamName) -> Datastream | DamagedDefinition:
+        """Mark for removal; a definition that is damaged is removed at once. Returns what was there, as
+        stored now. Raises NotFound, IllegalTransition, VersionConflict."""
+        found = self.look(name)
+        if isinstance(found, DamagedDefinition):
+            self._definitions.remove(name)
+            self._known.changed(name)
+            return found
+        return self.change_status(ChangeStatus(name, "delete"))
 
     def change_status(self, command: ChangeStatus) -> Datastream:
-        """Returns the definition as stored. Raises NotFound, IllegalTransition, VersionConflict."""
+        """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
+        VersionConflict."""
         return self._change(command.name, lambda one: replace(one, status=next_status(one, command.action)))
 
     def change_pauses(self, command: ChangePauses) -> Datastream:
-        """Returns the definition as stored. Raises NotFound, IllegalTransition, InvalidRequest,
-        VersionConflict."""
+        """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
+        InvalidRequest, VersionConflict."""
 
         def changed(datastream: Datastream) -> Datastream:
             _check_ready(datastream)
@@ -122,6 +144,7 @@ class Control:
                 if attempt == _ATTEMPTS - 1:
                     raise
             else:
+                self._known.changed(name)
                 return changed
         raise AssertionError("the loop returns or raises")
 
@@ -144,18 +167,11 @@ class Control:
 
     def _check_group(self, datastream: Datastream) -> None:
         """Lanes are named by group and partition: two sources in a group would share their names."""
-        for other in self.list():
+        for other in self.list().datastreams:
             if other.group == datastream.group and _route(other) != _route(datastream):
                 raise InvalidRequest(
                     f"datastreams of group {other.group} copy as {other.name} does: {_route(other)}",
                     advice=f"give them the same clusters and topic names, or another {TASK_PREFIX}",
-                )
-
-    def _check_time_to_live(self, datastream: Datastream) -> None:
-        for key in (TTL_MS, CREATED_MS):
-            if not datastream.metadata.get(key, "0").isdecimal():
-                raise InvalidRequest(
-                    f"metadata {key} is {datastream.metadata[key]!r}; milliseconds are needed"
                 )
 
     def _check_cluster(self, role: str, cluster: ClusterRef) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from mirror.coordination import znodes
 from mirror.errors import CorruptData, InvalidRequest, NotFound
-from mirror.model.datastream import GROUP_ID, TASK_PREFIX
+from mirror.model.metadata import GROUP_ID, TASK_PREFIX
 from mirror.ports import NodeStore
 
 DEFINITIONS: Final = "/dms"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import queue
-from dataclasses import asdict, dataclass
-from typing import Any
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 from mirror.coordination import znodes
-from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound
+from mirror.model import bounds
 from mirror.model.datastream import Datastream, DatastreamStatus, LatencyObjective, Pause, StartPosition
-from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
-from mirror.model.topics import TopicNaming, TopicSelection
-from mirror.ports import NodeStore, Watch
+from mirror.model.topics import TopicNaming, selection_without_look_ahead
+from mirror.ports import Node, NodeStore, Watch
+
+_LONGEST_PATH: Final = 4_000
 
 
 def to_document(datastream: Datastream) -> dict[str, Any]:
@@ -32,25 +37,41 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
     }
 
 
-def from_document(document: dict[str, Any]) -> Datastream:
-    """The inverse of `to_document`.
+def from_document(document: Mapping[str, Any]) -> Datastream:
+    """The inverse of `to_document`. Fields that are not known are left alone: a newer version may have
+    written them.
 
-    Raises InvalidRequest, KeyError, TypeError or ValueError on a damaged document.
+    Raises InvalidRequest on a damaged document, whatever is in it.
     """
-    objective = document.get("objective")
+    topics = bounds.mapping("topics", bounds.field(document, "topics"))
+    pauses = bounds.mapping("pauses", document.get("pauses", {}))
     return Datastream(
-        name=DatastreamName(document["name"]),
-        source=ClusterRef(document["source"]),
-        selection=TopicSelection(**document["topics"]),
-        destination=ClusterRef(document["destination"]),
-        naming=TopicNaming(document["naming"]),
-        status=DatastreamStatus(document["status"]),
-        start=StartPosition(document["start"]),
-        limits=TaskLimits(**document["limits"]),
-        objective=LatencyObjective(**objective) if objective else None,
-        metadata=document["metadata"],
-        pauses={topic: _pause(one) for topic, one in document.get("pauses", {}).items()},
+        name=bounds.field(document, "name"),
+        source=bounds.field(document, "source"),
+        selection=selection_without_look_ahead(
+            bounds.field(topics, "include"), topics.get("exclude", ""), topics.get("internal", False)
+        ),
+        destination=bounds.field(document, "destination"),
+        naming=TopicNaming(bounds.field(document, "naming")),
+        status=bounds.choice("the status", DatastreamStatus, bounds.field(document, "status")),
+        start=bounds.choice("the start", StartPosition, bounds.field(document, "start")),
+        limits=_limits(bounds.mapping("limits", bounds.field(document, "limits"))),
+        objective=_objective(document.get("objective")),
+        metadata=bounds.field(document, "metadata"),
+        pauses={topic: _pause(bounds.mapping("a pause", one)) for topic, one in pauses.items()},
     )
+
+
+def _limits(document: Mapping[str, Any]) -> TaskLimits:
+    names = ("min_tasks", "max_tasks", "max_partitions_per_task")
+    return TaskLimits(**{name: document[name] for name in names if name in document})
+
+
+def _objective(value: object) -> LatencyObjective | None:
+    if value is None:
+        return None
+    document = bounds.mapping("the objective", value)
+    return LatencyObjective(bounds.field(document, "milliseconds"), bounds.field(document, "percentile"))
 
 
 def _pause_document(pause: Pause) -> dict[str, Any]:
@@ -58,10 +79,13 @@ def _pause_document(pause: Pause) -> dict[str, Any]:
     return {"partitions": numbers, "reason": pause.reason, "since_ms": pause.since_ms}
 
 
-def _pause(document: dict[str, Any]) -> Pause:
-    text = document["partitions"]
-    numbers = None if text == "*" else frozenset(znodes.decode_ranges(text))
-    return Pause(numbers, document["reason"], document["since_ms"])
+def _pause(document: Mapping[str, Any]) -> Pause:
+    text = bounds.text("paused partitions", bounds.field(document, "partitions"), znodes.CHUNK_BYTES)
+    try:
+        numbers = None if text == "*" else frozenset(znodes.decode_ranges(text))
+    except ValueError as error:
+        raise InvalidRequest(f"paused partitions: {error}") from error
+    return Pause(numbers, bounds.field(document, "reason"), bounds.field(document, "since_ms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +94,44 @@ class StoredDatastream:
 
     datastream: Datastream
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedDefinition:
+    """A definition that cannot be read back, and why. `last`: the newest version of it that this process
+    could read; what runs of it goes on."""
+
+    name: DatastreamName
+    problem: str
+    version: int
+    last: Datastream | None = None
+
+    def error(self) -> DamagedState:
+        """For whoever needs the definition itself."""
+        return DamagedState(
+            f"the definition of datastream {self.name} is damaged: {self.problem}",
+            advice="delete the datastream, or restore its znode",
+        )
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """What is stored: definitions that can be read, and those that cannot, each sorted by name."""
+
+    readable: tuple[StoredDatastream, ...] = ()
+    damaged: tuple[DamagedDefinition, ...] = ()
+
+    @property
+    def datastreams(self) -> tuple[Datastream, ...]:
+        """What is in force, by name: of a damaged definition the last version that could be read."""
+        known = [one.datastream for one in self.readable]
+        known += [one.last for one in self.damaged if one.last is not None]
+        return tuple(sorted(known, key=lambda one: one.name))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every datastream that may have tasks is among `datastreams`."""
+        return all(one.last is not None for one in self.damaged)
 
 
 class DefinitionStore:
@@ -83,31 +145,36 @@ class DefinitionStore:
         children = self._nodes.children(znodes.DATASTREAMS, watch)
         return tuple(DatastreamName(name) for name in sorted(znodes.name_of(node) for node in children))
 
-    def get(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream:
-        """Raises NotFound, CorruptData."""
-        path = znodes.child(znodes.DATASTREAMS, name)
-        try:
-            node = self._nodes.read(path, watch)
-        except NotFound as error:
-            raise NotFound(f"there is no datastream {name}") from error
-        document = znodes.decode(node.data, path)
-        try:
-            return StoredDatastream(from_document(document), node.version)
-        except (InvalidRequest, KeyError, TypeError, ValueError) as error:
-            raise CorruptData(
-                f"znode {path} holds no definition ({type(error).__name__}: {error})",
-                advice="restore or delete it",
-            ) from error
-
-    def all(self, watch: Watch | None = None) -> tuple[StoredDatastream, ...]:
-        """Every definition, sorted by name; the watch fires when any of them changes."""
-        stored = []
-        for name in self.names(watch):
+    def look(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
+        """One definition, readable or not. Raises NotFound."""
+        for path in _paths(name):
             try:
-                stored.append(self.get(name, watch))
+                node = self._nodes.read(path, watch)
+            except NotFound:
+                continue
+            try:
+                return StoredDatastream(_read(name, path, node), node.version)
+            except (InvalidRequest, DamagedState) as error:
+                return DamagedDefinition(name, error.message[: bounds.LONGEST_REASON], node.version)
+        shown = name if len(name) <= bounds.LONGEST_NAME else bounds.shown(name)
+        raise NotFound(f"there is no datastream {shown}")
+
+    def get(self, name: DatastreamName) -> StoredDatastream:
+        """Raises NotFound, DamagedState."""
+        found = self.look(name)
+        if isinstance(found, DamagedDefinition):
+            raise found.error()
+        return found
+
+    def all(self) -> Definitions:
+        """Every definition, of which one that is damaged keeps nobody from the others."""
+        found = []
+        for name in self.names():
+            try:
+                found.append(self.look(name))
             except NotFound:
                 continue  # deleted between the two reads
-        return tuple(stored)
+        return _sorted_out(found)
 
     def create(self, datastream: Datastream) -> None:
         """Raises AlreadyExists, and InvalidRequest when it does not fit into a znode."""
@@ -126,12 +193,13 @@ class DefinitionStore:
         self._nodes.write(path, znodes.encode(to_document(datastream)), stored.version)
 
     def remove(self, name: DatastreamName) -> None:
-        """Remove a definition for good."""
-        self._nodes.delete(znodes.child(znodes.DATASTREAMS, name))
+        """Remove a definition for good, whatever its znode holds."""
+        for path in _paths(name):
+            self._nodes.delete_tree(path)
 
 
 class DefinitionCache:
-    """All definitions, of which only those are read again that have changed. Used by one thread.
+    """All definitions, of which only those are read again that have changed. For any thread.
 
     `wake` is called, from any thread, when something has changed.
     """
@@ -139,13 +207,34 @@ class DefinitionCache:
     def __init__(self, store: DefinitionStore, wake: Watch) -> None:
         self._store = store
         self._wake = wake
-        self._known: dict[DatastreamName, StoredDatastream] = {}
+        self._lock = threading.Lock()
+        self._known: dict[DatastreamName, StoredDatastream | DamagedDefinition] = {}
         self._changed: queue.SimpleQueue[DatastreamName | None] = queue.SimpleQueue()
         self._stale: set[DatastreamName] = set()
         self._are_names_stale = True
 
-    def all(self) -> tuple[StoredDatastream, ...]:
-        """Sorted by name. Raises what reading raises; what was not read then is read by the next call."""
+    def all(self) -> Definitions:
+        """Raises what reading raises; what was not read then is read by the next call."""
+        with self._lock:
+            return self._all()
+
+    def newest(self) -> Definitions:
+        """As `all`, with everything that anybody created or removed before this call."""
+        with self._lock:
+            self._are_names_stale = True
+            return self._all()
+
+    def changed(self, name: DatastreamName) -> None:
+        """Whoever calls has written or removed this one: the next look reads it."""
+        self._changed.put(name)
+
+    def look_again(self) -> None:
+        """Nothing that was read may count any more. What damaged definitions were last is kept."""
+        with self._lock:
+            self._are_names_stale = True
+            self._stale.update(self._known)
+
+    def _all(self) -> Definitions:
         self._take_in_changes()
         if self._are_names_stale:
             names = self._store.names(_Changed(self._changed, None, self._wake))
@@ -153,12 +242,22 @@ class DefinitionCache:
             self._known = {name: self._known[name] for name in names if name in self._known}
             self._are_names_stale = False
         for name in sorted(self._stale):
-            try:
-                self._known[name] = self._store.get(name, _Changed(self._changed, name, self._wake))
-            except NotFound:
-                self._known.pop(name, None)  # deleted since its name was listed
+            self._read(name)
             self._stale.discard(name)
-        return tuple(self._known[name] for name in sorted(self._known))
+        return _sorted_out(self._known.values())
+
+    def _read(self, name: DatastreamName) -> None:
+        before = self._known.get(name)
+        if isinstance(before, StoredDatastream):
+            last: Datastream | None = before.datastream
+        else:
+            last = before.last if before is not None else None
+        try:
+            found = self._store.look(name, _Changed(self._changed, name, self._wake))
+        except NotFound:
+            self._known.pop(name, None)  # deleted since its name was listed
+        else:
+            self._known[name] = replace(found, last=last) if isinstance(found, DamagedDefinition) else found
 
     def _take_in_changes(self) -> None:
         while not self._changed.empty():
@@ -180,3 +279,35 @@ class _Changed:
     def __call__(self) -> None:
         self.changed.put(self.name)
         self.wake()
+
+
+def _sorted_out(found: Iterable[StoredDatastream | DamagedDefinition]) -> Definitions:
+    readable = [one for one in found if isinstance(one, StoredDatastream)]
+    damaged = [one for one in found if isinstance(one, DamagedDefinition)]
+    return Definitions(
+        tuple(sorted(readable, key=lambda one: one.datastream.name)),
+        tuple(sorted(damaged, key=lambda one: one.name)),
+    )
+
+
+def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
+    if path != _path(name):
+        raise InvalidRequest("no definition has a znode of this name")
+    datastream = from_document(znodes.decode(node.data, path))
+    if datastream.name != name:
+        raise InvalidRequest(f"it names itself {bounds.shown(datastream.name)}")
+    return datastream
+
+
+def _path(name: str) -> str:
+    return znodes.child(znodes.DATASTREAMS, name)
+
+
+def _paths(name: str) -> tuple[str, ...]:
+    """Where a definition of this name may be: its own znode, or one that somebody made by hand."""
+    own = _path(name)
+    if not 0 < len(own) <= _LONGEST_PATH:
+        return ()
+    by_hand = f"{znodes.DATASTREAMS}/{name}"
+    is_possible = name.isprintable() and "/" not in name and name.strip(".")
+    return (own, by_hand) if is_possible and by_hand != own else (own,)

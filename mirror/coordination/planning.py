@@ -47,6 +47,8 @@ class World:
     what was observed before, oldest first. `due`: groups that are planned anew because it is their
     turn. `task_loads`: bytes per second of the tasks that are not planned, as far as they are known.
     `refused`: datastreams that must not be mirrored now, and why; they have no tasks until that is over.
+    `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
+    other datastream names keep their tasks.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -63,6 +65,7 @@ class World:
     rules: HomeRules = _NO_RULES
     matching: TopicMatching = field(default_factory=TopicMatching, compare=False)
     refused: Mapping[DatastreamName, str] = field(default_factory=dict)
+    is_whole: bool = True
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
@@ -260,7 +263,7 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
     """Every task of the next plan, and where those run that are in force."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
-    for group in world.groups:
+    for group in (*world.groups, *_nameless(world)):
         chosen = group_plans.get(group)
         if chosen is None:
             for placement in world.plan.of_group(group):
@@ -272,6 +275,14 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
             load = chosen.loads_bytes_per_second.get(task, 0.0)
             contents[task] = TaskContent(group, partitions, load, home)
     return contents
+
+
+def _nameless(world: World) -> list[GroupName]:
+    """Groups of the plan that may be those of datastreams that cannot be read."""
+    if world.is_whole:
+        return []
+    named = {one.group for one in world.datastreams}
+    return [group for group in world.plan.by_group if group not in named]
 
 
 def _sentence_unchanged(world: World) -> str:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from mirror.coordination import znodes
-from mirror.coordination.problems import legible, reason_of
-from mirror.errors import CoordinationError, CorruptData, InvalidRequest, NotFound, Unreachable
+from mirror.coordination.problems import reason_of
+from mirror.errors import CoordinationError, InvalidRequest, NotFound, Unreachable
+from mirror.model import bounds
+from mirror.model.datastream import check_name
 from mirror.model.identifiers import GroupName
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import TopicPartition, checked_topic
 from mirror.ports import NodeStore, Watch
 
 MOST_PENDING: Final = 1_000
 """Requests that may wait; further ones are refused until the leader has answered some."""
 
 _READ_AT_ONCE: Final = 100
-_LONGEST_TEXT: Final = 500
+_LONGEST_HOST: Final = 500
+_MOST_MOVED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceRequest:
     """Plan one group anew. `full`: forget the placement; else repair what is overloaded.
 
-    `identity` is given by the queue. `requested_by` and `reason` go into the events.
+    `identity` is given by the queue. `requested_by` and `reason` go into the events. Raises InvalidRequest
+    for what cannot be stored and told.
     """
 
     group: GroupName
@@ -33,10 +38,18 @@ class RebalanceRequest:
     requested_ms: int
     identity: str = ""
 
+    def __post_init__(self) -> None:
+        _check_request(self)
+        bounds.flag("full", self.full)
+        bounds.text("the reason", self.reason, bounds.LONGEST_REASON)
+
 
 @dataclass(frozen=True, slots=True)
 class MoveRequest:
-    """Bring partitions of one group to the instance `host`: its name, or the host that it runs on."""
+    """Bring partitions of one group to the instance `host`: its name, or the host that it runs on.
+
+    Raises InvalidRequest for what cannot be stored and told.
+    """
 
     group: GroupName
     partitions: frozenset[TopicPartition]
@@ -44,6 +57,14 @@ class MoveRequest:
     requested_by: str
     requested_ms: int
     identity: str = ""
+
+    def __post_init__(self) -> None:
+        _check_request(self)
+        bounds.line("the instance", self.host, _LONGEST_HOST)
+        if len(self.partitions) > _MOST_MOVED:
+            raise InvalidRequest(
+                f"{len(self.partitions)} partitions in one request", advice=f"{_MOST_MOVED} are possible"
+            )
 
     @property
     def reason(self) -> str:
@@ -113,21 +134,28 @@ def _document(request: RebalanceRequest | MoveRequest) -> dict[str, Any]:
     return document
 
 
-def _request(identity: str, document: dict[str, Any]) -> Request:
-    """Fields that are not known are left out: a newer version may have written them. Raises CorruptData."""
+def _request(identity: str, document: Mapping[str, Any]) -> Request:
+    """Fields that are not known are left alone: a newer version may have written them.
+
+    Raises InvalidRequest.
+    """
     kind = MoveRequest if "partitions" in document else RebalanceRequest
-    values: dict[str, Any] = {"identity": identity}
-    for field in fields(kind):
-        if field.name == "partitions":
-            values[field.name] = znodes.decode_partitions(document[field.name])
-        elif field.name != "identity":
-            values[field.name] = _checked(field.name, str(field.type), document.get(field.name))
-    request: Request = kind(**values)
+    names = [one.name for one in fields(kind) if one.name not in {"identity", "partitions"}]
+    values = {name: bounds.field(document, name) for name in names}
+    if kind is MoveRequest:
+        values["partitions"] = _partitions(bounds.mapping("partitions", document["partitions"]))
+    request: Request = kind(identity=identity, **values)
     return request
 
 
-def _checked(name: str, kind: str, value: object) -> object:
-    expected = {"bool": bool, "int": int}.get(kind, str)
-    if type(value) is not expected:
-        raise CorruptData(f"{name} of a request is {legible(repr(value), 100)}, not of the type {kind}")
-    return legible(value, _LONGEST_TEXT) if isinstance(value, str) else value
+def _partitions(document: Mapping[str, Any]) -> frozenset[TopicPartition]:
+    for topic, ranges in document.items():
+        checked_topic("the topic", topic)
+        bounds.text("partitions", ranges, znodes.CHUNK_BYTES)
+    return znodes.decode_partitions(document)
+
+
+def _check_request(request: RebalanceRequest | MoveRequest) -> None:
+    check_name(request.group, "a group of datastreams")
+    bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)
+    bounds.integer("the moment of a request", request.requested_ms, 0, bounds.LARGEST_MS)

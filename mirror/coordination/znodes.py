@@ -24,7 +24,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from mirror.errors import CorruptData, InvalidRequest
+from mirror.errors import DamagedState, InvalidRequest
+from mirror.model.bounds import LARGEST_PARTITION
+from mirror.model.documents import parsed
 from mirror.model.topics import TopicPartition
 
 FORMAT: Final = 2
@@ -40,17 +42,21 @@ LOADS: Final = "/loads"
 PROBLEMS: Final = "/problems"
 
 CHUNK_BYTES: Final = 900_000
+LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
+"""Bytes that a compressed document may open into: a million partitions take less."""
+MOST_PARTITIONS: Final = 2_000_000
 
 
 def child(parent: str, name: str) -> str:
     """Path of the node `name` (any text) below `parent`."""
-    quoted = quote(name, safe=" ()[]{}!@$^&*+=,;:'~")
+    quoted = quote(name, safe=" ()[]{}!@$^&*+=,;:'~", errors="surrogatepass")
     return f"{parent}/{quoted.replace('.', '%2E') if quoted in {'.', '..'} else quoted}"
 
 
 def name_of(node: str) -> str:
-    """The text that `child` made a node name of."""
-    return unquote(node)
+    """The text that `child` made a node name of; a node name that `child` does not make stands for itself."""
+    name = unquote(node)
+    return name if child("", name) == f"/{node}" else node
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
@@ -64,13 +70,15 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes, path: str) -> dict[str, Any]:
-    """Raises CorruptData that names the node."""
+    """A JSON object of which everything can be encoded again. Raises DamagedState that names the node."""
     try:
-        value = json.loads(data)
-    except ValueError as error:
-        raise CorruptData(f"znode {path} does not hold JSON", advice="restore or delete it") from error
+        value = parsed(data)
+    except InvalidRequest as error:
+        raise DamagedState(
+            f"znode {path} does not hold JSON ({error.message})", advice="restore or delete it"
+        ) from error
     if not isinstance(value, dict):
-        raise CorruptData(f"znode {path} does not hold a JSON object", advice="restore or delete it")
+        raise DamagedState(f"znode {path} does not hold a JSON object", advice="restore or delete it")
     return value
 
 
@@ -81,11 +89,15 @@ def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> l
 
 
 def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Raises CorruptData when chunks are missing or broken."""
+    """Raises DamagedState when chunks are missing or broken, or open into more than `LARGEST_DOCUMENT`."""
+    inflater = zlib.decompressobj()
     try:
-        return decode(zlib.decompress(b"".join(chunks)), path)
+        data = inflater.decompress(b"".join(chunks), LARGEST_DOCUMENT)
     except zlib.error as error:
-        raise CorruptData(f"znode {path} is incomplete or damaged") from error
+        raise DamagedState(f"znode {path} is incomplete or damaged") from error
+    if not inflater.eof:
+        raise DamagedState(f"znode {path} is incomplete or opens into more than {LARGEST_DOCUMENT} bytes")
+    return decode(data, path)
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
@@ -97,10 +109,13 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:
 
 
 def decode_partitions(text: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """The inverse of `encode_partitions`."""
-    return frozenset(
-        TopicPartition(topic, number) for topic, ranges in text.items() for number in decode_ranges(ranges)
-    )
+    """The inverse of `encode_partitions`. Raises ValueError, also for more than `MOST_PARTITIONS`."""
+    found: set[TopicPartition] = set()
+    for topic, ranges in text.items():
+        found.update(TopicPartition(topic, number) for number in decode_ranges(ranges))
+        if len(found) > MOST_PARTITIONS:
+            raise ValueError(f"more than {MOST_PARTITIONS} partitions")
+    return frozenset(found)
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
@@ -123,7 +138,19 @@ def encode_ranges(numbers: Iterable[int]) -> str:
 
 
 def decode_ranges(ranges: str) -> Iterable[int]:
-    """The inverse of `encode_ranges`. Raises ValueError."""
+    """The inverse of `encode_ranges`. Raises ValueError, also for more numbers than `MOST_PARTITIONS`."""
+    count = 0
     for part in ranges.split(","):
         first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+        numbers = range(_partition(first), _partition(last or first) + 1)
+        count += len(numbers)
+        if count > MOST_PARTITIONS:
+            raise ValueError(f"more than {MOST_PARTITIONS} partitions")
+        yield from numbers
+
+
+def _partition(text: str) -> int:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(LARGEST_PARTITION))
+    if not is_number or int(text) > LARGEST_PARTITION:
+        raise ValueError(f"{text[:20]!r} is no partition number")
+    return int(text)

@@ -7,7 +7,8 @@ returns one sentence that says what was decided and why; it is logged when it ch
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -24,7 +25,7 @@ from mirror.coordination.agenda import (
     is_too_early,
     status_change,
 )
-from mirror.coordination.definitions import DefinitionCache, StoredDatastream
+from mirror.coordination.definitions import DefinitionCache, Definitions, StoredDatastream
 from mirror.coordination.events import EventLog, plan_events, request_event
 from mirror.coordination.membership import LiveInstance
 from mirror.coordination.plan_store import NO_PLAN, StoredPlan
@@ -77,7 +78,7 @@ class Leader:
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
         self._joined_at = 0.0
-        self._definitions: DefinitionCache | None = None
+        self._definitions = DefinitionCache(outlook.stores.definitions, self.wake)
         self._plan: StoredPlan = NO_PLAN
         self._is_leading = False
         self._stopping = threading.Event()
@@ -156,7 +157,7 @@ class Leader:
     def _forget(self) -> None:
         """What was read may be out of date."""
         self._plan = NO_PLAN
-        self._definitions = None
+        self._definitions.look_again()
 
     def tick(self) -> str:
         """One look at the world. Raises HeadraceError when it cannot be finished."""
@@ -165,26 +166,26 @@ class Leader:
         self._is_leading = me is not None and leader is not None and leader.sequence == me.sequence
         if me is None or not self._is_leading:
             self._board.resign()
-            self._definitions = None
             return f"{leader.name if leader else 'nobody'} leads"
-        if self._definitions is None:
-            self._definitions = DefinitionCache(self._stores.definitions, self.wake)
         self._outlook.surroundings.ensure_own_topics()
         self._plan = self._stores.plans.read(self._plan)
         self._tell()
-        stored = {one.datastream.name: one for one in self._definitions.all()}
-        return self._lead(stored, me)
+        return self._lead(self._definitions.all(), me)
 
-    def _lead(self, stored: Mapping[DatastreamName, StoredDatastream], me: LiveInstance) -> str:
+    def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
         """What the leader does for every datastream; what fails for one sets that one aside."""
-        datastreams = tuple(one.datastream for one in stored.values())
+        datastreams = definitions.datastreams
+        stored = {one.datastream.name: one for one in definitions.readable}
         self._board.begin()
+        for one in definitions.damaged:
+            self._board.note(one.error(), one.name)
         refused = self._refused(datastreams)
         sentences = self._look_after(
             [one for one in datastreams if one.status in _PREPARED and one.name not in refused]
         )
-        changes = self._status_changes(datastreams)
+        changes = self._status_changes(datastreams, stored.keys())
         world = self._outlook.world(after(datastreams, changes), self._plan.plan, refused, self.wake)
+        world = replace(world, is_whole=definitions.is_whole)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waits for the others to come back before it plans"
         decision = self._outlook.decide(self._outlook.in_turn(world))
@@ -205,9 +206,12 @@ class Leader:
             self._board.note(InvalidRequest(reason), name)
         return self._refusals
 
-    def _status_changes(self, datastreams: tuple[Datastream, ...]) -> list[Change]:
+    def _status_changes(
+        self, datastreams: tuple[Datastream, ...], stored: Set[DatastreamName]
+    ) -> list[Change]:
+        """Of those that can be stored again."""
         found: list[Change] = []
-        for one in datastreams:
+        for one in (one for one in datastreams if one.name in stored):
             with self._board.guarding(one.name):
                 change = status_change(one, datastreams, self._plan.plan, self._clock.now_ms())
                 found += [change] if change is not None else []

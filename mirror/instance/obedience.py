@@ -58,11 +58,12 @@ class Obedience:
         self._deadline = handover_deadline_seconds
         self._wake = wake
         self._rates_due = 0.0
+        self._definitions = DefinitionCache(shared.definitions, wake)
         self.reset()
 
     def reset(self) -> None:
         """Nothing is known, nothing has been said."""
-        self._definitions = DefinitionCache(self._shared.definitions, self._wake)
+        self._definitions.look_again()
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
         self._desired: Mapping[LaneKey, LaneSpec] = {}
@@ -135,7 +136,7 @@ class Obedience:
     def _look(self, me: LiveInstance) -> None:
         """Desired lanes are worked out anew only when the plan or a definition is another one."""
         plan = self._shared.plans.read_for(me.name, self._plan, self._wake)
-        datastreams = tuple(one.datastream for one in self._definitions.all())
+        datastreams = self._definitions.all().datastreams
         if plan.plan.tasks != self._plan.plan.tasks or datastreams != self._datastreams:
             self._desired = lane_specs(plan.plan, me.name, datastreams)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.homes import HomeRules
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
@@ -87,6 +87,7 @@ class Outlook:
         self._task_loads: dict[TaskName, float] = {}
         self._previewing = threading.Lock()
         self._latest_plan = LatestPlan(stores.plans)
+        self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
     def world(
         self,
@@ -169,9 +170,10 @@ class Outlook:
     def preview(self, request: RebalanceRequest) -> Decision:
         """What the request would change now. Raises Unreachable."""
         with self._previewing:
-            datastreams = tuple(one.datastream for one in self.stores.definitions.all())
+            definitions = self._latest_definitions.newest()
+            datastreams = definitions.datastreams
             world = self.world(datastreams, self._latest_plan(), self.refusals(datastreams))
-            return self.decide(replace(world, requests=(request,)))
+            return self.decide(replace(world, requests=(request,), is_whole=definitions.is_whole))
 
     def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:
         """Reports by group; and the groups whose loads are on their way."""

@@ -9,20 +9,19 @@ from functools import cached_property
 from typing import Final
 
 from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.clusters import checked_cluster
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
+from mirror.model.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
 from mirror.model.policy import GROW_EXISTING, SHARED_DESTINATION, CopyPolicy, is_on, policy_from
-from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, checked_topic
 
-OWNER: Final = "owner"
-TASK_PREFIX: Final = "system.taskPrefix"
-GROUP_ID: Final = "group.id"
-CREATED_MS: Final = "system.creation.ms"
-TTL_MS: Final = "system.ttl.ms"
-
-_LONGEST_NAME: Final = 200
-_LONGEST_NUMBER: Final = 18
-"""Digits of a number of milliseconds that is taken for one."""
+_LARGEST_OBJECTIVE_MS: Final = 366 * 24 * 3_600_000
+_MOST_PAUSED_TOPICS: Final = 10_000
+_NAME_ADVICE: Final = (
+    f"use 1 to {bounds.LONGEST_NAME} printable characters: no slash, no blanks around, not only dots"
+)
 
 
 class DatastreamStatus(StrEnum):
@@ -70,9 +69,8 @@ class LatencyObjective:
     percentile: float = 99.0
 
     def __post_init__(self) -> None:
-        if self.milliseconds <= 0:
-            raise InvalidRequest("the latency objective must be above 0 ms")
-        if not 0 < self.percentile < 100:
+        bounds.integer("the latency objective in ms", self.milliseconds, 1, _LARGEST_OBJECTIVE_MS)
+        if not 0 < bounds.number("the percentile of a latency objective", self.percentile, 0, 100) < 100:
             raise InvalidRequest("the percentile of a latency objective lies between 0 and 100")
 
 
@@ -85,17 +83,35 @@ class Pause:
     reason: str
     since_ms: int
 
+    def __post_init__(self) -> None:
+        bounds.text("the reason of a pause", self.reason, bounds.LONGEST_REASON)
+        bounds.integer("the moment of a pause", self.since_ms, 0, bounds.LARGEST_MS)
+        if self.numbers and not 0 <= min(self.numbers) <= max(self.numbers) <= bounds.LARGEST_PARTITION:
+            raise InvalidRequest(f"paused partitions lie between 0 and {bounds.LARGEST_PARTITION}")
+
     def covers(self, number: int) -> bool:
         """Whether a partition is paused."""
         return self.numbers is None or number in self.numbers
+
+
+def check_name(value: object, role: str = "a datastream") -> None:
+    """A name that can be a znode and part of a consumer group id. Raises InvalidRequest."""
+    try:
+        name = bounds.line("the name", value)
+    except InvalidRequest as error:
+        name, why = "", f": {error.message}"
+    else:
+        why = ""
+    if "/" in name or not name.strip("."):
+        raise InvalidRequest(f"{bounds.shown(value)} cannot name {role}{why}", advice=_NAME_ADVICE)
 
 
 @dataclass(frozen=True)
 class Datastream:
     """One definition. `metadata` keeps every key its creator gave, known to us or not. `pauses`: by topic.
 
-    Raises InvalidRequest when the name cannot be a znode and part of a consumer group id, and for a policy
-    that the metadata cannot ask for.
+    There is none that cannot be stored, shown and run: raises InvalidRequest that names the first field of
+    which `mirror.model.bounds`, `clusters`, `metadata`, `policy` or `topics` does not approve.
     """
 
     name: DatastreamName
@@ -111,20 +127,22 @@ class Datastream:
     pauses: Mapping[str, Pause] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        name = self.name
-        is_plain = name.isprintable() and name == name.strip() and "/" not in name and name.strip(".")
-        if not is_plain or not 0 < len(name) <= _LONGEST_NAME:
-            raise InvalidRequest(
-                f"{name!r} cannot name a datastream",
-                advice=f"use 1 to {_LONGEST_NAME} printable characters: no slash, no blanks around, "
-                "not only dots",
-            )
+        check_name(self.name)
+        checked_cluster("the source cluster", self.source)
+        checked_cluster("the destination cluster", self.destination)
         if self.source == self.destination and self.naming.is_identity:
             raise InvalidRequest(
-                f"datastream {name} would copy topics onto themselves",
+                f"datastream {self.name} would copy topics onto themselves",
                 advice="choose another destination cluster or a destination name such as copy.*",
             )
+        checked_metadata(self.metadata)
+        if self.metadata.get(TASK_PREFIX):
+            check_name(self.metadata[TASK_PREFIX], f"the group of metadata {TASK_PREFIX}")
         policy_from(self.metadata)
+        if len(self.pauses) > _MOST_PAUSED_TOPICS:
+            raise InvalidRequest(f"{len(self.pauses)} topics are paused one by one", advice="pause it whole")
+        for topic in self.pauses:
+            checked_topic("a paused topic", topic)
 
     @cached_property
     def policy(self) -> CopyPolicy:
@@ -144,8 +162,7 @@ class Datastream:
     @property
     def created_ms(self) -> int | None:
         """When it was created (epoch ms), as far as its definition tells."""
-        text = self.metadata.get(CREATED_MS, "")
-        return int(text) if text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
+        return int(self.metadata[CREATED_MS]) if CREATED_MS in self.metadata else None
 
     @property
     def shares_destination(self) -> bool:
@@ -160,8 +177,9 @@ class Datastream:
     @property
     def expires_ms(self) -> int | None:
         """When its time to live is over; None: never. Brooklin's keys, epoch ms and ms."""
-        created, length = self.metadata.get(CREATED_MS, ""), self.metadata.get(TTL_MS, "")
-        return int(created) + int(length) if created.isdecimal() and length.isdecimal() else None
+        if self.created_ms is None or TTL_MS not in self.metadata:
+            return None
+        return self.created_ms + int(self.metadata[TTL_MS])
 
     @property
     def consumer_group(self) -> str:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from mirror.errors import InvalidRequest
-from mirror.model.topics import TopicPartition
+from mirror.model import bounds
+from mirror.model.topics import MOST_PARTITIONS, TopicPartition
+
+MOST_TASKS: Final = 10_000
+"""Tasks that a datastream may ask for."""
 
 
 class LoadLevel(StrEnum):
@@ -106,7 +111,8 @@ class TaskCapacity:
 class TaskLimits:
     """Bounds on the tasks of a datastream. None means no bound.
 
-    Raises InvalidRequest when a bound is not positive or min exceeds max.
+    Raises InvalidRequest when a bound is not within 1 to `MOST_TASKS` (partitions: a million) or min exceeds
+    max.
     """
 
     min_tasks: int = 1
@@ -114,9 +120,10 @@ class TaskLimits:
     max_partitions_per_task: int | None = None
 
     def __post_init__(self) -> None:
-        if self.min_tasks < 1:
-            raise InvalidRequest("min_tasks must be at least 1")
-        if self.max_tasks is not None and self.max_tasks < self.min_tasks:
-            raise InvalidRequest(f"max_tasks {self.max_tasks} is below min_tasks {self.min_tasks}")
-        if self.max_partitions_per_task is not None and self.max_partitions_per_task < 1:
-            raise InvalidRequest("max_partitions_per_task must be at least 1")
+        bounds.integer("min_tasks", self.min_tasks, 1, MOST_TASKS)
+        if self.max_tasks is not None:
+            bounds.integer("max_tasks", self.max_tasks, 1, MOST_TASKS)
+            if self.max_tasks < self.min_tasks:
+                raise InvalidRequest(f"max_tasks {self.max_tasks} is below min_tasks {self.min_tasks}")
+        if self.max_partitions_per_task is not None:
+            bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)

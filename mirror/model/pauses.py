@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.errors import InvalidRequest
+from mirror.model import bounds
 from mirror.model.datastream import Pause
+from mirror.model.topics import checked_topic
 
 Partitions = Mapping[str, frozenset[int] | None]
 """Partition numbers by topic; None: the whole topic."""
@@ -45,14 +47,16 @@ def resumed(present: Mapping[str, Pause], fewer: Partitions) -> dict[str, Pause]
 def read_partitions(texts: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
     """`{"orders": "0,13,2", "users": "*"}`, as Brooklin's clients write it. Raises InvalidRequest."""
     found: dict[str, frozenset[int] | None] = {}
-    for topic, text in texts.items():
+    for name, text in texts.items():
+        topic = checked_topic("the topic", name)
         parts = [part.strip() for part in text.split(",") if part.strip()]
         if "*" in parts:
             found[topic] = None
-        elif parts and all(part.isdecimal() for part in parts):
-            found[topic] = frozenset(map(int, parts))
+        elif parts:
+            what = f"a partition of {topic}"
+            found[topic] = frozenset(bounds.digits(what, part, 0, bounds.LARGEST_PARTITION) for part in parts)
         else:
-            raise InvalidRequest(f"{text!r} are no partitions of {topic}", advice="write 0,13,2 or *")
+            raise InvalidRequest(f"no partitions of {topic} are named", advice="write 0,13,2 or *")
     if not found:
         raise InvalidRequest(
             "no partitions are named", advice='for example {"orders": "0,13,2", "users": "*"}'

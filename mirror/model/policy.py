@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from mirror.errors import InvalidRequest
+from mirror.model import bounds
 
 PREFIX: Final = "headrace."
 """Keys of a datastream's metadata that begin so are choices of its policy."""
@@ -15,6 +16,10 @@ SHARED_DESTINATION: Final = f"{PREFIX}shared-destination"
 """`true` in the metadata of all datastreams that write one destination topic together on purpose."""
 GROW_EXISTING: Final = f"{PREFIX}grow-existing"
 """`true`: destination topics that were there before the datastream may get more partitions."""
+
+LARGEST_RATE: Final = 10**15
+"""Bytes per second: a petabyte."""
+_MOST_TRANSFORMS: Final = 50
 
 
 class Guarantee(StrEnum):
@@ -82,8 +87,7 @@ class CopyPolicy:
     transforms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.bytes_per_second < 0:
-            raise InvalidRequest("a datastream's quota in bytes per second cannot be below 0")
+        bounds.integer("a datastream's quota in bytes per second", self.bytes_per_second, 0, LARGEST_RATE)
         if self.transforms and self.path is CopyPath.PASSTHROUGH:
             raise InvalidRequest(
                 "transforms look into records, passthrough does not", advice="choose the path auto"
@@ -122,11 +126,11 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
         if key in _SWITCHES:
             is_on(metadata, key)
         elif kind is not None:
-            asked[name.replace("-", "_")] = _choice(key, kind, value)
+            asked[name.replace("-", "_")] = bounds.choice(f"metadata {key}", kind, value)
         elif name == "bytes-per-second":
-            asked["bytes_per_second"] = _number(key, value)
+            asked["bytes_per_second"] = bounds.digits(f"metadata {key}", value, 0, LARGEST_RATE)
         elif name == "transforms":
-            asked["transforms"] = tuple(line.strip() for line in value.splitlines() if line.strip())
+            asked["transforms"] = _transforms(f"metadata {key}", value)
         else:
             switches = sorted(switch.removeprefix(PREFIX) for switch in _SWITCHES)
             known = ", ".join([*_CHOICES, "bytes-per-second", "transforms", *switches])
@@ -138,20 +142,12 @@ def is_on(metadata: Mapping[str, str], key: str) -> bool:
     """Whether a switch is `true`; without the key it is not. Raises InvalidRequest."""
     value = metadata.get(key, "false")
     if value not in {"true", "false"}:
-        raise InvalidRequest(f"metadata {key} cannot be {value!r}", advice="choose true or false")
+        raise InvalidRequest(f"metadata {key} cannot be {bounds.shown(value)}", advice="choose true or false")
     return value == "true"
 
 
-def _choice(key: str, kind: type[StrEnum], value: str) -> StrEnum:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InvalidRequest(
-            f"metadata {key} cannot be {value!r}", advice="choose " + ", ".join(one.value for one in kind)
-        ) from None
-
-
-def _number(key: str, value: str) -> int:
-    if not value.isdecimal():
-        raise InvalidRequest(f"metadata {key} cannot be {value!r}", advice="write a number of bytes")
-    return int(value)
+def _transforms(what: str, value: str) -> tuple[str, ...]:
+    names = tuple(one.strip() for one in value.splitlines() if one.strip())
+    if len(names) > _MOST_TRANSFORMS:
+        raise InvalidRequest(f"{what} has {len(names)} lines", advice=f"{_MOST_TRANSFORMS} are possible")
+    return tuple(bounds.line(what, one, bounds.LONGEST_REASON) for one in names)

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.expressions import LONGEST, Expression, split_look_ahead
 
 PLACEHOLDER: Final = "*"
 """Stands for the source topic's name in a destination name template, as in Brooklin."""
@@ -32,6 +34,9 @@ def is_legal_topic(name: str) -> bool:
     return bool(_LEGAL_TOPIC.fullmatch(name)) and name not in (".", "..")
 
 
+_MOST_DIGITS: Final = len(str(bounds.LARGEST_PARTITION))
+
+
 class TopicPartition(NamedTuple):
     """One partition of a topic. Sorts by topic, then number."""
 
@@ -45,12 +50,24 @@ class TopicPartition(NamedTuple):
     def parse(cls, text: str) -> TopicPartition:
         """Read `topic-partition` (the part after the last dash is the number).
 
-        Raises InvalidRequest when there is no number after a dash.
+        Raises InvalidRequest when there is no topic name before the last dash, or no number behind it.
         """
         topic, dash, number = text.rpartition("-")
-        if not dash or not topic or not number.isdecimal():
-            raise InvalidRequest(f"{text!r} is no partition", advice="write it as topic-0")
-        return cls(topic, int(number))
+        is_number = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
+        if not dash or not _LEGAL_TOPIC.fullmatch(topic) or not is_number:
+            raise InvalidRequest(f"{bounds.shown(text)} is no partition", advice="write it as topic-0")
+        return cls(topic, bounds.integer("a partition", int(number), 0, bounds.LARGEST_PARTITION))
+
+
+def checked_topic(what: str, value: object) -> str:
+    """A name that Kafka allows a topic to have. Raises InvalidRequest."""
+    name = bounds.text(what, value, 249, shortest=1)
+    if not is_legal_topic(name):
+        raise InvalidRequest(
+            f"{what} {bounds.shown(name)} has characters that Kafka does not allow",
+            advice="letters, digits, dot, underscore and dash are allowed",
+        )
+    return name
 
 
 @dataclass(frozen=True)
@@ -62,7 +79,7 @@ class TopicSelection:
     or end with `.headrace-dead-letters` to Headrace; they are mirrored only when `internal` is true, so that
     `.*` never takes them by accident. Headrace's are mirrored too when the expression names them in full.
 
-    Raises InvalidRequest when an expression does not compile or is empty.
+    Raises InvalidRequest when an expression does not compile, is too long or is empty.
     """
 
     include: str
@@ -72,22 +89,17 @@ class TopicSelection:
     def __post_init__(self) -> None:
         if not self.include:
             raise InvalidRequest("the topic expression is empty", advice="use .* for every topic")
-        for name, expression in (("topics", self.include), ("exclude", self.exclude)):
-            try:
-                re.compile(expression)
-            except re.error as error:
-                raise InvalidRequest(
-                    f"{name} {expression!r} is not a regular expression: {error}",
-                    advice="a list of topics is written as ^(orders|users)$",
-                ) from error
+        bounds.flag("internal", self.internal)
+        assert self._included is not None  # compiled here, so that a wrong one is refused at once
+        assert self._excluded is not None or not self.exclude
 
     @cached_property
-    def _included(self) -> re.Pattern[str]:
-        return re.compile(self.include)
+    def _included(self) -> Expression:
+        return Expression("topics", self.include)
 
     @cached_property
-    def _excluded(self) -> re.Pattern[str] | None:
-        return re.compile(self.exclude) if self.exclude else None
+    def _excluded(self) -> Expression | None:
+        return Expression("exclude", self.exclude) if self.exclude else None
 
     @cached_property
     def _named(self) -> frozenset[str]:
@@ -100,18 +112,32 @@ class TopicSelection:
 
     def matches(self, topic: str) -> bool:
         """Whether the datastream mirrors the topic."""
-        if topic.startswith("__") and not self.internal:
-            return False
-        if not self._included.fullmatch(topic):
-            return False
-        if _is_own(topic) and not self.takes_own(topic):
-            return False
-        return self._excluded is None or not self._excluded.fullmatch(topic)
+        return self._included.matches(topic) and self._keeps(topic)
 
     def choose(self, topics: Iterable[str]) -> tuple[str, ...]:
         """The mirrored ones among the topics, sorted."""
-        included = self._included.fullmatch  # by far the most topics end here
-        return tuple(sorted(topic for topic in set(filter(included, topics)) if self.matches(topic)))
+        return tuple(sorted(topic for topic in self._included.choose(topics) if self._keeps(topic)))
+
+    def _keeps(self, topic: str) -> bool:
+        if topic.startswith("__") and not self.internal:
+            return False
+        if _is_own(topic) and not self.takes_own(topic):
+            return False
+        return self._excluded is None or not self._excluded.matches(topic)
+
+
+def selection_without_look_ahead(include: object, exclude: object, internal: object) -> TopicSelection:
+    """A selection whose `include` may begin with negative look-aheads, which become part of `exclude`.
+
+    Raises InvalidRequest as TopicSelection, also for a look-around anywhere else.
+    """
+    more = ""
+    if isinstance(include, str) and len(include) <= LONGEST:
+        include, more = split_look_ahead(include)
+    exclude = bounds.text("exclude", exclude, LONGEST)
+    if more:
+        exclude = f"(?:{exclude})|{more}" if exclude else more
+    return TopicSelection(bounds.text("topics", include, LONGEST), exclude, bounds.flag("internal", internal))
 
 
 def _is_own(topic: str) -> bool:
@@ -128,14 +154,15 @@ class TopicNaming:
     template: str = PLACEHOLDER
 
     def __post_init__(self) -> None:
+        shown = bounds.shown(bounds.text("the destination name", self.template, 249))
         if self.template.count(PLACEHOLDER) != 1:
             raise InvalidRequest(
-                f"destination name {self.template!r} must contain one {PLACEHOLDER}",
+                f"destination name {shown} must contain one {PLACEHOLDER}",
                 advice="use * for the same names, or prefix.* for a prefix",
             )
         if not _LEGAL_TOPIC.fullmatch(self.template.replace(PLACEHOLDER, "x")):
             raise InvalidRequest(
-                f"destination name {self.template!r} has characters that Kafka does not allow",
+                f"destination name {shown} has characters that Kafka does not allow",
                 advice="letters, digits, dot, underscore and dash are allowed",
             )
 

@@ -197,7 +197,7 @@ class Simulation:
             self.nodes[number] = Node(self, NAMES[number])
 
     def _pause_or_resume(self) -> None:
-        stored = self.random.choice(self.definitions.all())
+        stored = self.random.choice(self.definitions.all().readable)
         pauses = (
             {} if stored.datastream.pauses else {"t": Pause(frozenset({self.random.randrange(4)}), "", 0)}
         )
@@ -213,7 +213,7 @@ class Simulation:
             node.follower.suspend()
 
     def _change_a_datastream(self) -> None:
-        stored = self.random.choice(self.definitions.all())
+        stored = self.random.choice(self.definitions.all().readable)
         datastream = stored.datastream
         status = self.random.choice([DatastreamStatus.READY, DatastreamStatus.PAUSED])
         self.definitions.replace(stored, replace(datastream, status=status))
@@ -246,7 +246,7 @@ class Simulation:
 
     def wanted(self) -> set[LaneKey]:
         """What should be copied by now."""
-        datastreams = [one.datastream for one in self.definitions.all()]
+        datastreams = [one.datastream for one in self.definitions.all().readable]
         topics = {SOURCE: {name: one.partitions for name, one in self.source.topics.items()}}
         return {
             LaneKey(group, partition)

@@ -63,7 +63,7 @@ class World:
         return json.loads(done.stdout)  # type: ignore[no-any-return]
 
     def stored(self) -> dict[str, Datastream]:
-        return {one.datastream.name: one.datastream for one in DefinitionStore(self.ours).all()}
+        return {one.datastream.name: one.datastream for one in DefinitionStore(self.ours).all().readable}
 
     def everything_in_brooklin(self) -> Mapping[str, tuple[bytes, object]]:
         """Data and the whole stat of every node, which tells any write, below it too."""

@@ -259,9 +259,21 @@ def test_where_topics_go(destination: dict[str, str] | None, metadata: dict[str,
 
 @pytest.mark.parametrize("scheme", ["kafka", "kafkassl"])
 def test_everything_after_the_last_slash_is_the_expression(scheme: str) -> None:
-    found = read(document(source={"connectionString": f"{scheme}://a:1,b:2/^(?!__)\\w+"}))
+    text = f"{scheme}://a:1,b:2/^(test|prod)\\w+$"
+    found = read(document(source={"connectionString": text}))
     assert found.source == "a:1,b:2"
-    assert found.selection.include == "^(?!__)\\w+"
+    assert found.selection.include == "^(test|prod)\\w+$"
+
+
+@pytest.mark.parametrize("pattern", [r"^(?!__)\w+", r"^(?!a)(?!b|c).*", "^(?!test-).*"])
+def test_a_negative_look_ahead_is_what_is_left_out_and_comes_back_as_it_was(pattern: str) -> None:
+    found = read(document(source={"connectionString": f"kafka://a:1/{pattern}"}))
+    assert found.selection.exclude
+    written = datastream_to_restli(found, str)["source"]["connectionString"]
+    again = read(document(source={"connectionString": written}))
+    topics = ["a", "b", "c", "d", "orders", "test-a", "tested"]
+    assert again.selection.choose(topics) == found.selection.choose(topics)
+    assert found.selection.choose(topics) == tuple(one for one in topics if re.fullmatch(pattern, one))
 
 
 def test_what_is_read_is_written_back() -> None:

@@ -15,7 +15,7 @@ from mirror.control.commands import (
     TriggerRebalance,
 )
 from mirror.control.handlers import Control
-from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.definitions import Definitions, DefinitionStore
 from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.errors import (
@@ -71,14 +71,14 @@ def test_a_new_datastream_begins_initializing_whatever_was_asked(office: Office)
     assert made.status is DatastreamStatus.INITIALIZING
     assert made.metadata["system.creation.ms"] == "1234"
     assert office.stored() == made == office.control.get(ORDERS)
-    assert office.control.list() == (made,)
+    assert office.control.list().datastreams == (made,)
 
 
 def test_somebody_must_own_it(office: Office) -> None:
     for metadata in ({}, {"owner": ""}):
         with pytest.raises(InvalidRequest, match="owner"):
             office.create(replace(a_datastream(), metadata=metadata))
-    assert office.control.list() == ()
+    assert office.control.list() == Definitions()
 
 
 @pytest.mark.parametrize("role", ["source", "destination"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mirror.coordination.matching import TopicMatching
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
@@ -52,6 +54,10 @@ def test_an_expression_is_tried_once_on_a_topic() -> None:
         def matches(self, topic: str) -> bool:
             tried.append(topic)
             return super().matches(topic)
+
+        def choose(self, topics: Iterable[str]) -> tuple[str, ...]:
+            tried.extend(topics)
+            return super().choose(topics)
 
         def __hash__(self) -> int:
             return hash(self.include)

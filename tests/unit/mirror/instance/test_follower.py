@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from mirror.coordination import znodes
+from mirror.coordination.definitions import to_document
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Holding, LiveInstance
 from mirror.errors import LoadUnavailable
@@ -270,19 +272,25 @@ def test_whichever_request_fails_it_arrives(service: Service, number: int, after
     assert is_well(rig)
 
 
-def test_a_damaged_definition_stops_nothing_and_is_named_until_it_is_repaired(service: Service) -> None:
+def test_a_damaged_definition_stops_nothing_and_what_runs_of_it_goes_on(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)
     rig.turn()
     nodes = service.server.session()
     nodes.create("/datastreams/broken", b"{")
+    path = f"/datastreams/{a_datastream().name}"
+    whole = nodes.read(path)
+    nodes.write(path, b"{", whole.version)
     rig.turn(3)
     assert rig.lanes == ["t-0", "t-1"]
-    assert not is_well(rig)
-    assert "/datastreams/broken" in rig.health.conditions()["follower"].sentence
-    nodes.delete("/datastreams/broken")
-    rig.turn()
     assert is_well(rig)
+    nodes.write(
+        path, znodes.encode(to_document(a_datastream(status=DatastreamStatus.PAUSED))), whole.version + 1
+    )
+    rig.turn(3)
+    rig.workers.drain()
+    rig.turn()
+    assert rig.lanes == []
 
 
 def test_what_it_measures_is_shared_and_withdrawn_when_it_leaves(service: Service) -> None:

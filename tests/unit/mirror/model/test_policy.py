@@ -48,7 +48,7 @@ def test_every_choice_has_a_key() -> None:
     ("key", "value", "told"),
     [
         ("headrace.guarantee", "twice", "choose at-least-once"),
-        ("headrace.bytes-per-second", "-1", "number of bytes"),
+        ("headrace.bytes-per-second", "-1", "a number from 0"),
         ("headrace.garantee", "exactly-once", "means nothing"),
     ],
 )

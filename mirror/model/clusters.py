@@ -1,0 +1,54 @@
+"""How a datastream names a Kafka cluster: by an alias of the settings, or by its bootstrap servers."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+
+_LONGEST_LIST: Final = 4_000
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})")
+_ADVICE: Final = "write an alias of [clusters], or host:port[,host:port…]"
+
+
+def is_address(reference: str) -> bool:
+    """Whether a reference is a list of bootstrap servers rather than an alias."""
+    return ":" in reference or "," in reference
+
+
+def checked_cluster(what: str, value: object) -> str:
+    """A reference that can be looked up or connected to. Raises InvalidRequest that names the part."""
+    reference = bounds.line(what, value, _LONGEST_LIST)
+    if is_address(reference):
+        bootstrap_servers(what, reference)
+    else:
+        bounds.line(what, reference)
+    return reference
+
+
+def bootstrap_servers(what: str, text: str) -> tuple[tuple[str, int], ...]:
+    """Hosts and ports of `host:port[,host:port…]`; an IPv6 address stands in brackets: `[::1]:9092`.
+
+    Raises InvalidRequest for an empty or malformed host and for a port outside 1 to 65535.
+    """
+    return tuple(_server(what, one.strip()) for one in text.split(","))
+
+
+def _server(what: str, address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not _is_host(host):
+        raise InvalidRequest(f"{what}: {bounds.shown(address)} is no broker address", advice=_ADVICE)
+    return host.strip("[]"), bounds.digits(f"{what}: the port of {bounds.shown(address)}", port, 1, 65_535)
+
+
+def _is_host(host: str) -> bool:
+    if not (host.startswith("[") and host.endswith("]")):
+        return _HOST.fullmatch(host) is not None
+    try:
+        ipaddress.IPv6Address(host[1:-1])
+    except ValueError:
+        return False
+    return True

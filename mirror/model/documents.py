@@ -1,0 +1,54 @@
+"""JSON from outside: of a request, or of a znode that anybody may have written."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Final
+
+from mirror.errors import InvalidRequest
+
+_HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parsed(data: bytes) -> Any:
+    """The value of a JSON text in UTF-8. Whatever is in it can be encoded again.
+
+    Raises InvalidRequest for anything else: bytes that are no UTF-8, halves of surrogate pairs, NaN and
+    infinities, numbers of more digits than Python reads, nesting beyond what Python's stack bears.
+    """
+    try:
+        text = data.decode()
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        if _HALF_OF_A_PAIR.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise InvalidRequest("the JSON is nested too deeply") from error
+    except ValueError as error:
+        raise InvalidRequest(f"it is not JSON: {str(error)[:200]}") from error
+    return value
+
+
+def check_depth(value: object, deepest: int) -> None:
+    """Raises InvalidRequest when lists and objects are nested beyond `deepest`."""
+    level = [value]
+    for _ in range(deepest + 1):
+        level = [
+            below
+            for one in level
+            if isinstance(one, dict | list)
+            for below in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return
+    raise InvalidRequest("the JSON is nested too deeply", advice=f"{deepest} levels are possible")
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text[:20])

@@ -1,0 +1,127 @@
+"""Regular expressions that users give, matched in time that grows with the text and not beyond.
+
+RE2 (google-re2) compiles them: its automata cannot run for ever, whatever the expression. What it cannot
+express, look-around and back-references, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import re2
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+
+LONGEST: Final = 30_000
+"""Characters of an expression: some hundreds of topics by name."""
+
+_MOST_MEMORY: Final = 1 << 20
+"""Bytes of a compiled expression. One that needs more states is matched more slowly, in the same memory."""
+
+_LITERAL: Final = re.compile(r"\^?([A-Za-z0-9_-]*)")
+_UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
+_OPTIONS: Final = re2.Options()
+_OPTIONS.max_mem = _MOST_MEMORY
+_OPTIONS.log_errors = False
+_OPTIONS.never_capture = True
+
+
+class Expression:
+    """A compiled expression over whole topic names. Raises InvalidRequest that names the field `what`."""
+
+    __slots__ = ("_pattern", "_prefix")
+
+    def __init__(self, what: str, expression: object) -> None:
+        source = bounds.text(what, expression, LONGEST)
+        try:
+            self._pattern = re2.compile(source, _OPTIONS)
+        except re2.error as error:
+            raise InvalidRequest(
+                f"{what} {bounds.shown(source)} is not a regular expression: {_reason(error)}",
+                advice=_advice(source),
+            ) from error
+        self._prefix = _literal_prefix(source)
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole name matches; a name that UTF-8 cannot encode does not."""
+        return self._pattern.fullmatch(name.encode(errors="surrogatepass")) is not None
+
+    def choose(self, names: Iterable[str]) -> set[str]:
+        """Those of many names that match."""
+        prefix, fullmatch = self._prefix, self._pattern.fullmatch
+        return {
+            one for one in names if one.startswith(prefix) and fullmatch(one.encode(errors="surrogatepass"))
+        }
+
+
+def split_look_ahead(expression: str) -> tuple[str, str]:
+    """`^(?!test-).*` as two expressions, what to take and what to leave out: `.*` and `(?:test-).*`.
+
+    Both together select exactly the topics that the one selects. Any other expression is returned as it is,
+    with nothing to leave out.
+    """
+    rest, ahead = expression.removeprefix("^"), []
+    while rest.startswith("(?!"):
+        end = next((at for at, char, depth in _structure(rest) if char == ")" and depth == 0), None)
+        if end is None:
+            return expression, ""
+        ahead.append(rest[3:end])
+        rest = rest[end + 1 :]
+    is_exact = ahead and rest and rest[0] not in "*+?{" and "\\Q" not in expression
+    if not is_exact or any(char == "|" and depth == 0 for _, char, depth in _structure(rest)):
+        return expression, ""
+    return rest, "|".join(f"(?:{one}).*" for one in ahead)
+
+
+def joined_look_ahead(include: str, exclude: str) -> str:
+    """One expression that Java reads for two: the inverse of `split_look_ahead`, or one that selects the
+    same topics."""
+    written = f"^(?!{exclude.removeprefix('(?:').removesuffix(').*')}){include}"
+    return written if split_look_ahead(written) == (include, exclude) else f"^(?!(?:{exclude})$)(?:{include})"
+
+
+def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
+    """Position, character and depth of groups of what is neither escaped nor within a class; a closing
+    parenthesis has the depth that it leads back to."""
+    depth, at, in_class = 0, 0, False
+    while at < len(expression):
+        char = expression[at]
+        if char == "\\":
+            at += 2
+            continue
+        if in_class:
+            in_class = char != "]"
+        elif char == "[":
+            in_class = True
+            at += 1 + (expression[at + 1 : at + 2] == "^")
+            at += expression[at : at + 1] == "]"
+            continue
+        else:
+            depth += (char == "(") - (char == ")")
+            yield at, char, depth
+        at += 1
+
+
+def _reason(error: Exception) -> str:
+    given = error.args[0] if error.args else ""
+    sentence = given.decode(errors="replace") if isinstance(given, bytes) else str(given)
+    return sentence[:200]
+
+
+def _advice(expression: str) -> str:
+    if _UNSUPPORTED.search(expression):
+        return "look-around and back-references are not supported: name what to leave out in exclude"
+    return "a list of topics is written as ^(orders|users)$"
+
+
+def _literal_prefix(expression: str) -> str:
+    """What every match begins with, where it is easy to see: it saves most names the automaton."""
+    if "|" in expression or "(?" in expression:
+        return ""
+    found = _LITERAL.match(expression)
+    assert found is not None
+    following = expression[found.end() : found.end() + 1]
+    return found[1][:-1] if following and following in "*?{" else found[1]
