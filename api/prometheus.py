@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.metadata import version
 from itertools import accumulate
 
@@ -11,8 +11,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from api.services import InstanceStatus
+from mirror.coordination.problems import Problem
 from mirror.coordination.worker_protocol import TaskSums
 from mirror.instance.supervisor import LaneState
+from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, add_counts
 
 
@@ -37,18 +39,28 @@ class InstanceCollector(Collector):
         for part, condition in status.conditions.items():
             parts.add_metric([part], float(condition.is_well))
         yield parts
-        aside = GaugeMetricFamily(
-            "headrace_datastream_problem",
-            "1 where a datastream is set aside; told by the leader",
-            labels=["datastream"],
-        )
-        for name in status.problems:
-            aside.add_metric([name], 1.0)
-        yield aside
+        yield from _problem_metrics(status.problems)
         yield from _lane_metrics(tuple(status.lanes.values()))
         sums = tuple(status.task_sums.values())
         yield from _task_metrics(sums)
         yield _latency(sums)
+
+
+def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Metric]:
+    aside = GaugeMetricFamily(
+        "headrace_datastream_problem",
+        "1 where a datastream is set aside; told by the leader",
+        labels=["datastream"],
+    )
+    remarks = GaugeMetricFamily(
+        "headrace_datastream_remark",
+        "1 where there is a remark about a datastream, such as that no topic matches; told by the leader",
+        labels=["datastream"],
+    )
+    for name, problem in problems.items():
+        (aside if problem.sets_aside else remarks).add_metric([name], 1.0)
+    yield aside
+    yield remarks
 
 
 def _build_info(release: str, data_planes: Collection[str]) -> Metric:

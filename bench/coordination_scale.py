@@ -20,8 +20,10 @@ from headrace.garbage import collect_seldom
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination.cluster_ids import ClusterIds
 from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.events import EventLog
+from mirror.coordination.made_topics import MadeTopics
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.plan_store import PlanStore, StoredPlan
@@ -32,7 +34,8 @@ from mirror.coordination.requests import RequestQueue
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.outlook import LeaderStores, Outlook, Planning
-from mirror.instance.surroundings import Surroundings
+from mirror.instance.route_watch import RouteWatch
+from mirror.instance.surroundings import Surroundings, TopicRules
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, InstanceName
 from mirror.model.load import TaskCapacity, TaskLimits
@@ -108,9 +111,11 @@ class _World:
         )
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()
-        surroundings = Surroundings(lambda cluster: admins[cluster], clock, 0.001, AtOnce())
+        rules = TopicRules(MadeTopics(own), most_partitions=1000)
+        surroundings = Surroundings(lambda cluster: admins[cluster], clock, 0.001, AtOnce(), rules)
+        watch = RouteWatch(surroundings, ClusterIds(own), rules.own)
         planning = Planning(LoadPlanner(), MeasuredLoads(own), TaskCapacity(10 * 2**20))
-        self.outlook = _TimedOutlook(stores, planning, surroundings, clock)
+        self.outlook = _TimedOutlook(stores, planning, surroundings, clock, watch.look)
         self.leader = Leader(self.outlook, EventLog(own), lambda _: None, clock, Health(), 1.0)
         self.members = [
             Membership(session).join(LiveInstance(InstanceName(f"i{n:02}"), 0, "host", n, "h:1"))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.brooklin_import import Finding, Surroundings, Verdict, plan_import
 from headrace.clusters import ClusterDirectory
+from headrace.outlooks import Outlooks
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
@@ -16,9 +17,11 @@ from mirror.control.handlers import Control
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
 from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.membership import Membership
+from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import RequestQueue
 from mirror.coordination.root import check_root, ensure_root
 from mirror.errors import InvalidRequest, NotFound
+from mirror.instance.route_gate import RouteGate
 from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import ZooKeeperSettings
@@ -66,16 +69,35 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
             paused=wishes.paused,
             now_ms=clock.now_ms(),
         )
-        findings = plan_import(found, here)
+        gate = Outlooks.of(settings, session).gate(PlanStore(session, writer="import"))
+        findings = _on_free_routes(plan_import(found, here), here, gate)
         if wishes.apply:
             _check_alone(found, findings)
             ensure_root(session)
             membership, requests = Membership(session), RequestQueue(session)
-            control = Control(definitions, requests, membership, directory.aliases, clock)
+            control = Control(definitions, requests, membership, directory.aliases, clock, gate)
             for finding in findings:
                 if finding.verdict is Verdict.CREATE and finding.datastream is not None:
-                    control.create(CreateDatastream(finding.datastream, finding.status))
+                    control.create(CreateDatastream(finding.datastream, finding.status, is_taken_over=True))
     return TakeOver(there.root, found.live, findings, wishes.apply)
+
+
+def _on_free_routes(
+    findings: tuple[Finding, ...], here: Surroundings, gate: RouteGate
+) -> tuple[Finding, ...]:
+    """Those that would copy in a circle or where another one writes cannot be created."""
+    others, refused = list(here.present.values()), {}
+    for finding in findings:
+        one = finding.datastream
+        if finding.verdict is Verdict.CREATE and one is not None:
+            try:
+                gate.check(one, others)
+            except InvalidRequest as error:
+                notes = (str(error), *finding.notes)
+                refused[finding.name] = replace(finding, verdict=Verdict.IMPOSSIBLE, notes=notes)
+            else:
+                others.append(one)
+    return tuple(refused.get(finding.name, finding) for finding in findings)
 
 
 def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:

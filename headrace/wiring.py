@@ -6,9 +6,8 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from api.services import Services
@@ -18,9 +17,8 @@ from headrace.compiled import data_plane, worker_command
 from headrace.cores import usable_cores
 from headrace.instance_status import RunningStatus
 from headrace.one_off import bench_of
-from headrace.planners import choose_planning
+from headrace.outlooks import Outlooks
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
-from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import SessionState, ZooKeeper
@@ -30,28 +28,28 @@ from mirror.coordination.events import EventLog
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
+from mirror.coordination.planning import Decision
 from mirror.coordination.problems import ProblemStore
-from mirror.coordination.requests import RequestQueue
+from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.coordination.root import ensure_root
 from mirror.copying.engine import BatchEngine
 from mirror.copying.translate_job import stored_lanes
 from mirror.copying.workbench import EngineIdentity
 from mirror.copying.worker import Worker
-from mirror.instance.errands import Errands, ThreadedErrands
+from mirror.instance.errands import ThreadedErrands
 from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
 from mirror.instance.obedience import SharedState
 from mirror.instance.observations import LoadMemory
-from mirror.instance.outlook import LeaderStores, Outlook
+from mirror.instance.outlook import LeaderStores
+from mirror.instance.route_gate import RouteGate
 from mirror.instance.service import Instance
 from mirror.instance.supervisor import Spawn, Supervisor
-from mirror.instance.surroundings import Surroundings
 from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
-from mirror.model.topics import TopicDescription
 from mirror.ports import LaneKey
 
 _SESSIONS = {
@@ -59,9 +57,6 @@ _SESSIONS = {
     SessionState.SUSPENDED: Session.SUSPENDED,
     SessionState.LOST: Session.LOST,
 }
-_PREVIEW_SECONDS = 10.0
-"""What a dry run waits for a slow cluster: a person asked for it."""
-_METRIC_TOPICS = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}
 
 
 @dataclass(frozen=True)
@@ -116,15 +111,15 @@ def build_instance(
     patience = settings.mirror.leader.patience_seconds
     errands = ThreadedErrands(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
     memory = LoadMemory()
-    outlook = _outlook(settings, stores, measured, directory, errands, memory)
+    outlooks = Outlooks.of(settings, session)
+    outlook = outlooks.leader(stores, errands, memory)
     leader = Leader(
         outlook, events, event_topic.publish, clock, health, settings.mirror.leader.tick_interval_seconds
     )
     follower.on_joined = leader.joined
-    previewing = ThreadedErrands(_PREVIEW_SECONDS, lambda: None)
-    preview = _outlook(settings, stores, measured, directory, previewing, memory)
     status = RunningStatus(name, follower, supervisor, leader, health)
-    services = _services(settings, stores, directory, status, events, preview)
+    preview = outlooks.preview(stores, memory).preview
+    services = _services(settings, stores, outlooks.gate(plans), status, events, preview)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
     return BuiltInstance(instance, services, event_topic)
 
@@ -132,21 +127,21 @@ def build_instance(
 def _services(
     settings: HeadraceSettings,
     stores: LeaderStores,
-    directory: ClusterDirectory,
+    gate: RouteGate,
     status: RunningStatus,
     events: EventLog,
-    preview: Outlook,
+    preview: Callable[[RebalanceRequest], Decision],
 ) -> Services:
-    clock, members = SystemClock(), stores.membership
+    clock, members, directory = SystemClock(), stores.membership, ClusterDirectory(settings.clusters)
     return Services(
-        control=Control(stores.definitions, stores.requests, members, directory.aliases, clock),
+        control=Control(stores.definitions, stores.requests, members, directory.aliases, clock, gate),
         problems=stores.problems,
         status=status,
         events=events,
         clock=clock,
         plan=LatestPlan(stores.plans),
         live=members.live,
-        preview=preview.preview,
+        preview=preview,
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,
         address_of_cluster=directory.address_of,
@@ -203,27 +198,3 @@ def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
         )
 
     return spawn
-
-
-def _outlook(
-    settings: HeadraceSettings,
-    stores: LeaderStores,
-    measured: MeasuredLoads,
-    directory: ClusterDirectory,
-    errands: Errands,
-    memory: LoadMemory,
-) -> Outlook:
-    clock = SystemClock()
-
-    @cache
-    def admin_of(cluster: ClusterRef) -> KafkaAdmin:
-        return KafkaAdmin(directory.resolve(cluster), settings.mirror.leader.replication_factor)
-
-    interval = settings.mirror.leader.discovery_interval_seconds
-    surroundings = Surroundings(admin_of, clock, interval, errands)
-    for topic in (settings.mirror.metrics_topic, settings.mirror.events_topic):
-        surroundings.need_topic(
-            ClusterRef(settings.mirror.metrics_cluster), TopicDescription(topic, 4, settings=_METRIC_TOPICS)
-        )
-    planning = replace(choose_planning(settings, measured, errands), memory=memory)
-    return Outlook(stores, planning, surroundings, clock)

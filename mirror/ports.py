@@ -136,6 +136,10 @@ class MetricSink(Protocol):
 class TopicAdmin(Protocol):
     """Topics of one cluster."""
 
+    def cluster_id(self) -> str:
+        """What the cluster calls itself, however it was reached. Raises Unreachable, Refused."""
+        ...
+
     def list_topics(self) -> Mapping[str, int]:
         """Partition count by topic name. Raises Unreachable."""
         ...

@@ -90,15 +90,17 @@ class DatastreamBody(_Body):
 
 
 class ProblemAnswer(BaseModel):
-    """Why a datastream is set aside, and since when (epoch ms)."""
+    """Why a datastream is set aside, and since when (epoch ms). `sets_aside` false: it is served
+    and this is a remark."""
 
     reason: str
     since_ms: int
+    sets_aside: bool
 
     @classmethod
     def from_problem(cls, problem: Problem) -> ProblemAnswer:
         """The JSON form."""
-        return cls(reason=problem.reason, since_ms=problem.since_ms)
+        return cls(reason=problem.reason, since_ms=problem.since_ms, sets_aside=problem.sets_aside)
 
 
 class DatastreamAnswer(_Body):

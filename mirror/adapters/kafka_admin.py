@@ -33,6 +33,14 @@ class KafkaAdmin:
         self._replication_factor = replication_factor
         self._client: AdminClient | None = None
 
+    def cluster_id(self) -> str:
+        """What the cluster calls itself."""
+        future = self._admin().describe_cluster(request_timeout=_TIMEOUT_SECONDS)
+        try:
+            return str(future.result(timeout=_TIMEOUT_SECONDS * 2).cluster_id)
+        except KafkaException as error:
+            raise translate(error, f"describing {self._cluster.bootstrap_servers}") from error
+
     def list_topics(self) -> Mapping[str, int]:
         """Partition count by name, internal topics too."""
         try:

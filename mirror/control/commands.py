@@ -13,10 +13,12 @@ from mirror.model.topics import TopicPartition
 @dataclass(frozen=True, slots=True)
 class CreateDatastream:
     """Register a definition. `status`: INITIALIZING, which the leader makes READY, or PAUSED or STOPPED
-    for one that shall not run yet."""
+    for one that shall not run yet. `is_taken_over`: it has run elsewhere and keeps the time of its creation;
+    any other is stamped, so that nobody can be older than those who were here before."""
 
     datastream: Datastream
     status: DatastreamStatus = DatastreamStatus.INITIALIZING
+    is_taken_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

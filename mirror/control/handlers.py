@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from mirror.control.commands import (
     ChangePauses,
@@ -35,6 +35,14 @@ _FIRST_STATUSES: Final = frozenset(
 )
 
 
+class RouteCheck(Protocol):
+    """Looks whether a new datastream may be copied beside the others."""
+
+    def check(self, new: Datastream, others: Sequence[Datastream]) -> None:
+        """Raises InvalidRequest with the reason why not."""
+        ...
+
+
 class Control:
     """The use cases. `clusters`: aliases that a definition may name."""
 
@@ -45,9 +53,11 @@ class Control:
         membership: Membership,
         clusters: frozenset[ClusterRef],
         clock: Clock,
+        routes: RouteCheck,
     ) -> None:
         self._definitions = definitions
         self._known = DefinitionCache(definitions, lambda: None)
+        self._routes = routes
         self._requests = requests
         self._membership = membership
         self._clusters = clusters
@@ -55,6 +65,7 @@ class Control:
 
     def create(self, command: CreateDatastream) -> Datastream:
         """Returns the definition as stored. Raises InvalidRequest, AlreadyExists."""
+        self._definitions.check_free(command.datastream.name)
         if command.status not in _FIRST_STATUSES:
             raise InvalidRequest(f"a datastream cannot begin as {command.status}")
         datastream = replace(command.datastream, status=command.status)
@@ -64,9 +75,13 @@ class Control:
             )
         for role, cluster in (("source", datastream.source), ("destination", datastream.destination)):
             self._check_cluster(role, cluster)
-        self._check_group(datastream)
-        created = {CREATED_MS: str(self._clock.now_ms()), **datastream.metadata}
-        datastream = replace(datastream, metadata=created)
+        others = [one for one in self.list().datastreams if one.name != datastream.name]
+        self._check_group(datastream, others)
+        stamp = {CREATED_MS: str(self._clock.now_ms())}
+        given = datastream.metadata
+        metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
+        datastream = replace(datastream, metadata=metadata)
+        self._routes.check(datastream, others)
         self._definitions.create(datastream)
         return datastream
 
@@ -165,9 +180,9 @@ class Control:
             requested_ms=self._clock.now_ms(),
         )
 
-    def _check_group(self, datastream: Datastream) -> None:
+    def _check_group(self, datastream: Datastream, others: Sequence[Datastream]) -> None:
         """Lanes are named by group and partition: two sources in a group would share their names."""
-        for other in self.list().datastreams:
+        for other in others:
             if other.group == datastream.group and _route(other) != _route(datastream):
                 raise InvalidRequest(
                     f"datastreams of group {other.group} copy as {other.name} does: {_route(other)}",

@@ -176,16 +176,21 @@ class DefinitionStore:
                 continue  # deleted between the two reads
         return _sorted_out(found)
 
+    def check_free(self, name: DatastreamName) -> None:
+        """Raises AlreadyExists when there is a definition of this name, readable or not."""
+        try:
+            self._nodes.read(znodes.child(znodes.DATASTREAMS, name))
+        except NotFound:
+            return
+        raise _taken(name)
+
     def create(self, datastream: Datastream) -> None:
         """Raises AlreadyExists, and InvalidRequest when it does not fit into a znode."""
         path = znodes.child(znodes.DATASTREAMS, datastream.name)
         try:
             self._nodes.create(path, znodes.encode(to_document(datastream)))
         except AlreadyExists as error:
-            raise AlreadyExists(
-                f"there is a datastream {datastream.name} already",
-                advice="choose another name or delete it first",
-            ) from error
+            raise _taken(datastream.name) from error
 
     def replace(self, stored: StoredDatastream, datastream: Datastream) -> None:
         """Compare and set. Raises VersionConflict, NotFound."""
@@ -196,6 +201,12 @@ class DefinitionStore:
         """Remove a definition for good, whatever its znode holds."""
         for path in _paths(name):
             self._nodes.delete_tree(path)
+
+
+def _taken(name: DatastreamName) -> AlreadyExists:
+    return AlreadyExists(
+        f"there is a datastream {name} already", advice="choose another name or delete it first"
+    )
 
 
 class DefinitionCache:

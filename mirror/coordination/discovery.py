@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
+from mirror.model.policy import GROW_EXISTING
 from mirror.model.topics import TopicDescription
 
 CARRIED_SETTINGS: Final = frozenset(
@@ -42,6 +43,15 @@ class TopicWork:
     create: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A destination topic that has fewer partitions than its source and is left so. `partitions`: how many
+    it has; 0: it is not made."""
+
+    partitions: int
+    reason: str
+
+
 def destination_description(source: TopicDescription, name: str) -> TopicDescription:
     """A destination topic like its source: same partition count, carried settings."""
     settings = {key: value for key, value in source.settings.items() if key in CARRIED_SETTINGS}
@@ -69,8 +79,8 @@ def topic_work(
 ) -> tuple[TopicWork, ...]:
     """What to do at the destination of one datastream, by topic name.
 
-    `mirrored`: partition counts of its source topics. `descriptions`: of source topics; only those that are
-    missing at the destination are needed.
+    `mirrored`: partition counts of its source topics, without those that `shortfalls` names; `descriptions`:
+    of source topics; only those that are missing at the destination are needed.
     """
     work = []
     for topic, partitions in sorted(mirrored.items()):
@@ -83,3 +93,35 @@ def topic_work(
             grown = TopicDescription(name, partitions)
             work.append(TopicWork(datastream.destination, grown, create=False))
     return tuple(work)
+
+
+def shortfalls(
+    datastream: Datastream,
+    mirrored: Mapping[str, int],
+    destination_counts: Mapping[str, int],
+    made: Collection[str],
+    most_partitions: int,
+) -> dict[str, Shortfall]:
+    """Source topics, by name, whose destination topic must not get the partitions that it lacks: a source may
+    be a stranger's, and what is at the destination somebody else's. `made`: destination topics that the
+    service has made."""
+    found = {}
+    for topic, partitions in mirrored.items():
+        name = datastream.naming.destination(topic)
+        present = destination_counts.get(name, 0)
+        if present >= partitions:
+            continue
+        if partitions > most_partitions:
+            reason = (
+                f"it has {partitions} partitions, {name} at the destination {present}, and no topic is made "
+                f"larger than mirror.leader.max_partitions_per_topic = {most_partitions}"
+            )
+        elif present and name not in made and not datastream.grows_existing:
+            reason = (
+                f"it has {partitions} partitions, {name} at the destination {present}, and that was not made "
+                f"for this datastream: add partitions there, or create it with {GROW_EXISTING} = true"
+            )
+        else:
+            continue
+        found[topic] = Shortfall(present, reason)
+    return found

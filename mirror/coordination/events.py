@@ -86,15 +86,21 @@ def plan_events(
 def problem_event(
     leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
-    """A datastream is set aside; or, `is_over`, it is not any more."""
+    """A datastream is set aside, or there is a remark about it; or, `is_over`, there is not any more."""
     return _sentence_event(
         now_ms,
         f"problem/{legible(name)}/{problem.since_ms}{'/over' if is_over else ''}",
         "problem",
         leader,
         name,
-        f"not set aside any more; it was: {problem.reason}" if is_over else f"set aside: {problem.reason}",
+        _problem_sentence(problem, is_over),
     )
+
+
+def _problem_sentence(problem: Problem, is_over: bool) -> str:
+    if not problem.sets_aside:
+        return f"over: {problem.reason}" if is_over else problem.reason
+    return f"not set aside any more; it was: {problem.reason}" if is_over else f"set aside: {problem.reason}"
 
 
 def request_event(leader: InstanceName, request: Request, reason: str, now_ms: int) -> PlacementEvent:

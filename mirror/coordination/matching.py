@@ -6,15 +6,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from mirror.model.datastream import Datastream
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicPartition, TopicSelection
 
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
 """Partition counts by topic. A cluster whose topics have not changed is given as the same object."""
 
-Wish = tuple[tuple[ClusterRef, TopicSelection], ...]
+Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a datastream must not copy of what it selects: whole topics, and of some topics the partitions
+    from a number on."""
+
+    left_out: frozenset[str] = frozenset()
+    partitions: Mapping[str, int] = field(default_factory=dict)
+
+
+NO_LIMITS: Final = Limits()
 
 
 @dataclass
@@ -25,34 +38,62 @@ class _Cluster:
 
 
 class TopicMatching:
-    """Used by one thread."""
+    """Used by one thread. `own`: topics that Headrace writes for itself under names that were configured."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: frozenset[str] = frozenset()) -> None:
+        self._own = own
         self._clusters: dict[ClusterRef, _Cluster] = {}
+        self._limits: dict[DatastreamName, Limits] = {}
+
+    def limit(self, limits: Mapping[DatastreamName, Limits]) -> None:
+        """What datastreams must not copy from now on; one that is not named has no limits."""
+        changed = {
+            name
+            for name in limits.keys() | self._limits.keys()
+            if limits.get(name, NO_LIMITS) != self.limits(name)
+        }
+        self._limits = {name: one if name in changed else self.limits(name) for name, one in limits.items()}
+        if changed:
+            for cluster in self._clusters.values():
+                for wish in [one for one in cluster.wanted if any(name in changed for name, _, _ in one)]:
+                    del cluster.wanted[wish]
 
     def wanted(
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
         """What datastreams that share tasks should mirror; None when one of their source clusters could
         not be asked. They copy from one cluster, as `Control` makes sure."""
-        wish = tuple((one.source, one.selection) for one in members)
+        wish = tuple((one.name, one.source, one.selection) for one in members)
         if not wish:
             return frozenset()
-        if any(source not in topics for source, _ in wish):
+        if any(source not in topics for _, source, _ in wish):
             return None
-        cluster = self._cluster(wish[0][0], topics)
+        cluster = self._cluster(wish[0][1], topics)
         if wish not in cluster.wanted:
             cluster.wanted[wish] = frozenset(
                 TopicPartition(topic, number)
-                for source, selection in wish
-                for topic in self._chosen(self._cluster(source, topics), selection)
-                for number in range(topics[source][topic])
+                for one in members
+                for topic in self.topics(one, topics)
+                for number in range(self._count(one, topic, topics))
             )
         return cluster.wanted[wish]
 
+    def limits(self, name: DatastreamName) -> Limits:
+        """What a datastream must not copy; the same object as long as nothing about it has changed."""
+        return self._limits.get(name, NO_LIMITS)
+
     def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
         """Which of its source cluster's topics a datastream mirrors. Raises KeyError when that is missing."""
+        return self.selected(datastream, topics) - self.limits(datastream.name).left_out
+
+    def selected(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
+        """Which of its source cluster's topics a datastream would mirror if there were no limits. Raises
+        KeyError when that cluster is missing."""
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
+
+    def _count(self, datastream: Datastream, topic: str, topics: TopicsByCluster) -> int:
+        count = topics[datastream.source][topic]
+        return min(count, self.limits(datastream.name).partitions.get(topic, count))
 
     def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _Cluster:
         """Brought up to date: expressions are tried on the topics that have come."""
@@ -63,16 +104,23 @@ class TopicMatching:
             changed = went | {topic for topic, count in counts.items() if known.counts.get(topic) != count}
             stale = set()
             for selection, chosen in known.chosen.items():
-                more = {topic for topic in came if selection.matches(topic)}
+                more = {topic for topic in came if self._matches(selection, topic)}
                 if more or not chosen.isdisjoint(changed):
                     stale.add(selection)
                     known.chosen[selection] = (chosen | more) - went
             known.counts = counts
-            for wish in [one for one in known.wanted if any(selection in stale for _, selection in one)]:
+            for wish in [one for one in known.wanted if any(selection in stale for _, _, selection in one)]:
                 del known.wanted[wish]
         return known
 
     def _chosen(self, cluster: _Cluster, selection: TopicSelection) -> frozenset[str]:
         if selection not in cluster.chosen:
-            cluster.chosen[selection] = frozenset(selection.choose(cluster.counts))
+            found = selection.choose(cluster.counts)
+            cluster.chosen[selection] = frozenset(one for one in found if not self._is_own(selection, one))
         return cluster.chosen[selection]
+
+    def _matches(self, selection: TopicSelection, topic: str) -> bool:
+        return selection.matches(topic) and not self._is_own(selection, topic)
+
+    def _is_own(self, selection: TopicSelection, topic: str) -> bool:
+        return topic in self._own and not selection.takes_own(topic)

@@ -21,10 +21,12 @@ LONGEST_REASON: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a datastream is set aside, in a sentence, and since when (epoch ms)."""
+    """Why a datastream is set aside, in a sentence, and since when (epoch ms). With `sets_aside` false it is
+    a remark: the datastream is served, and does perhaps not do what its owner thinks."""
 
     reason: str
     since_ms: int
+    sets_aside: bool = True
 
 
 class ProblemStore:
@@ -44,7 +46,8 @@ class ProblemStore:
         path = znodes.child(znodes.PROBLEMS, name)
         try:
             document = znodes.decode(self._nodes.read(path).data, path)
-            return Problem(legible(document["reason"]), int(document["since_ms"]))
+            sets_aside = document.get("sets_aside") is not False
+            return Problem(legible(document["reason"]), int(document["since_ms"]), sets_aside)
         except NotFound:
             return None
         except (CorruptData, KeyError, TypeError, ValueError) as error:
@@ -53,7 +56,8 @@ class ProblemStore:
     def put(self, name: DatastreamName, problem: Problem) -> None:
         """Say what is wrong with a datastream, in place of what was said before."""
         path = znodes.child(znodes.PROBLEMS, name)
-        data = znodes.encode({"reason": legible(problem.reason), "since_ms": problem.since_ms})
+        document = {"since_ms": problem.since_ms, "sets_aside": problem.sets_aside}
+        data = znodes.encode({"reason": legible(problem.reason), **document})
         try:
             node = self._nodes.read(path)
             if node.data != data:

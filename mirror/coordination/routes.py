@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import groupby
 from typing import Final
 
@@ -64,35 +63,27 @@ class Returns:
     """Finds the topics whose records would return to a cluster. Remembers what it has worked out."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        self._routes = sorted(
-            (one for one in routes if not one.copies_onto_itself), key=lambda route: route.age
-        )
+        good = [one for one in routes if not one.copies_onto_itself]
+        self._circular = circular(good)
+        self._routes = [
+            one for one in sorted(good, key=lambda one: one.age) if one.datastream.name in self._circular
+        ]
         self._places: dict[str, _Place] = {}
-
-    @cached_property
-    def concerned(self) -> frozenset[DatastreamName]:
-        """Datastreams whose destination leads back to their source; no other can close a circle."""
-        return frozenset(one.datastream.name for one in self._circular)
 
     def reason(self, route: Route, topic: str) -> str | None:
         """Why a datastream must not copy a topic that it selects; None: it may."""
-        if route.datastream.name not in self.concerned:
+        if route.datastream.name not in self._circular:
             return None
         return self._place(topic).reasons.get(route.datastream.name)
-
-    @cached_property
-    def _circular(self) -> tuple[Route, ...]:
-        reached = _reachable(self._routes)
-        return tuple(one for one in self._routes if one.source in reached[one.destination])
 
     def _place(self, topic: str) -> _Place:
         """Shorter names first: every naming but `*` makes them longer, so the chain ends."""
         if topic not in self._places:
             place = _Place()
-            for route in self._circular:
+            for route in self._routes:
                 if not route.datastream.naming.is_identity:
                     self._bring(route, topic, place)
-            for route in self._circular:
+            for route in self._routes:
                 if route.datastream.selection.matches(topic):
                     self._take(route, place)
             self._places[topic] = place
@@ -202,6 +193,36 @@ def judge(
     return Verdict(refused, {name: reasons for name, reasons in left_out.items() if reasons})
 
 
+def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
+    """Datastreams whose destination leads back to their source; no other can close a circle."""
+    reached = _reachable(routes)
+    return frozenset(one.datastream.name for one in routes if one.source in reached[one.destination])
+
+
+def foreseen(
+    routes: Sequence[Route], topics: Mapping[DatastreamName, Collection[str]]
+) -> dict[DatastreamName, set[str]]:
+    """What each datastream will select once the copies that it and the others may make are there. Copies
+    that nothing can bring back are not followed."""
+    returns = Returns(routes)
+    around = [one for one in routes if one.datastream.name in circular(routes)]
+    found = {name: set(chosen) for name, chosen in topics.items()}
+    fresh = {one.datastream.name: set(topics.get(one.datastream.name, ())) for one in around}
+    while any(fresh.values()):
+        came: dict[DatastreamName, set[str]] = {one.datastream.name: set() for one in around}
+        for route in around:
+            copied = (one for one in fresh[route.datastream.name] if not returns.reason(route, one))
+            names = [route.datastream.naming.destination(topic) for topic in copied]
+            for other in around:
+                if other.source == route.destination:
+                    more = set(other.datastream.selection.choose(names))
+                    came[other.datastream.name] |= more - found.setdefault(other.datastream.name, set())
+        for name, more in came.items():
+            found[name] |= more
+        fresh = came
+    return found
+
+
 _ONTO_ITSELF: Final = (
     "it would copy topics onto themselves: its source and its destination are one cluster, and the topics"
     " keep their names"
@@ -265,7 +286,7 @@ def _double(holder: Datastream, one: Datastream) -> str:
     return f"datastream {holder.name} writes its destination topic already"
 
 
-def sentence(reasons: Reasons) -> str:
+def in_words(reasons: Reasons) -> str:
     """What is left out, in words: a few topics by name, each with its reason."""
     shown = sorted(reasons)[:_NAMES_SHOWN]
     more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""

@@ -11,6 +11,8 @@
     /requests/r-<sequence>         what people and the monitor ask of the leader
     /events/e-<sequence>           what changed and why, the newest few hundred
     /loads/<instance>/<chunk>      rates that the instance measured itself
+    /clusters/<name>               what a cluster calls itself that definitions call so
+    /made/<group>                  destination topics that were made for a group of datastreams
     /problems/<datastream>         why a datastream is set aside, and since when
 
 A znode holds 1 MiB, so what can grow is compressed JSON in chunks.
@@ -18,6 +20,7 @@ A znode holds 1 MiB, so what can grow is compressed JSON in chunks.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
@@ -39,18 +42,28 @@ PLAN: Final = "/plan"
 REQUESTS: Final = "/requests"
 EVENTS: Final = "/events"
 LOADS: Final = "/loads"
+CLUSTERS: Final = "/clusters"
+MADE: Final = "/made"
 PROBLEMS: Final = "/problems"
 
 CHUNK_BYTES: Final = 900_000
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
 """Bytes that a compressed document may open into: a million partitions take less."""
 MOST_PARTITIONS: Final = 2_000_000
+_SHORT: Final = 250
 
 
 def child(parent: str, name: str) -> str:
     """Path of the node `name` (any text) below `parent`."""
     quoted = quote(name, safe=" ()[]{}!@$^&*+=,;:'~", errors="surrogatepass")
     return f"{parent}/{quoted.replace('.', '%2E') if quoted in {'.', '..'} else quoted}"
+
+
+def short_child(parent: str, name: str) -> str:
+    """As `child`, for names that nobody reads back: a long one, or one that is no text, is a digest."""
+    if len(name) <= _SHORT and name.isprintable():
+        return child(parent, name)
+    return f"{parent}/{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def name_of(node: str) -> str:

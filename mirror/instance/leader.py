@@ -31,6 +31,7 @@ from mirror.coordination.membership import LiveInstance
 from mirror.coordination.plan_store import NO_PLAN, StoredPlan
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.problems import Problem, reason_of
+from mirror.coordination.routes import Verdict, in_words
 from mirror.errors import (
     CoordinationError,
     HeadraceError,
@@ -43,6 +44,7 @@ from mirror.errors import (
 from mirror.instance.health import Health
 from mirror.instance.outlook import Outlook
 from mirror.instance.problem_board import ProblemBoard
+from mirror.instance.route_watch import written_by
 from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
@@ -84,7 +86,7 @@ class Leader:
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader")
-        self._refusals: Mapping[DatastreamName, str] = {}
+        self._verdict = Verdict({}, {})
         self._sentence = ""
         self._is_well = True
         self._untold: tuple[Plan, tuple[PlacementEvent, ...]] | None = None
@@ -199,12 +201,14 @@ class Leader:
     def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
         """Where the question itself fails, what was refused before stays refused."""
         try:
-            self._refusals = self._outlook.refusals(datastreams)
+            self._verdict = self._outlook.judgement(datastreams, self._plan.plan)
+        except _SHARED_STATE:
+            raise
         except Exception as error:  # noqa: BLE001 - the bulkhead around a check of all datastreams
             _log.exception("cannot say which datastreams must not be mirrored", reason=reason_of(error))
-        for name, reason in self._refusals.items():
+        for name, reason in self._verdict.refused.items():
             self._board.note(InvalidRequest(reason), name)
-        return self._refusals
+        return self._verdict.refused
 
     def _status_changes(
         self, datastreams: tuple[Datastream, ...], stored: Set[DatastreamName]
@@ -265,7 +269,8 @@ class Leader:
         return sentences
 
     def _prepare(self, datastream: Datastream) -> str:
-        for work in self._outlook.surroundings.prepare_destination(datastream):
+        surroundings, group, plan = self._outlook.surroundings, datastream.group, self._plan.plan
+        for work in surroundings.prepare_destination(datastream, lambda: written_by(plan).get(group, ())):
             _log.info(
                 "destination topic made" if work.create else "destination topic grown",
                 datastream=datastream.name,
@@ -273,7 +278,14 @@ class Leader:
                 partitions=work.topic.partitions,
                 cluster=work.cluster,
             )
-        differing = self._outlook.surroundings.drift(datastream)
+        short = {topic: one.reason for topic, one in surroundings.shortfalls(datastream).items()}
+        reasons = {**short, **self._verdict.left_out.get(datastream.name, {})}
+        if reasons:
+            raise InvalidRequest(in_words(reasons))
+        if surroundings.selects_nothing(datastream):
+            text = f"no topic of {datastream.source} matches {datastream.selection.include}"
+            self._board.remark(text, datastream.name)
+        differing = surroundings.drift(datastream)
         told = f"; {len(differing)} settings differ at the destination: {differing[0]}" if differing else ""
         return f"{datastream.status}{told}"
 

@@ -16,6 +16,7 @@ from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.coordination.planning import Decision, World, decide, groups_to_plan
 from mirror.coordination.problems import ProblemStore, reason_of
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
+from mirror.coordination.routes import Verdict
 from mirror.instance.errands import LoadsOnTheWay
 from mirror.instance.observations import NEWEST, LoadMemory
 from mirror.instance.surroundings import Surroundings
@@ -46,9 +47,8 @@ class LeaderStores:
     problems: ProblemStore
 
 
-Refusals = Callable[[Sequence[Datastream]], Mapping[DatastreamName, str]]
-"""Which of all datastreams must not be mirrored as things are now, and why. Called at every look at the
-world, so it never waits."""
+Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
+"""What of all datastreams must not be mirrored as things are now, and why."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Outlook:
         planning: Planning,
         surroundings: Surroundings,
         clock: Clock,
-        refusals: Refusals = lambda _: {},
+        judgement: Judgement,
     ) -> None:
         self.stores = stores
-        self.refusals = refusals
+        self.judgement = judgement
         self.surroundings = surroundings
         self._planning = planning
         self._clock = clock
@@ -171,8 +171,8 @@ class Outlook:
         """What the request would change now. Raises Unreachable."""
         with self._previewing:
             definitions = self._latest_definitions.newest()
-            datastreams = definitions.datastreams
-            world = self.world(datastreams, self._latest_plan(), self.refusals(datastreams))
+            datastreams, plan = definitions.datastreams, self._latest_plan()
+            world = self.world(datastreams, plan, self.judgement(datastreams, plan).refused)
             return self.decide(replace(world, requests=(request,), is_whole=definitions.is_whole))
 
     def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:

@@ -36,6 +36,7 @@ class ProblemBoard:
         self._clock = clock
         self._stored: Mapping[DatastreamName, Problem] | None = None
         self._found: dict[DatastreamName, str] = {}
+        self._remarks: dict[DatastreamName, str] = {}
         self._unclear: set[DatastreamName] = set()
         self._logged: dict[DatastreamName, str] = {}
         self._parts: set[str] = set()
@@ -50,6 +51,7 @@ class ProblemBoard:
         if self._stored is None:
             self._stored = dict(self._store.all())
         self._found = {}
+        self._remarks = {}
         self._unclear = set()
 
     @contextmanager
@@ -77,6 +79,10 @@ class ProblemBoard:
                 _log.error("datastream set aside", datastream=legible(name), reason=reason, exc_info=trace)
                 self._logged[name] = reason
 
+    def remark(self, text: str, name: DatastreamName) -> None:
+        """Say something about a datastream that does not set it aside."""
+        self._remarks[name] = text
+
     def settle(
         self,
         sentences: Mapping[DatastreamName, str],
@@ -88,8 +94,8 @@ class ProblemBoard:
         before = self._stored or _NOTHING
         now_ms = self._clock.now_ms()
         found = {
-            name: Problem(reason, before[name].since_ms if name in before else now_ms)
-            for name, reason in sorted(self._found.items())
+            name: Problem(reason, before[name].since_ms if name in before else now_ms, name in self._found)
+            for name, reason in sorted({**self._remarks, **self._found}.items())
         }
         for name in self._unclear & before.keys() - found.keys():
             found[name] = before[name]
@@ -109,7 +115,7 @@ class ProblemBoard:
             if before.get(name) != problem:
                 self._store.put(name, problem)
         self._stored = found
-        self._show({**{name: (True, text) for name, text in sentences.items()}, **_ill(found.items())})
+        self._show({**{name: (True, text) for name, text in sentences.items()}, **_said(found.items())})
 
     def resign(self) -> None:
         """We do not lead: what is wrong is another's to find."""
@@ -126,5 +132,5 @@ class ProblemBoard:
         self._parts = set(parts)
 
 
-def _ill(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:
-    return {name: (False, problem.reason) for name, problem in problems}
+def _said(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:
+    return {name: (not problem.sets_aside, problem.reason) for name, problem in problems}

@@ -53,5 +53,7 @@ class LeaderSettings(Settings):
     """Tasks move between instances when one carries more than this many times the mean for its weight."""
     patience_seconds: Seconds = 2.0
     """How long a look at the world waits for a slow cluster or load provider; its answer counts later."""
+    max_partitions_per_topic: int = Field(default=1000, ge=1)
+    """No topic at a destination is made or grown larger; what a source has beyond is not copied."""
     replication_factor: int = Field(default=-1, ge=-1)
     """Of topics created at the destination; -1 means the destination's default."""

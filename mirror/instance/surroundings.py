@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 import structlog
 
-from mirror.coordination.discovery import TopicWork, destination_description, drift, topic_work
-from mirror.coordination.matching import TopicMatching
+from mirror.coordination.discovery import (
+    Shortfall,
+    TopicWork,
+    destination_description,
+    drift,
+    shortfalls,
+    topic_work,
+)
+from mirror.coordination.made_topics import MadeTopics
+from mirror.coordination.matching import Limits, TopicMatching
 from mirror.coordination.problems import reason_of
 from mirror.errors import HeadraceError
 from mirror.instance.errands import Errands, StillAsking
@@ -24,26 +32,60 @@ _LOOK_AGAIN_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A datastream's destination as it was left, and what of the source it was made for.
+class TopicRules:
+    """What may be done at destinations. `made`: what has been done there; `most_partitions`: of a topic that
+    is made or grown; `own`: topics that Headrace writes for itself under names that were configured."""
 
-    `source_counts` is compared by identity: the same object means that nothing has changed.
-    """
+    made: MadeTopics
+    most_partitions: int
+    own: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a destination is prepared for. Counts and limits are compared by identity: the same object means
+    that nothing has changed."""
 
     datastream: Datastream
     source_counts: Mapping[str, int]
+    destination_counts: Mapping[str, int] | None
+    limits: Limits
+
+    def is_same(self, other: _Question) -> bool:
+        return (
+            self.datastream == other.datastream
+            and self.source_counts is other.source_counts
+            and self.destination_counts is other.destination_counts
+            and self.limits is other.limits
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A datastream's destination as it was left. `wanted`: partition counts there; `short`: by source
+    topic."""
+
+    question: _Question
     wanted: Mapping[str, int]
     look_again_at: float
     drift: tuple[str, ...] = ()
+    short: Mapping[str, Shortfall] = field(default_factory=dict)
 
-    def holds_for(self, datastream: Datastream, source_counts: Mapping[str, int], now: float) -> bool:
-        return (
-            now < self.look_again_at and self.datastream == datastream and self.source_counts is source_counts
+    def needs_nothing_for(self, question: _Question, wanted: Mapping[str, int]) -> bool:
+        """Whether the destination is as it was left, and that is what is wanted now."""
+        is_same = self.question.datastream == question.datastream and self.wanted == wanted
+        return is_same and self._is_there(question.destination_counts)
+
+    def _is_there(self, present: Mapping[str, int] | None) -> bool:
+        """Topics may have been deleted there, or grown by hand."""
+        if present is None or present is self.question.destination_counts:
+            return True
+        naming = self.question.datastream.naming
+        short = {naming.destination(topic): one.partitions for topic, one in self.short.items()}
+        return all(
+            present.get(name, 0) == short[name] if name in short else present.get(name, 0) >= count
+            for name, count in self.wanted.items()
         )
-
-    def needs_nothing_for(self, datastream: Datastream, wanted: Mapping[str, int], now: float) -> bool:
-        is_same = self.datastream.destination == datastream.destination and self.wanted == wanted
-        return now < self.look_again_at and is_same
 
 
 class Surroundings:
@@ -55,16 +97,21 @@ class Surroundings:
         clock: Clock,
         interval_seconds: float,
         errands: Errands,
+        rules: TopicRules,
     ) -> None:
         self._admin_of = admin_of
         self._clock = clock
         self._errands = errands
-        self.matching = TopicMatching()
+        self._rules = rules
+        self.matching = TopicMatching(rules.own)
         self._interval = interval_seconds
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._asked_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, Exception] = {}
+        self._identities: dict[ClusterRef, str] = {}
+        self._identity_asked_at: dict[ClusterRef, float] = {}
         self._prepared: dict[DatastreamName, _Prepared] = {}
+        self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
 
     def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
@@ -96,12 +143,24 @@ class Surroundings:
                 self._ask(cluster, now)
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
-    def prepare_destination(self, datastream: Datastream) -> tuple[TopicWork, ...]:
+    def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
+        """What these call themselves, as they last answered; one that has not answered yet is missing."""
+        now = self._clock.monotonic()
+        for cluster in clusters:
+            limit = self._interval if cluster not in self._identities else _LOOK_AGAIN_SECONDS
+            if now - self._identity_asked_at.get(cluster, -limit) >= limit:
+                self._ask_identity(cluster, now)
+        return {cluster: self._identities[cluster] for cluster in clusters if cluster in self._identities}
+
+    def prepare_destination(
+        self, datastream: Datastream, written: Callable[[], Collection[str]]
+    ) -> tuple[TopicWork, ...]:
         """Make and grow destination topics; returns what was done. Raises what a cluster answered, also of
         the source when its topics are not known, and StillAsking while it is under way.
 
-        The destination is asked only when the source's side has changed since the last success, and every
-        ten minutes: somebody may have changed or deleted a topic there.
+        The destination is asked only when something of it is missing or the source's side has changed since
+        the last success, and every ten minutes: somebody may have changed a topic there. `written`: source
+        topics that the datastream's group copies as things are.
         """
         source_counts = self._topics.get(datastream.source)
         if source_counts is None:
@@ -110,22 +169,59 @@ class Surroundings:
                 raise problem.with_traceback(None)
             return ()
         now, name = self._clock.monotonic(), datastream.name
+        present, limits = self._topics.get(datastream.destination), self.matching.limits(name)
+        question = _Question(datastream, source_counts, present, limits)
         known = self._prepared.get(name)
-        if known is not None and known.holds_for(datastream, source_counts, now):
+        known = known if known is not None and now < known.look_again_at else None
+        if known is not None and known.question.is_same(question):
             return ()
         mirrored = {topic: source_counts[topic] for topic in self.matching.topics(datastream, self._topics)}
         wanted = {datastream.naming.destination(topic): count for topic, count in mirrored.items()}
-        if known is not None and known.needs_nothing_for(datastream, wanted, now):
-            self._prepared[name] = replace(known, datastream=datastream, source_counts=source_counts)
+        if known is not None and known.needs_nothing_for(question, wanted):
+            self._prepared[name] = replace(known, question=question)
             return ()
-        question = _Prepared(datastream, source_counts, wanted, now + _LOOK_AGAIN_SECONDS)
+        asked = _Prepared(question, wanted, now + _LOOK_AGAIN_SECONDS)
         line = _topics_at(datastream.destination)
         # A late answer may be to an older question: it comes with what it was made for.
-        work, prepared = self._errands.ask(line, name, lambda: self._prepare(question, mirrored))
+        work, prepared = self._errands.ask(line, name, lambda: self._prepare(asked, mirrored, written))
+        self._note_prepared(name, prepared)
+        return work
+
+    def leave_out(self, topics: Mapping[DatastreamName, frozenset[str]]) -> None:
+        """Topics that datastreams must not copy from now on."""
+        if topics != self._left_out:
+            self._left_out = topics
+            self._limit()
+
+    def _note_prepared(self, name: DatastreamName, prepared: _Prepared) -> None:
+        known = self._prepared.get(name)
         self._prepared[name] = prepared
         for sentence in sorted(set(prepared.drift) - set(known.drift if known else ())):
             _log.warning("destination topic differs", datastream=name, difference=sentence)
-        return work
+        if prepared.short != (known.short if known else {}):
+            self._limit()
+
+    def _limit(self) -> None:
+        short = {name: one.short for name, one in self._prepared.items() if one.short}
+        self.matching.limit(
+            {
+                name: Limits(
+                    self._left_out.get(name, frozenset()),
+                    {topic: one.partitions for topic, one in short.get(name, {}).items()},
+                )
+                for name in self._left_out.keys() | short.keys()
+            }
+        )
+
+    def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
+        """Its source topics, by name, that have more partitions than the destination is given."""
+        known = self._prepared.get(datastream.name)
+        return known.short if known else {}
+
+    def selects_nothing(self, datastream: Datastream) -> bool:
+        """Whether its source has answered and has no topic that it selects."""
+        topics = self._topics
+        return datastream.source in topics and not self.matching.selected(datastream, topics)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
         """Settings of destination topics that are not as they would be made today, a sentence each. They
@@ -134,13 +230,18 @@ class Surroundings:
         return known.drift if known else ()
 
     def _prepare(
-        self, question: _Prepared, mirrored: Mapping[str, int]
+        self, asked: _Prepared, mirrored: Mapping[str, int], written: Callable[[], Collection[str]]
     ) -> tuple[tuple[TopicWork, ...], _Prepared]:
-        datastream = question.datastream
+        datastream = asked.question.datastream
         destination = self._admin_of(datastream.destination)
         present = destination.list_topics()
         descriptions = self._admin_of(datastream.source).describe(sorted(mirrored)) if mirrored else {}
-        work = topic_work(datastream, mirrored, present, descriptions)
+        made = self._made_for(datastream, written, present)
+        short = shortfalls(datastream, mirrored, present, made, self._rules.most_partitions)
+        whole = {topic: count for topic, count in mirrored.items() if topic not in short}
+        work = topic_work(datastream, whole, present, descriptions)
+        made_now = [item.topic.name for item in work if item.create]
+        self._rules.made.add(datastream.group, datastream.destination, made_now)
         for item in work:
             if item.create:
                 destination.create(item.topic)
@@ -153,7 +254,31 @@ class Surroundings:
         }
         found = destination.describe(sorted(wanted)) if wanted else {}
         differing = [sentence for name, one in found.items() for sentence in drift(wanted[name], one)]
-        return work, replace(question, drift=tuple(sorted(differing)))
+        return work, replace(asked, drift=tuple(sorted(differing)), short=short)
+
+    def _made_for(
+        self, datastream: Datastream, written: Callable[[], Collection[str]], present: Mapping[str, int]
+    ) -> frozenset[str]:
+        """Topics made for its group; what a group copies of which nothing is recorded was made by a version
+        that kept no record."""
+        made = self._rules.made.of(datastream.group)
+        if made is None:
+            names = {datastream.naming.destination(topic) for topic in written()} & present.keys()
+            self._rules.made.add(datastream.group, datastream.destination, names)
+            return frozenset(names)
+        return made.get(datastream.destination, frozenset())
+
+    def _ask_identity(self, cluster: ClusterRef, now: float) -> None:
+        self._identity_asked_at[cluster] = now
+        key = f"identity of {cluster}"
+        try:
+            self._identities[cluster] = self._errands.ask(
+                f"discovery at {cluster}", key, self._admin_of(cluster).cluster_id
+            )
+        except StillAsking:
+            del self._identity_asked_at[cluster]
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
+            _log.info("cluster does not say what it calls itself", cluster=cluster, reason=reason_of(error))
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:
         self._asked_at[cluster] = now

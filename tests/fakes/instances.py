@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from mirror.coordination.cluster_ids import ClusterIds
 from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.events import EventLog
+from mirror.coordination.made_topics import MadeTopics
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.coordination.problems import ProblemStore
 from mirror.coordination.requests import RequestQueue
+from mirror.instance.errands import Errands
 from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
 from mirror.instance.obedience import SharedState
 from mirror.instance.outlook import LeaderStores, Outlook, Planning
-from mirror.instance.surroundings import Surroundings
+from mirror.instance.route_gate import RouteGate
+from mirror.instance.route_watch import RouteWatch
+from mirror.instance.surroundings import Surroundings, TopicRules
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
 from mirror.model.metrics import PlacementEvent
-from mirror.ports import LoadProvider, Planner
+from mirror.ports import Clock, LoadProvider, Planner
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
 from tests.fakes.topic_admin import FakeTopicAdmin
@@ -33,6 +38,7 @@ SESSION_TIMEOUT_SECONDS = 10.0
 HANDOVER_DEADLINE_SECONDS = 30.0
 
 
+OWN_TOPICS = frozenset({"own-progress"})
 _T = TypeVar("_T")
 
 
@@ -42,6 +48,25 @@ class AtOnce:
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
         """As in the port."""
         return job()
+
+
+def surroundings_of(
+    session: FakeSession,
+    clusters: Mapping[ClusterRef, FakeTopicAdmin],
+    clock: Clock,
+    errands: Errands | None = None,
+    most_partitions: int = 1000,
+) -> Surroundings:
+    """What is known of these clusters."""
+    rules = TopicRules(MadeTopics(session), most_partitions, OWN_TOPICS)
+    return Surroundings(lambda cluster: clusters[cluster], clock, 3.0, errands or AtOnce(), rules)
+
+
+def gate_of(session: FakeSession, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
+    """What datastreams must pass to be created."""
+    surroundings = surroundings_of(session, clusters, clock)
+    watch = RouteWatch(surroundings, ClusterIds(session), OWN_TOPICS)
+    return RouteGate(watch, surroundings, LatestPlan(PlanStore(session, "gate")), clock)
 
 
 class FollowerRig:
@@ -134,8 +159,9 @@ class LeaderRig:
         )
         self.events = EventLog(session)
         planning = Planning(planner or SimplePlanner(), provider or MeasuredLoads(session), TaskCapacity(100))
-        self.surroundings = Surroundings(lambda cluster: clusters[cluster], self.clock, 3.0, AtOnce())
-        self.outlook = Outlook(self.stores, planning, self.surroundings, self.clock)
+        self.surroundings = surroundings_of(session, clusters, self.clock)
+        self.watch = RouteWatch(self.surroundings, ClusterIds(session), OWN_TOPICS)
+        self.outlook = Outlook(self.stores, planning, self.surroundings, self.clock, self.watch.look)
         self.leader = Leader(self.outlook, self.events, self._tell, self.clock, self.health, 1.0)
 
     def _tell(self, events: Sequence[PlacementEvent]) -> None:

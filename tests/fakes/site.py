@@ -18,7 +18,7 @@ from mirror.ports import LaneKey
 from mirror.settings import KafkaCluster
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.in_process import client_of
-from tests.fakes.instances import FollowerRig, LeaderRig
+from tests.fakes.instances import FollowerRig, LeaderRig, gate_of
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
@@ -49,6 +49,7 @@ class Site:
                 self.leader.stores.membership,
                 directory.aliases,
                 self.clock,
+                gate_of(self.session, clusters, self.clock),
             ),
             problems=self.leader.stores.problems,
             status=RunningStatus(

@@ -7,18 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from uuid import uuid4
 
 from mirror.errors import HeadraceError, Refused, TopicMissing
 from mirror.model.topics import TopicDescription
 
 
 class FakeTopicAdmin:
-    """`failure`: what every request raises, if anything; `asked`: how many requests there were."""
+    """`failure`: what every request raises, if anything; `asked`: how many requests there were; `identity`:
+    what the cluster calls itself."""
 
     def __init__(self, **topics: int) -> None:
+        self.identity = uuid4().hex
         self.topics = {name: TopicDescription(name, count) for name, count in topics.items()}
         self.failure: HeadraceError | None = None
         self.asked = 0
+
+    def cluster_id(self) -> str:
+        """As in the port."""
+        self._ask()
+        return self.identity
 
     def list_topics(self) -> Mapping[str, int]:
         """As in the port."""

@@ -26,7 +26,7 @@ from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQ
 from mirror.model.datastream import DatastreamStatus, Pause
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import TaskLimits
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import TopicNaming, TopicPartition
 from mirror.ports import GroupPlan, LaneKey, PlanningRequest
 from tests.builders import DESTINATION, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
@@ -152,8 +152,9 @@ class Simulation:
         self.admin = self.server.session()
         self.definitions = DefinitionStore(self.admin)
         limits = TaskLimits(min_tasks=3)
-        for name, topics in (("orders", "t"), ("users", "t|u")):
-            self.definitions.create(a_datastream(name, topics, DatastreamStatus.INITIALIZING, limits=limits))
+        for name, topics, naming in (("orders", "t", "*"), ("users", "t|u", "users.*")):
+            one = a_datastream(name, topics, DatastreamStatus.INITIALIZING, limits=limits)
+            self.definitions.create(replace(one, naming=TopicNaming(naming)))
 
     def step(self) -> None:
         """Something happens; then the rule is checked."""

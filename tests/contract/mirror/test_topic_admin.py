@@ -34,6 +34,11 @@ def soon(condition: Callable[[], bool]) -> None:
     wait_until(condition)
 
 
+def test_a_cluster_has_one_name_for_itself(admin: TopicAdmin) -> None:
+    assert admin.cluster_id()
+    assert admin.cluster_id() == admin.cluster_id()
+
+
 def test_a_topic_that_was_created_is_listed_with_its_partitions(admin: TopicAdmin, name: str) -> None:
     admin.create(TopicDescription(name, 3))
     soon(lambda: admin.list_topics().get(name) == 3)

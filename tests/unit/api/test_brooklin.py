@@ -86,7 +86,8 @@ def test_get_returns_the_whole_definition(client: Client, site: Site) -> None:
 
 def test_getall_returns_everything_unless_a_page_is_asked_for(client: Client) -> None:
     for number in range(13):
-        client.post("/datastream", json=document(name=f"m{number:02}"))
+        source = {"connectionString": f"kafka://source-host:9092/t{number}"}
+        assert client.post("/datastream", json=document(name=f"m{number:02}", source=source)).is_success
     every = client.get("/datastream").json()
     assert len(every["elements"]) == 13
     assert every["paging"] == {"start": 0, "count": 10, "links": []}

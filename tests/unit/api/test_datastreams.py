@@ -55,7 +55,8 @@ def test_what_is_not_given_has_a_default(client: Client) -> None:
 def test_the_list_is_sorted_by_name(client: Client) -> None:
     assert client.get("/v1/datastreams").json() == []
     for name in ("b", "a", "c"):
-        client.post("/v1/datastreams", json=a_body(name))
+        body = a_body(name, destination={"cluster": "destination", "name": f"{name}.*"})
+        assert client.post("/v1/datastreams", json=body).status_code == 201
     assert [one["name"] for one in client.get("/v1/datastreams").json()] == ["a", "b", "c"]
 
 

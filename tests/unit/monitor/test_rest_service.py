@@ -38,8 +38,9 @@ def service(site: Site) -> RestService:
 def test_objectives_are_of_what_is_mirrored_and_has_one(site: Site, service: RestService) -> None:
     assert service.objectives() == {}
     for name, objective in (("orders", {"milliseconds": 500, "percentile": 99.5}), ("plain", None)):
-        site.create(name, objective=objective)
-    site.create("paused", objective={"milliseconds": 5})
+        site.create(name, objective=objective, destination={"cluster": "destination", "name": f"{name}.*"})
+    body = {"cluster": "destination", "name": "paused.*"}
+    site.create("paused", objective={"milliseconds": 5}, destination=body)
     site.client.post("/v1/datastreams/paused/pause")
     assert service.objectives() == {"orders": LatencyObjective(500, 99.5)}
 

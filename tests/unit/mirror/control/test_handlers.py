@@ -32,7 +32,9 @@ from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream, partitions
 from tests.fakes.clock import ManualClock
+from tests.fakes.instances import gate_of
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Operation
+from tests.fakes.topic_admin import FakeTopicAdmin
 
 ORDERS = DatastreamName("orders")
 
@@ -41,6 +43,7 @@ class Office:
     def __init__(self) -> None:
         self.server = FakeZooKeeper()
         self.session: FakeSession = self.server.session()
+        self.clusters = {SOURCE: FakeTopicAdmin(t=1), DESTINATION: FakeTopicAdmin()}
         self.definitions = DefinitionStore(self.server.session())
         self.requests = RequestQueue(self.server.session())
         self.control = Control(
@@ -49,6 +52,7 @@ class Office:
             Membership(self.session),
             frozenset({SOURCE, DESTINATION}),
             ManualClock(1234),
+            gate_of(self.session, self.clusters, ManualClock()),
         )
 
     def create(self, datastream: Datastream) -> Datastream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror.coordination.routes import Route, Verdict, judge, sentence
+from mirror.coordination.routes import Route, Verdict, in_words, judge
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming
 from tests.builders import a_datastream
@@ -137,5 +137,5 @@ def test_nothing_is_written_into_headraces_own_topics() -> None:
 
 
 def test_a_few_topics_are_named() -> None:
-    assert sentence({"b": "x", "a": "y"}) == "2 topics are left out (a: y; b: x)"
-    assert sentence(dict.fromkeys("abcde", "z")) == "5 topics are left out (a: z; b: z; c: z and 2 more)"
+    assert in_words({"b": "x", "a": "y"}) == "2 topics are left out (a: y; b: x)"
+    assert in_words(dict.fromkeys("abcde", "z")) == "5 topics are left out (a: z; b: z; c: z and 2 more)"

@@ -14,6 +14,7 @@ from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import MoveRequest, RebalanceRequest
+from mirror.coordination.routes import Verdict
 from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
 from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName, TaskName
@@ -407,7 +408,7 @@ def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(hous
 
 def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is_gone(house: House) -> None:
     refused: dict[DatastreamName, str] = {}
-    house.rig.outlook.refusals = lambda _: refused
+    house.rig.outlook.judgement = lambda _, __: Verdict(refused, {})
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     refused[DatastreamName("users")] = "it would copy its own copies"
@@ -422,14 +423,14 @@ def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is
 
 def test_a_check_that_fails_leaves_refused_what_was_refused(house: House) -> None:
     refused: dict[DatastreamName, str] = {DatastreamName("users"): "a loop"}
-    house.rig.outlook.refusals = lambda _: refused
+    house.rig.outlook.judgement = lambda _, __: Verdict(refused, {})
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
 
-    def fail(_: object) -> Mapping[DatastreamName, str]:
+    def fail(_: object, __: object) -> Verdict:
         raise KeyError("cluster")
 
-    house.rig.outlook.refusals = fail
+    house.rig.outlook.judgement = fail
     house.tick()
     assert house.planned() == {"orders:t-0", "orders:t-1"}
 

@@ -10,12 +10,12 @@ import pytest
 
 from mirror.errors import Refused, Unreachable
 from mirror.instance.errands import StillAsking
-from mirror.instance.surroundings import Surroundings
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
-from tests.fakes.instances import AtOnce
+from tests.fakes.instances import surroundings_of
+from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
 
@@ -23,7 +23,8 @@ class Land:
     def __init__(self) -> None:
         self.source, self.destination, self.clock = FakeTopicAdmin(t=2), FakeTopicAdmin(), ManualClock()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
-        self.surroundings = Surroundings(lambda cluster: clusters[cluster], self.clock, 3.0, AtOnce())
+        self.session = FakeZooKeeper().session()
+        self.surroundings = surroundings_of(self.session, clusters, self.clock)
 
 
 @pytest.fixture
@@ -64,15 +65,15 @@ def test_a_cluster_that_does_not_answer_is_not_asked_at_every_tick(land: Land) -
 def test_a_destination_is_prepared_once_and_again_when_the_source_has_changed(land: Land) -> None:
     datastream = a_datastream()
     land.surroundings.topics([SOURCE])
-    (work,) = land.surroundings.prepare_destination(datastream)
+    (work,) = land.surroundings.prepare_destination(datastream, set)
     assert (work.topic.name, work.create) == ("t", True)
     asked = land.destination.asked
-    assert land.surroundings.prepare_destination(datastream) == ()
+    assert land.surroundings.prepare_destination(datastream, set) == ()
     assert land.destination.asked == asked
     land.source.grow("t", 4)
     land.clock.advance(3.0)
     land.surroundings.topics([SOURCE])
-    (work,) = land.surroundings.prepare_destination(datastream)
+    (work,) = land.surroundings.prepare_destination(datastream, set)
     assert (work.topic.partitions, work.create) == (4, False)
     assert land.destination.list_topics() == {"t": 4}
 
@@ -81,24 +82,24 @@ def test_what_could_not_be_prepared_is_tried_again(land: Land) -> None:
     land.surroundings.topics([SOURCE])
     land.destination.failure = Refused("no")
     with pytest.raises(Refused):
-        land.surroundings.prepare_destination(a_datastream())
+        land.surroundings.prepare_destination(a_datastream(), set)
     land.destination.failure = None
-    assert land.surroundings.prepare_destination(a_datastream())
+    assert land.surroundings.prepare_destination(a_datastream(), set)
 
 
 def test_another_destination_under_the_same_name_is_another_preparation(land: Land) -> None:
     land.surroundings.topics([SOURCE])
-    land.surroundings.prepare_destination(a_datastream())
-    land.surroundings.prepare_destination(a_datastream(naming=TopicNaming("copy.*")))
+    land.surroundings.prepare_destination(a_datastream(), set)
+    land.surroundings.prepare_destination(a_datastream(naming=TopicNaming("copy.*")), set)
     land.surroundings.prepare_destination(
-        replace(a_datastream(naming=TopicNaming("x.*")), destination=SOURCE)
+        replace(a_datastream(naming=TopicNaming("x.*")), destination=SOURCE), set
     )
     assert sorted(land.destination.list_topics()) == ["copy.t", "t"]
     assert sorted(land.source.list_topics()) == ["t", "x.t"]
 
 
 def test_an_unknown_source_prepares_nothing(land: Land) -> None:
-    assert land.surroundings.prepare_destination(a_datastream()) == ()
+    assert land.surroundings.prepare_destination(a_datastream(), set) == ()
     assert land.destination.asked == 0
 
 
@@ -121,14 +122,14 @@ def test_settings_that_differ_are_told_and_left_alone(land: Land) -> None:
     land.source.topics["t"] = TopicDescription("t", 2, settings={"retention.ms": "1000"})
     land.surroundings.topics([SOURCE])
     datastream = a_datastream()
-    land.surroundings.prepare_destination(datastream)
+    land.surroundings.prepare_destination(datastream, set)
     assert land.surroundings.drift(datastream) == ()
     settings = {**land.destination.topics["t"].settings, "retention.ms": "5"}
     land.destination.topics["t"] = TopicDescription("t", 2, settings=settings)
-    land.surroundings.prepare_destination(datastream)
+    land.surroundings.prepare_destination(datastream, set)
     assert land.surroundings.drift(datastream) == ()
     land.clock.advance(600.0)
-    assert land.surroundings.prepare_destination(datastream) == ()
+    assert land.surroundings.prepare_destination(datastream, set) == ()
     (sentence,) = land.surroundings.drift(datastream)
     assert sentence == "t: retention.ms is 5, the source would have 1000"
     assert land.destination.topics["t"].settings["retention.ms"] == "5"
@@ -136,10 +137,10 @@ def test_settings_that_differ_are_told_and_left_alone(land: Land) -> None:
 
 def test_a_destination_topic_that_somebody_deleted_is_made_again(land: Land) -> None:
     land.surroundings.topics([SOURCE])
-    land.surroundings.prepare_destination(a_datastream())
+    land.surroundings.prepare_destination(a_datastream(), set)
     del land.destination.topics["t"]
     land.clock.advance(600.0)
-    (work,) = land.surroundings.prepare_destination(a_datastream())
+    (work,) = land.surroundings.prepare_destination(a_datastream(), set)
     assert (work.topic.name, work.create) == ("t", True)
 
 
@@ -163,15 +164,15 @@ class OneLate:
 
 def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_for(land: Land) -> None:
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
-    surroundings = Surroundings(lambda cluster: clusters[cluster], land.clock, 3.0, OneLate())
+    surroundings = surroundings_of(land.session, clusters, land.clock, OneLate())
     surroundings.topics([SOURCE])
     with pytest.raises(StillAsking):
-        surroundings.prepare_destination(a_datastream())
+        surroundings.prepare_destination(a_datastream(), set)
     land.source.grow("t", 5)
     land.clock.advance(3.0)
     surroundings.topics([SOURCE])
-    (first,) = surroundings.prepare_destination(a_datastream())
-    (second,) = surroundings.prepare_destination(a_datastream())
-    assert surroundings.prepare_destination(a_datastream()) == ()
+    (first,) = surroundings.prepare_destination(a_datastream(), set)
+    (second,) = surroundings.prepare_destination(a_datastream(), set)
+    assert surroundings.prepare_destination(a_datastream(), set) == ()
     assert (first.topic.partitions, second.topic.partitions) == (2, 5)
     assert land.destination.list_topics() == {"t": 5}

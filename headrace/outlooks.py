@@ -1,0 +1,88 @@
+"""How an instance looks at the clusters: for the leader's plans, for dry runs, and before a creation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from headrace.clusters import ClusterDirectory
+from headrace.own_topics import own_topics
+from headrace.planners import choose_planning
+from headrace.settings import HeadraceSettings
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.system_clock import SystemClock
+from mirror.coordination.cluster_ids import ClusterIds
+from mirror.coordination.made_topics import MadeTopics
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.plan_store import LatestPlan, PlanStore
+from mirror.instance.errands import Errands, ThreadedErrands
+from mirror.instance.observations import LoadMemory
+from mirror.instance.outlook import Judgement, LeaderStores, Outlook
+from mirror.instance.route_gate import RouteGate
+from mirror.instance.route_watch import RouteWatch
+from mirror.instance.surroundings import Surroundings, TopicRules
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicDescription
+from mirror.ports import NodeStore
+
+_PREVIEW_SECONDS: Final = 10.0
+"""What a dry run waits for a slow cluster: a person asked for it."""
+_CREATION_SECONDS: Final = 3.0
+"""What a creation waits for a slow cluster."""
+_METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}
+
+
+@dataclass(frozen=True)
+class Outlooks:
+    """Makes them, over one admin client for each cluster."""
+
+    settings: HeadraceSettings
+    nodes: NodeStore
+    admin_of: Callable[[ClusterRef], KafkaAdmin]
+
+    @classmethod
+    def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> Outlooks:
+        """Nothing is connected yet."""
+        directory, factor = ClusterDirectory(settings.clusters), settings.mirror.leader.replication_factor
+        return cls(settings, nodes, cache(lambda cluster: KafkaAdmin(directory.resolve(cluster), factor)))
+
+    def leader(self, stores: LeaderStores, errands: Errands, memory: LoadMemory) -> Outlook:
+        """The one that plans are made from."""
+        surroundings = self._surroundings(errands, self.settings.mirror.leader.discovery_interval_seconds)
+        mirror = self.settings.mirror
+        for topic in (mirror.metrics_topic, mirror.events_topic):
+            description = TopicDescription(topic, 4, settings=_METRIC_TOPICS)
+            surroundings.need_topic(ClusterRef(mirror.metrics_cluster), description)
+        return self._outlook(stores, errands, memory, surroundings, self._watch(surroundings).look)
+
+    def preview(self, stores: LeaderStores, memory: LoadMemory) -> Outlook:
+        """The one that dry runs are made from."""
+        errands = ThreadedErrands(_PREVIEW_SECONDS, lambda: None)
+        surroundings = self._surroundings(errands, self.settings.mirror.leader.discovery_interval_seconds)
+        return self._outlook(stores, errands, memory, surroundings, self._watch(surroundings).glance)
+
+    def gate(self, plans: PlanStore) -> RouteGate:
+        """What a datastream must pass to be created. It asks each time: topics may have come just now."""
+        surroundings = self._surroundings(ThreadedErrands(_CREATION_SECONDS, lambda: None), 0.0)
+        return RouteGate(self._watch(surroundings), surroundings, LatestPlan(plans), SystemClock())
+
+    def _surroundings(self, errands: Errands, interval_seconds: float) -> Surroundings:
+        most = self.settings.mirror.leader.max_partitions_per_topic
+        rules = TopicRules(MadeTopics(self.nodes), most, own_topics(self.settings))
+        return Surroundings(self.admin_of, SystemClock(), interval_seconds, errands, rules)
+
+    def _watch(self, surroundings: Surroundings) -> RouteWatch:
+        return RouteWatch(surroundings, ClusterIds(self.nodes), own_topics(self.settings))
+
+    def _outlook(
+        self,
+        stores: LeaderStores,
+        errands: Errands,
+        memory: LoadMemory,
+        surroundings: Surroundings,
+        judgement: Judgement,
+    ) -> Outlook:
+        planning = choose_planning(self.settings, MeasuredLoads(self.nodes), errands)
+        return Outlook(stores, replace(planning, memory=memory), surroundings, SystemClock(), judgement)
