@@ -46,7 +46,8 @@ from mirror.instance.observations import LoadMemory
 from mirror.instance.outlook import LeaderStores
 from mirror.instance.route_gate import RouteGate
 from mirror.instance.service import Instance
-from mirror.instance.supervisor import Spawn, Supervisor
+from mirror.instance.supervisor import Supervisor
+from mirror.instance.worker_seat import Spawn
 from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent

@@ -49,11 +49,11 @@ class RecordTopic(Generic[_Record]):
             self._tell(before, error)
             return
         for record in records:
-            buffer = io.BytesIO()
-            fastavro.schemaless_writer(buffer, self._schema, row_of(record))
             try:
+                buffer = io.BytesIO()
+                fastavro.schemaless_writer(buffer, self._schema, row_of(record))
                 producer.produce(self._topic, buffer.getvalue(), self._key(record).encode())
-            except (BufferError, KafkaException) as error:
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one record
                 self.dropped += 1
                 problem = error
         producer.poll(0)

@@ -14,7 +14,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
-from mirror.errors import CorruptData
+from mirror.errors import CorruptData, HeadraceError
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import add_counts
 from mirror.ports import LaneEvent, LaneKey, LaneSpec
@@ -147,6 +147,8 @@ Message = (
     | LaneRates
 )
 
+_LONGEST_MESSAGE: Final = 2**30
+
 _TAGGED: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(LaneEvent))}
 """What stands where one of several kinds may stand, and therefore carries its kind."""
 
@@ -157,28 +159,41 @@ def encode_message(message: Message) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-class MessageReader:
-    """Turns what arrives, in pieces of any size, into messages."""
+def _refuse(error: CorruptData) -> None:
+    raise error
 
-    def __init__(self) -> None:
+
+class MessageReader:
+    """Turns what arrives, in pieces of any size, into messages. `skipped` gets what is no message, before
+    the next one is read; it raises it, unless another one is given."""
+
+    def __init__(self, skipped: Callable[[CorruptData], None] = _refuse) -> None:
         self._buffer = bytearray()
+        self._skipped = skipped
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Raises CorruptData on what is no message."""
+        """The messages that are complete now. Raises CorruptData where a length cannot be right."""
         self._buffer += data
         while len(self._buffer) >= 4:
             length = int.from_bytes(self._buffer[:4], "big")
+            if length > _LONGEST_MESSAGE:
+                raise CorruptData(f"a message between worker and control process of {length} bytes")
             if len(self._buffer) < 4 + length:
                 return
             body = bytes(self._buffer[4 : 4 + length])
             del self._buffer[: 4 + length]
-            yield _message(body)
+            try:
+                message = _message(body)
+            except CorruptData as error:
+                self._skipped(error)
+            else:
+                yield message
 
 
 def _message(body: bytes) -> Message:
     try:
         message: Message = _reader_of(Message)(json.loads(body))
-    except (ValueError, TypeError, KeyError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, HeadraceError) as error:
         raise CorruptData(f"no message between worker and control process: {body[:80]!r}") from error
     return message
 

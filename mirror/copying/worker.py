@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from mirror.coordination.problems import reason_of
 from mirror.coordination.worker_protocol import (
     ExpectLanes,
     ExtendLease,
@@ -32,15 +33,17 @@ from mirror.coordination.worker_protocol import (
     encode_message,
 )
 from mirror.copying.watchdog import Watchdog
-from mirror.errors import SessionLost
+from mirror.errors import CorruptData, HeadraceError, SessionLost
+from mirror.lane.pausing import Pause, ProbeRule, pause_again
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.topics import TopicPartition
-from mirror.ports import Clock, CopyEngine, LaneKey, MetricSink
+from mirror.ports import Clock, CopyEngine, LaneKey, LanePaused, LaneSpec, MetricSink
 
 _log = structlog.get_logger(__name__)
 _STEP_SECONDS: Final = 0.01
 _ORPHAN_DEADLINE_SECONDS: Final = 3.0
+_PROBES: Final = ProbeRule(first_seconds=5.0, longest_seconds=300.0)
 
 
 class LeaseOver(SessionLost):
@@ -65,7 +68,8 @@ class Worker:
         self._clock = clock
         self._metrics_interval = metrics_interval_seconds
         self._data_plane = data_plane
-        self._reader = MessageReader()
+        self._reader = MessageReader(_skipped)
+        self._refused: dict[LaneKey, tuple[LaneSpec, Pause]] = {}
         self._watchdog = Watchdog()
         self._deadline: float | None = None
         self._lease_until = math.inf
@@ -86,6 +90,7 @@ class Worker:
                 self._obey(message)
             if self._clock.monotonic() >= self._lease_until:
                 raise LeaseOver("the control process has not extended the lease; nothing more is written")
+            self._try_refused()
             events = self._engine.step(_STEP_SECONDS)
             if events:
                 self._say(LaneNews(tuple(events)))
@@ -109,12 +114,15 @@ class Worker:
     def _obey(self, message: Message) -> None:
         match message:
             case ExpectLanes(specs):
-                self._engine.expect_lanes(specs)
+                self._expect(specs)
             case StartLanes(epoch, specs):
                 structlog.contextvars.bind_contextvars(plan=epoch)
-                self._engine.start_lanes(specs)
+                for spec in specs:
+                    self._start(spec, None)
             case StopLanes(keys):
-                self._engine.stop_lanes(keys)
+                for key in keys:
+                    self._refused.pop(key, None)
+                    self._engine.stop_lanes((key,))
             case ShareQuotas(shares):
                 self._engine.share_quotas(dict(shares))
             case ExtendLease(until):
@@ -122,7 +130,35 @@ class Worker:
             case Shutdown(deadline):
                 self._deadline = deadline
             case _:
-                raise AssertionError(f"{type(message).__name__} is not for a worker")
+                _log.error("message skipped: it is not for a worker", kind=type(message).__name__)
+
+    def _expect(self, specs: Sequence[LaneSpec]) -> None:
+        """Only a preparation: what fails here is reported when the lane is started."""
+        for spec in specs:
+            try:
+                self._engine.expect_lanes((spec,))
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
+                _log.warning("lane not expected", lane=str(spec.key), reason=reason_of(error))
+
+    def _start(self, spec: LaneSpec, former: Pause | None) -> None:
+        """A lane that cannot even begin is paused; it is tried again, ever more seldom."""
+        self._refused.pop(spec.key, None)
+        try:
+            self._engine.start_lanes((spec,))
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
+            reason = reason_of(error)
+            pause = pause_again(former, reason, self._clock.now_ms(), _PROBES)
+            self._refused[spec.key] = spec, pause
+            if former is None or former.reason != reason:
+                trace = None if isinstance(error, HeadraceError) else error
+                _log.error("lane cannot start", lane=str(spec.key), reason=reason, exc_info=trace)
+                self._say(LaneNews((LanePaused(spec.key, reason),)))
+
+    def _try_refused(self) -> None:
+        now_ms = self._clock.now_ms()
+        for spec, pause in tuple(self._refused.values()):
+            if pause.is_due(now_ms):
+                self._start(spec, pause)
 
     def _report(self) -> None:
         self._next_metrics = self._clock.monotonic() + self._metrics_interval
@@ -136,6 +172,10 @@ class Worker:
         except (BrokenPipeError, ConnectionResetError):
             if self._deadline is None:
                 self._deadline = _ORPHAN_DEADLINE_SECONDS
+
+
+def _skipped(error: CorruptData) -> None:
+    _log.error("message of the control process skipped", reason=str(error))
 
 
 def _rate(metric: MirrorMetric) -> LaneRate:

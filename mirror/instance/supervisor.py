@@ -1,30 +1,29 @@
 """The worker processes of an instance: started, told what to copy, restarted with backoff.
 
-A task lives wholly in one worker. Everything here runs in the follower's thread; reader threads
-only put what workers say into the inbox.
+A task lives wholly in one worker. Datastreams that are suspected of making their worker die are copied in
+workers of their own, the cells (`quarantine`). Everything here runs in the follower's thread; reader
+threads only put what workers say into the inbox.
 """
 
 from __future__ import annotations
 
 import queue
-import socket
 import subprocess
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 import structlog
 
+from mirror.coordination.problems import reason_of
 from mirror.coordination.worker_protocol import (
     ExpectLanes,
     ExtendLease,
     LaneNews,
     LaneRate,
     LaneRates,
-    Message,
     QuotaShare,
     ShareQuotas,
     Shutdown,
@@ -32,9 +31,10 @@ from mirror.coordination.worker_protocol import (
     StopLanes,
     TaskSums,
     WorkerReady,
-    encode_message,
 )
-from mirror.instance.worker_reader import WorkerGone, WorkerSaid, read_worker
+from mirror.instance.quarantine import CELLS, Quarantine
+from mirror.instance.worker_reader import WorkerGone, WorkerSaid
+from mirror.instance.worker_seat import Spawn, WorkerSeat
 from mirror.model.identifiers import Epoch, GroupName, TaskName
 from mirror.ports import (
     Clock,
@@ -46,11 +46,8 @@ from mirror.ports import (
 )
 
 _log = structlog.get_logger(__name__)
-_LONGEST_RESTART_DELAY_SECONDS: Final = 30.0
-_LONGEST_SILENCE_SECONDS: Final = 30.0
-"""A worker that takes nothing for so long hangs. Reading checkpoints may take it half of that."""
-_LAST_WORDS_SECONDS: Final = 0.5
-"""What a worker gets to end by itself once its channel is closed; the others wait meanwhile."""
+_NOBODY: Final = -1
+"""The worker of a lane that no worker may copy now."""
 
 
 class LanePhase(StrEnum):
@@ -64,36 +61,14 @@ class LanePhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """One lane as this instance knows it. `reason`: why it paused."""
+    """One lane as this instance knows it. `worker`: its number; -1: none may copy it now. `reason`: why it
+    paused."""
 
     spec: LaneSpec
     worker: int
     phase: LanePhase
     reason: str = ""
     rate: LaneRate | None = None
-
-
-@dataclass
-class _Seat:
-    """One place for a worker process, over all its restarts."""
-
-    number: int
-    generation: int = 0
-    process: subprocess.Popen[bytes] | None = None
-    channel: socket.socket | None = None
-    data_plane: str = ""
-    """What its worker runs; empty until that is ready."""
-    failures: int = 0
-    restart_at: float | None = None
-    outgoing: bytearray = field(default_factory=bytearray)
-    stuck_since: float | None = None
-    lanes: set[LaneKey] = field(default_factory=set)
-    expected: set[LaneKey] = field(default_factory=set)
-    quotas: Mapping[GroupName, float] = field(default_factory=dict)
-
-
-Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
-"""Starts worker `number`; the child inherits the socket, which the parent closes afterwards."""
 
 
 class Supervisor:
@@ -110,9 +85,11 @@ class Supervisor:
         self._spawn = spawn
         self._inbox = inbox
         self._clock = clock
-        self._restart_delay = restart_delay_seconds
-        self._seats = [_Seat(number) for number in range(workers)]
+        self._seats = [WorkerSeat(number, restart_delay_seconds) for number in range(workers + CELLS)]
+        self._workers, self._cells = self._seats[:workers], self._seats[workers:]
+        self._quarantine = Quarantine()
         self._lanes: dict[LaneKey, LaneState] = {}
+        self._unsendable: set[LaneKey] = set()
         self._task_seat: dict[TaskName, int] = {}
         self._sums: Mapping[TaskName, TaskSums] = {}
 
@@ -128,19 +105,29 @@ class Supervisor:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneState]:
-        """Every lane that a worker was told to copy and has not released."""
+        """Every lane that a worker was told to copy and has not released, and those that none may copy."""
         return self._lanes
 
     @property
     def workers_running(self) -> int:
-        """Worker processes that are alive."""
-        return sum(seat.process is not None for seat in self._seats)
+        """Worker processes that are alive; cells do not count."""
+        return sum(seat.process is not None for seat in self._workers)
+
+    @property
+    def workers_down(self) -> int:
+        """Worker processes that should be alive and are not."""
+        return len(self._workers) - self.workers_running
 
     @property
     def is_ready(self) -> bool:
         """Whether a worker is there, and every one that is there has started up."""
-        alive = [seat for seat in self._seats if seat.process is not None]
+        alive = [seat for seat in self._workers if seat.process is not None]
         return bool(alive) and all(seat.data_plane for seat in alive)
+
+    @property
+    def ailing(self) -> Mapping[GroupName, str]:
+        """Groups that make, or may make, their worker process die, and what is known."""
+        return self._quarantine.ailing
 
     @property
     def data_planes(self) -> frozenset[str]:
@@ -149,33 +136,66 @@ class Supervisor:
 
     def start(self) -> None:
         """Start every worker."""
-        for seat in self._seats:
-            self._launch(seat)
+        for seat in self._workers:
+            seat.launch(self._spawn, self._inbox, self._clock.monotonic())
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
         """These, and no others, are waited for: let the workers of their tasks get ready."""
         for seat in self._seats:
             seat.expected.clear()
-        for number, batch in self._dealt(specs, lambda seat: seat.expected).items():
-            self._send(self._seats[number], ExpectLanes(tuple(batch)))
+        for seat, batch in self._dealt(specs, lambda seat: seat.expected):
+            try:
+                seat.send(ExpectLanes(tuple(batch)), self._clock.monotonic())
+            except Exception as error:  # noqa: BLE001 - only a preparation; the start of a lane reports it
+                _log.warning("lanes not expected", worker=seat.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
         """Give lanes to the workers of their tasks; those whose worker is down wait for the next call."""
-        for number, batch in self._dealt(specs, lambda seat: seat.lanes).items():
+        now, free = self._clock.monotonic(), []
+        for spec in specs:
+            held = self._quarantine.place(spec.key.group).held
+            if held:
+                self._lanes[spec.key] = LaneState(spec, _NOBODY, LanePhase.PAUSED, held)
+            else:
+                free.append(spec)
+        for seat, batch in self._dealt(free, lambda seat: seat.lanes):
             for spec in batch:
-                self._seats[number].expected.discard(spec.key)
-                self._lanes[spec.key] = LaneState(spec, number, LanePhase.STARTING)
-            self._send(self._seats[number], StartLanes(epoch, tuple(batch)))
+                seat.expected.discard(spec.key)
+                self._lanes[spec.key] = LaneState(spec, seat.number, LanePhase.STARTING)
+            seat.fed_at = now
+            if seat in self._cells:
+                self._quarantine.started(self._cells.index(seat), now)
+            self._send_start(seat, batch, epoch)
+
+    def _send_start(self, seat: WorkerSeat, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
+        """Together if that is possible; else each alone, and what cannot be sent is set aside."""
+        now = self._clock.monotonic()
+        try:
+            seat.send(StartLanes(epoch, tuple(batch)), now)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one lane: which of them is it?
+            if len(batch) > 1:
+                for spec in batch:
+                    self._send_start(seat, [spec], epoch)
+                return
+            (spec,) = batch
+            _log.exception("lane cannot be started", lane=str(spec.key))
+            seat.lanes.discard(spec.key)
+            self._unsendable.add(spec.key)
+            self._lanes[spec.key] = LaneState(spec, _NOBODY, LanePhase.PAUSED, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
         """Ask workers to release lanes; they stay in `lanes` until the worker says so."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             state = self._lanes[key]
+            if state.worker == _NOBODY:
+                del self._lanes[key]
+                self._unsendable.discard(key)
+                continue
             self._lanes[key] = replace(state, phase=LanePhase.STOPPING)
             batches.setdefault(state.worker, []).append(key)
         for number, batch in batches.items():
-            self._send(self._seats[number], StopLanes(tuple(batch)))
+            self._seats[number].send(StopLanes(tuple(batch)), self._clock.monotonic())
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
         """Let every worker copy so many bytes a second for each task that it has of these groups."""
@@ -185,13 +205,14 @@ class Supervisor:
             counts = Counter(group for group, _ in tasks)
             quotas = {group: count * by_task[group] for group, count in counts.items()}
             if quotas != seat.quotas:
-                self._send(seat, ShareQuotas(tuple(QuotaShare(*pair) for pair in quotas.items())))
+                shares = ShareQuotas(tuple(QuotaShare(*pair) for pair in quotas.items()))
+                seat.send(shares, self._clock.monotonic())
                 seat.quotas = quotas
 
     def extend_lease(self, until: float) -> None:
         """Let every worker write until that moment of the monotonic clock."""
         for seat in self._seats:
-            self._send(seat, ExtendLease(until))
+            seat.send(ExtendLease(until), self._clock.monotonic())
 
     def handle(self, item: WorkerSaid | WorkerGone) -> None:
         """Take in what a reader thread put into the inbox."""
@@ -199,7 +220,7 @@ class Supervisor:
         if item.generation != seat.generation or seat.process is None:
             return  # of a worker that has been buried already
         if isinstance(item, WorkerGone):
-            self._bury(seat)
+            self._bury(seat, failed=not seat.is_ending)
             return
         match item.message:
             case WorkerReady(data_plane):
@@ -214,7 +235,9 @@ class Supervisor:
                     if rate.key in self._lanes:
                         self._lanes[rate.key] = replace(self._lanes[rate.key], rate=rate)
             case other:
-                raise AssertionError(f"a worker does not say {type(other).__name__}")
+                _log.error(
+                    "message skipped: no worker says it", worker=seat.number, kind=type(other).__name__
+                )
 
     def _add(self, sums: Iterable[TaskSums]) -> None:
         known = dict(self._sums)
@@ -224,17 +247,41 @@ class Supervisor:
         self._sums = known
 
     def revive(self) -> None:
-        """Start the workers whose restart delay is over, and kill the ones that do not listen any more."""
+        """Start the workers whose restart delay is over, kill the ones that do not listen any more, and
+        bring suspects and cleared ones to where they may be copied."""
         now = self._clock.monotonic()
         for seat in self._seats:
-            if seat.process is None:
-                if seat.restart_at is not None and now >= seat.restart_at:
-                    self._launch(seat)
-                continue
-            self._flush(seat)
-            if seat.stuck_since is not None and now - seat.stuck_since >= _LONGEST_SILENCE_SECONDS:
-                _log.error("worker killed: it does not listen", worker=seat.number)
-                seat.process.kill()
+            if seat.process is not None:
+                seat.kill_if_stuck(now)
+            elif seat in self._workers and seat.restart_at is not None and now >= seat.restart_at:
+                seat.launch(self._spawn, self._inbox, now)
+        self._quarantine.look(now)
+        if self._quarantine.ailing or any(seat.process for seat in self._cells):
+            self._rehouse(now)
+
+    def _rehouse(self, now: float) -> None:
+        self.stop_lanes(
+            [
+                key
+                for key, state in self._lanes.items()
+                if state.phase is not LanePhase.STOPPING
+                and key not in self._unsendable
+                and not self._is_at_home(state)
+            ]
+        )
+        for number, seat in enumerate(self._cells):
+            is_empty = seat.process is not None and not seat.lanes and not seat.is_ending
+            if is_empty and not self._quarantine.is_used(number):
+                seat.is_ending = True
+                seat.send(Shutdown(1.0), now)
+
+    def _is_at_home(self, state: LaneState) -> bool:
+        place = self._quarantine.place(state.spec.key.group)
+        if place.held:
+            return state.worker == _NOBODY
+        if place.cell is not None:
+            return state.worker == self._cells[place.cell].number
+        return 0 <= state.worker < len(self._workers)
 
     def abandon(self) -> None:
         """Kill every worker at once: nothing of ours may write any more."""
@@ -242,13 +289,14 @@ class Supervisor:
             if seat.process is not None:
                 seat.process.kill()
                 self._bury(seat, failed=False)
+        self.stop_lanes([key for key, state in self._lanes.items() if state.worker == _NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
         """Let every worker drain up to the deadline, then end what is left. Safe to call twice."""
         for seat in self._seats:
             seat.restart_at = None
             if seat.process is not None:
-                self._send(seat, Shutdown(deadline_seconds))
+                seat.send(Shutdown(deadline_seconds), self._clock.monotonic())
         until = self._clock.monotonic() + deadline_seconds + 2.0
         for seat in self._seats:
             if seat.process is not None:
@@ -260,55 +308,22 @@ class Supervisor:
                 self._bury(seat, failed=False)
                 seat.restart_at = None
 
-    def _launch(self, seat: _Seat) -> None:
-        ours, theirs = socket.socketpair()
-        seat.generation += 1
-        try:
-            seat.process = self._spawn(seat.number, theirs)
-        except OSError as error:
-            ours.close()
-            delay = self._put_off(seat, failed=True)
-            _log.error("worker cannot start", worker=seat.number, reason=str(error), retry_in_seconds=delay)
-            return
-        finally:
-            theirs.close()
-        seat.channel = ours
-        seat.restart_at = None
-        threading.Thread(
-            target=read_worker,
-            args=(ours, seat.number, seat.generation, self._inbox),
-            name=f"worker-{seat.number}-reader",
-            daemon=True,
-        ).start()
-
-    def _bury(self, seat: _Seat, failed: bool = True) -> None:
-        assert seat.process is not None
-        code = _exit_code(seat.process)
-        seat.process = None
-        seat.data_plane = ""
-        if seat.channel is not None:
-            seat.channel.close()
-        seat.channel = None
-        seat.outgoing.clear()
-        seat.stuck_since = None
+    def _bury(self, seat: WorkerSeat, failed: bool) -> None:
+        now, groups = self._clock.monotonic(), seat.groups
         for key in seat.lanes:
             self._lanes.pop(key, None)
-        seat.lanes.clear()
-        seat.expected.clear()
-        seat.quotas = {}
+        how = seat.bury(now, failed)
         self._task_seat = {task: number for task, number in self._task_seat.items() if number != seat.number}
-        delay = self._put_off(seat, failed)
-        if failed:
-            _log.error("worker ended", worker=seat.number, exit_code=code, restart_in_seconds=delay)
+        if not failed or not groups:
+            return
+        if seat in self._cells:
+            self._quarantine.cell_died(self._cells.index(seat), now, how)
+        else:
+            self._quarantine.died(groups, now - seat.fed_at, now)
+        if self._quarantine.ailing:
+            _log.error("datastreams suspected of ending their worker", groups=sorted(self._quarantine.ailing))
 
-    def _put_off(self, seat: _Seat, failed: bool) -> float:
-        """When the next worker of a seat starts; the delay in seconds."""
-        seat.failures += failed
-        delay = min(self._restart_delay * 2.0 ** max(0, seat.failures - 1), _LONGEST_RESTART_DELAY_SECONDS)
-        seat.restart_at = self._clock.monotonic() + (delay if failed else 0.0)
-        return delay
-
-    def _note(self, seat: _Seat, event: LaneEvent) -> None:
+    def _note(self, seat: WorkerSeat, event: LaneEvent) -> None:
         state = self._lanes.get(event.key)
         if state is None:
             return
@@ -328,54 +343,37 @@ class Supervisor:
                 self._lanes[event.key] = replace(state, phase=LanePhase.COPYING, reason="")
 
     def _dealt(
-        self, specs: Iterable[LaneSpec], noted: Callable[[_Seat], set[LaneKey]]
-    ) -> dict[int, list[LaneSpec]]:
+        self, specs: Iterable[LaneSpec], noted: Callable[[WorkerSeat], set[LaneKey]]
+    ) -> list[tuple[WorkerSeat, list[LaneSpec]]]:
         """By the worker of their tasks; each counts there at once, so that new tasks are spread."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
-            seat = self._seat_for(spec.task)
+            seat = self._seat_for(spec)
             if seat is not None:
                 dealt.setdefault(seat.number, []).append(spec)
                 noted(seat).add(spec.key)
-        return dealt
+        return [(self._seats[number], batch) for number, batch in dealt.items()]
 
-    def _seat_for(self, task: TaskName) -> _Seat | None:
-        number = self._task_seat.get(task)
+    def _seat_for(self, spec: LaneSpec) -> WorkerSeat | None:
+        place = self._quarantine.place(spec.key.group)
+        if place.held:
+            return None
+        if place.cell is not None:
+            return self._opened(self._cells[place.cell])
+        number = self._task_seat.get(spec.task)
         if number is not None and self._seats[number].process is not None:
             return self._seats[number]
-        alive = [seat for seat in self._seats if seat.process is not None]
+        alive = [seat for seat in self._workers if seat.process is not None]
         if not alive:
             return None
         seat = min(alive, key=lambda one: (len(one.lanes) + len(one.expected), one.number))
-        self._task_seat[task] = seat.number
+        self._task_seat[spec.task] = seat.number
         return seat
 
-    def _send(self, seat: _Seat, message: Message) -> None:
-        if seat.channel is not None:
-            seat.outgoing += encode_message(message)
-            self._flush(seat)
-
-    def _flush(self, seat: _Seat) -> None:
-        """Never waits: a worker that takes nothing must not hold up the leases of the others."""
-        if seat.channel is None:
-            return
-        try:
-            while seat.outgoing:
-                sent = seat.channel.send(seat.outgoing, socket.MSG_DONTWAIT)
-                del seat.outgoing[:sent]
-                seat.stuck_since = None
-        except BlockingIOError:
-            if seat.stuck_since is None:
-                seat.stuck_since = self._clock.monotonic()
-        except OSError:
-            seat.outgoing.clear()
-            _log.warning("worker does not listen any more", worker=seat.number)
-
-
-def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """Of a worker that has closed its channel; one that lives on is killed."""
-    try:
-        return process.wait(_LAST_WORDS_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+    def _opened(self, cell: WorkerSeat) -> WorkerSeat | None:
+        """A cell with its process; None while that has to wait for its restart, or for its end."""
+        now = self._clock.monotonic()
+        if cell.process is None and (cell.restart_at is None or now >= cell.restart_at):
+            cell.failures = 0
+            cell.launch(self._spawn, self._inbox, now)
+        return cell if cell.process is not None and not cell.is_ending else None

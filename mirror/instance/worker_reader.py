@@ -35,10 +35,18 @@ def read_worker(
     channel: socket.socket, number: int, generation: int, inbox: queue.SimpleQueue[object]
 ) -> None:
     """Run in a thread of its own, until the worker closes its end of the channel."""
-    reader = MessageReader()
+    has_spoken = False
+
+    def skipped(error: CorruptData) -> None:
+        if not has_spoken:
+            raise error  # nothing that it says can be understood
+        _log.error("message of a worker skipped", worker=number, reason=str(error))
+
+    reader = MessageReader(skipped)
     try:
         while data := channel.recv(1 << 20):
             for message in reader.feed(data):
+                has_spoken = True
                 inbox.put(WorkerSaid(number, generation, message))
     except OSError:
         _log.debug("channel closed", worker=number)

@@ -3,6 +3,7 @@
 obedient    starts, stops and shuts down as it is told, and reports a rate for each lane: 10 bytes a second,
             or its group's share of a quota
 crashing    ends with status 3 when it is told to start lanes
+poisoned    ends with status 3 when it is told to start a lane of the group "bad"
 deaf        never reads
 stubborn    reads and does nothing
 departing   closes its end and lives on
@@ -59,7 +60,9 @@ def _messages(channel: socket.socket) -> Iterator[Message]:
 def _obey(channel: socket.socket, message: Message, behaviour: str, lanes: list[LaneSpec]) -> None:
     match message:
         case StartLanes(_, specs):
-            if behaviour == "crashing":
+            if behaviour == "crashing" or (
+                behaviour == "poisoned" and any(spec.key.group == "bad" for spec in specs)
+            ):
                 os._exit(3)
             channel.sendall(encode_message(LaneNews(tuple(LaneStarted(spec.key, 7) for spec in specs))))
             _report(channel, [(spec, 10.0) for spec in specs])

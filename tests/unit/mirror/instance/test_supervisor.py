@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ class Crew:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             item = self.inbox.get(timeout=max(0.01, deadline - time.monotonic()))
+            assert isinstance(item, WorkerSaid | WorkerGone)
+            self.supervisor.handle(item)
+
+    def take_in(self) -> None:
+        """Handle what the workers have said so far."""
+        while not self.inbox.empty():
+            item = self.inbox.get()
             assert isinstance(item, WorkerSaid | WorkerGone)
             self.supervisor.handle(item)
 
@@ -154,9 +162,9 @@ def test_the_lanes_of_a_dead_worker_may_start_in_another_at_once(new_crew: NewCr
 
 
 def test_a_worker_is_started_again_after_a_delay_that_doubles(new_crew: NewCrew) -> None:
-    crew = new_crew(1, "crashing")
+    crew = new_crew(1)
     for round_number, delay in enumerate((1, 2, 4, 8, 16, 30, 30), start=1):
-        crew.start(a_spec("t-0"))
+        crew.spawned[-1].kill()
         crew.until(lambda: crew.supervisor.workers_running == 0)
         assert crew.phases() == {}
         crew.clock.advance(delay - 0.01)
@@ -168,9 +176,9 @@ def test_a_worker_is_started_again_after_a_delay_that_doubles(new_crew: NewCrew)
 
 
 def test_a_worker_that_has_reported_is_forgiven(new_crew: NewCrew) -> None:
-    crew = new_crew(1, "crashing", "crashing", "obedient")
+    crew = new_crew(1)
     for _ in range(2):
-        crew.start(a_spec("t-0"))
+        crew.spawned[-1].kill()
         crew.until(lambda: crew.supervisor.workers_running == 0)
         crew.clock.advance(10)
         crew.supervisor.revive()
@@ -317,3 +325,68 @@ def test_a_worker_that_says_nothing_is_not_ready(new_crew: NewCrew) -> None:
     crew = new_crew(1, "deaf")
     crew.until(lambda: crew.supervisor.workers_running == 1)
     assert not crew.supervisor.is_ready
+
+
+def test_a_datastream_that_ends_its_worker_is_found_and_set_aside_alone(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "poisoned")
+    specs = [a_spec("t-0", group=group) for group in ("bad", "a", "b", "c", "d")]
+
+    def copying() -> set[str]:
+        return {key.group for key, one in crew.supervisor.lanes.items() if one.phase is LanePhase.COPYING}
+
+    def turn() -> None:
+        crew.take_in()
+        crew.supervisor.revive()
+        crew.start(*(spec for spec in specs if spec.key not in crew.supervisor.lanes))
+        crew.clock.advance(0.5)
+
+    def is_found() -> bool:
+        turn()
+        return "died" in crew.supervisor.ailing.get(GroupName("bad"), "") and len(copying()) == 4
+
+    wait_until(is_found, interval_seconds=0.01)
+    assert copying() == {"a", "b", "c", "d"}
+    state = crew.supervisor.lanes[a_key("t-0", "bad")]
+    assert state.phase is LanePhase.PAUSED
+    assert "its worker process died 5 times (exit code 3)" in state.reason
+    crew.supervisor.stop_lanes([state.spec.key])
+    assert state.spec.key not in crew.supervisor.lanes
+
+
+def test_what_is_cleared_returns_to_the_workers_and_the_cells_end(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "obedient")
+    specs = [a_spec("t-0", group=group) for group in ("a", "b", "c")]
+    for _ in range(2):
+        crew.start(*specs)
+        crew.until(lambda: len(crew.phases()) == 1 or len(crew.supervisor.lanes) == 3)
+        crew.spawned[-1].kill()
+        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.clock.advance(3)
+        crew.supervisor.revive()
+    assert set(crew.supervisor.ailing) == {"a", "b", "c"}
+
+    def is_well() -> bool:
+        crew.take_in()
+        crew.clock.advance(1.0)
+        crew.supervisor.revive()
+        crew.start(*(spec for spec in specs if spec.key not in crew.supervisor.lanes))
+        at_home = [
+            one.worker == 0 and one.phase is LanePhase.COPYING for one in crew.supervisor.lanes.values()
+        ]
+        return not crew.supervisor.ailing and at_home == [True] * 3
+
+    wait_until(is_well, interval_seconds=0.01)
+    wait_until(lambda: sum(one.poll() is None for one in crew.spawned) == 1)
+
+
+def test_a_lane_that_cannot_be_sent_is_set_aside_alone(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    bad = replace(a_spec("t-0", group="bad"), destination_topic=object())  # type: ignore[arg-type]
+    crew.start(bad, a_spec("t-1"))
+    crew.until(lambda: crew.phases()["t-1"] is LanePhase.COPYING)
+    state = crew.supervisor.lanes[bad.key]
+    assert state.phase is LanePhase.PAUSED
+    assert "unexpected TypeError" in state.reason
+    crew.supervisor.revive()
+    crew.supervisor.stop_lanes([bad.key])
+    assert bad.key not in crew.supervisor.lanes

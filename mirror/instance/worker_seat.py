@@ -1,0 +1,152 @@
+"""One place for a worker process, over all its restarts: its process, its channel, its lanes."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from mirror.coordination.worker_protocol import Message, encode_message
+from mirror.instance.worker_reader import read_worker
+from mirror.model.identifiers import GroupName
+from mirror.ports import LaneKey
+
+_log = structlog.get_logger(__name__)
+_LONGEST_RESTART_DELAY_SECONDS: Final = 30.0
+_LONGEST_SILENCE_SECONDS: Final = 30.0
+"""A worker that takes nothing for so long hangs. Reading checkpoints may take it half of that."""
+_LAST_WORDS_SECONDS: Final = 0.5
+"""What a worker gets to end by itself once its channel is closed; the others wait meanwhile."""
+
+Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
+"""Starts worker `number`; the child inherits the socket, which the parent closes afterwards."""
+
+
+@dataclass(eq=False)
+class WorkerSeat:
+    """Used by one thread. `fed_at`: when lanes were started in the process last, or it was; monotonic
+    seconds. `data_plane`: what its worker runs; empty until that is ready. `is_ending`: it was told to go."""
+
+    number: int
+    restart_delay_seconds: float
+    generation: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    channel: socket.socket | None = None
+    data_plane: str = ""
+    is_ending: bool = False
+    failures: int = 0
+    fed_at: float = 0.0
+    restart_at: float | None = None
+    outgoing: bytearray = field(default_factory=bytearray)
+    stuck_since: float | None = None
+    lanes: set[LaneKey] = field(default_factory=set)
+    expected: set[LaneKey] = field(default_factory=set)
+    quotas: Mapping[GroupName, float] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> frozenset[GroupName]:
+        """Datastream groups of its lanes."""
+        return frozenset(key.group for key in self.lanes)
+
+    def launch(self, spawn: Spawn, inbox: queue.SimpleQueue[object], now: float) -> None:
+        """Start the process and the thread that reads what it says; on failure, try again later."""
+        ours, theirs = socket.socketpair()
+        self.generation += 1
+        self.data_plane = ""
+        self.is_ending = False
+        self.fed_at = now
+        try:
+            self.process = spawn(self.number, theirs)
+            self.channel = ours
+            threading.Thread(
+                target=read_worker,
+                args=(ours, self.number, self.generation, inbox),
+                name=f"worker-{self.number}-reader",
+                daemon=True,
+            ).start()
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one worker
+            reason = f"{type(error).__name__}: {error}"
+            if self.process is not None:
+                self.process.kill()
+                self.bury(now, failed=True)
+            else:
+                ours.close()
+                self._put_off(now, failed=True)
+            _log.error("worker cannot start", worker=self.number, reason=reason)
+        else:
+            self.restart_at = None
+        finally:
+            theirs.close()
+
+    def bury(self, now: float, failed: bool) -> str:
+        """Forget the process and its lanes; says how it ended. A failed one is replaced after a delay."""
+        assert self.process is not None
+        code = _exit_code(self.process)
+        self.process = None
+        self.data_plane = ""
+        if self.channel is not None:
+            self.channel.close()
+        self.channel = None
+        self.outgoing.clear()
+        self.stuck_since = None
+        self.lanes.clear()
+        self.expected.clear()
+        self.quotas = {}
+        delay = self._put_off(now, failed)
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        if failed:
+            _log.error("worker ended", worker=self.number, how=how, restart_in_seconds=delay)
+        return how
+
+    def send(self, message: Message, now: float) -> None:
+        """Hand a message over; never waits."""
+        if self.channel is not None:
+            self.outgoing += encode_message(message)
+            self.flush(now)
+
+    def flush(self, now: float) -> None:
+        """Never waits: a worker that takes nothing must not hold up the leases of the others."""
+        if self.channel is None:
+            return
+        try:
+            while self.outgoing:
+                sent = self.channel.send(self.outgoing, socket.MSG_DONTWAIT)
+                del self.outgoing[:sent]
+                self.stuck_since = None
+        except BlockingIOError:
+            if self.stuck_since is None:
+                self.stuck_since = now
+        except OSError:
+            self.outgoing.clear()
+            _log.warning("worker does not listen any more", worker=self.number)
+
+    def kill_if_stuck(self, now: float) -> None:
+        """End a process that has taken nothing for long."""
+        self.flush(now)
+        is_stuck = self.stuck_since is not None and now - self.stuck_since >= _LONGEST_SILENCE_SECONDS
+        if is_stuck and self.process is not None:
+            _log.error("worker killed: it does not listen", worker=self.number)
+            self.process.kill()
+
+    def _put_off(self, now: float, failed: bool) -> float:
+        """When the next process starts; the delay in seconds."""
+        self.failures += failed
+        doubled = self.restart_delay_seconds * 2.0 ** max(0, min(self.failures, 30) - 1)
+        delay = min(doubled, _LONGEST_RESTART_DELAY_SECONDS)
+        self.restart_at = now + (delay if failed else 0.0)
+        return delay
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int:
+    """Of a worker that has closed its channel; one that lives on is killed."""
+    try:
+        return process.wait(_LAST_WORDS_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
