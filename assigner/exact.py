@@ -2,7 +2,8 @@
 
 CP-SAT for small cases: do so many tasks suffice, how low can the maximum be, how few bytes must
 move. One worker, a fixed seed and a limit in deterministic time, so equal questions get equal
-answers; a wall limit guards against surprises and is reported. What the caller already has is never
+answers; a wall limit guards against surprises: where it fires (`cut_short`), another run may answer
+differently, and no plan reports it. What the caller already has is never
 made worse: the better of incumbent and answer comes back. GLOP for the master problem of column
 generation.
 """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
-from mirror.model.metrics import LATENCY_BUCKETS, percentile_ms
+from mirror.model.metrics import LATENCY_BUCKETS, PlacementEvent, percentile_ms
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from pinot.client import PinotClient, Value
 from pinot.time_range import TimeRange
@@ -136,27 +136,7 @@ def lag_by_partition(client: PinotClient, when: TimeRange, datastream: str | Non
     return sorted(rows, key=lambda row: (-row.lag_records, row.datastream, row.topic, row.kafka_partition))
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """One placement event, as `mirror.model.metrics.PlacementEvent` tells it."""
-
-    time_ms: int
-    event_key: str
-    kind: str
-    plan_epoch: int
-    instance: str
-    datastream: str
-    topic: str
-    kafka_partition: int
-    from_task: str
-    to_task: str
-    from_instance: str
-    to_instance: str
-    bytes_per_second: float
-    sentence: str
-
-
-_EVENT_COLUMNS: Final = tuple(field.name for field in fields(EventRow))
+_EVENT_COLUMNS: Final = tuple(field.name for field in fields(PlacementEvent))
 
 
 def placement_events(
@@ -166,7 +146,7 @@ def placement_events(
     datastream: str | None = None,
     kind: str | None = None,
     limit: int = 1000,
-) -> list[EventRow]:
+) -> list[PlacementEvent]:
     """What changed and why, newest first; at most `limit` events."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     conditions = ""
@@ -180,7 +160,7 @@ def placement_events(
         f"order by time_ms desc, event_key limit {int(limit)}",
         parameters,
     )
-    return [EventRow(*row) for row in answer.rows]
+    return [PlacementEvent(*row) for row in answer.rows]
 
 
 @dataclass(frozen=True, slots=True)

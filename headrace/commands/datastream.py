@@ -44,8 +44,10 @@ def create(
     destination: Annotated[str, typer.Option(help="Cluster alias or host:port.")] = "destination",
     exclude: Annotated[str, typer.Option(help="Regular expression of topics to leave out.")] = "",
     rename: Annotated[str, typer.Option(help="Name at the destination; * is the source name.")] = "*",
-    min_tasks: Annotated[int, typer.Option(min=1)] = 1,
-    max_tasks: Annotated[int | None, typer.Option(min=1, show_default=False)] = None,
+    min_tasks: Annotated[int, typer.Option(min=1, help="Least number of tasks.")] = 1,
+    max_tasks: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of tasks.", show_default=False)
+    ] = None,
     objective_ms: Annotated[
         int | None, typer.Option(min=1, help="p99 latency objective in ms.", show_default=False)
     ] = None,

@@ -50,7 +50,7 @@ def audit(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare every record of a datastream's topics at both ends; exit 1 when something is missing."""
+    """Compare every record of a datastream's topics at both ends; exit 1 when any is missing or foreign."""
     from headrace.analytics import audit_datastream
     from headrace.commands.datastream import connect, path_of
     from headrace.settings import load_settings

@@ -56,7 +56,10 @@ def apply(
 @app.command()
 def query(
     name: Annotated[str | None, typer.Argument(help="Name of the query; none lists them.")] = None,
-    param: Annotated[list[str] | None, typer.Option("--param", "-p", metavar="NAME=VALUE")] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="Parameter of the query. May be repeated."),
+    ] = None,
     last: Annotated[str, typer.Option(help="How far to look back: 90s, 10m, 6h, 2d.")] = "1h",
     at: Annotated[
         int | None, typer.Option(metavar="EPOCH_MS", help="End of the range; by default now.")
@@ -113,7 +116,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
     return {
         table: Placement(
             bootstrap_servers=pinot.stream_bootstrap_servers or stream.bootstrap_servers,
-            topic=topics.get(table.name, table.topic),
+            topic=topics[table.name],
             retention_days=pinot.retention_days.get(table.name, table.retention_days),
             replication=pinot.replication,
             segment_rows=pinot.segment_rows,

@@ -38,10 +38,14 @@ def plan(
     plot: Annotated[Path | None, typer.Option(help="Draw the replay into this file.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Bytes per second that a task bears.")] = None,
     messages: Annotated[int | None, typer.Option(help="Messages per second that a task bears.")] = None,
-    utilisation: Annotated[int | None, typer.Option(help="Percent of it that is filled.")] = None,
-    min_tasks: Annotated[int | None, typer.Option(help="At least so many tasks.")] = None,
-    max_tasks: Annotated[int | None, typer.Option(help="At most so many tasks.")] = None,
-    max_partitions: Annotated[int | None, typer.Option(help="At most so many partitions a task.")] = None,
+    utilisation: Annotated[
+        int | None, typer.Option(help="Percent of the capacity that placement fills.")
+    ] = None,
+    min_tasks: Annotated[int | None, typer.Option(help="Least number of tasks.")] = None,
+    max_tasks: Annotated[int | None, typer.Option(help="Largest number of tasks.")] = None,
+    max_partitions: Annotated[
+        int | None, typer.Option(help="Largest number of partitions of a task.")
+    ] = None,
     mode: Annotated[Literal["full", "incremental"] | None, typer.Option(help="Full forgets tasks.")] = None,
     rebalance: Annotated[bool | None, typer.Option(help="Level tasks, not only repair them.")] = None,
     strict: Annotated[

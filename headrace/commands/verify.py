@@ -28,7 +28,9 @@ def verify(
     ] = "",
     by_hash: Annotated[
         int,
-        typer.Option("--hash", min=0, help="Compare digests of so many records at a time; 0: all records."),
+        typer.Option(
+            "--hash", min=0, help="Compare digests of this many records at a time; 0: record by record."
+        ),
     ] = 0,
     as_json: JsonOption = False,
     config: ConfigOption = None,

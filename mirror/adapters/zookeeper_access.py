@@ -1,4 +1,8 @@
-"""How a session proves who it is: kazoo's options; TLS; and SASL, for which kazoo has no implementation."""
+"""How a session proves who it is: kazoo's options; TLS; and SASL with DIGEST-MD5.
+
+kazoo's own SASL needs another package, pure-sasl; for one mechanism this module stands in for it. It uses
+private methods of kazoo's connection; a test fails when one of them is not there.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class MirrorMetric:
 class PlacementEvent:
     """One change of the plan, or of one partition in it (then `topic` is not empty).
 
-    `kind`: plan, move, leader, datastream, breach, problem (a datastream is set aside, or is not any more),
+    `kind`: plan, move, datastream, problem (a datastream is set aside, or is not any more),
     request (one that cannot be carried out). `event_key` is unique, so that a repeated
     publication does not count twice. `sentence` says what was decided and why.
     """

@@ -30,7 +30,6 @@ API: Final = 1
 VERSIONS: Final = (4, 17)
 BY_ID_FROM: Final = 13
 ZSTD_FROM: Final = 10
-DIVERGENCE_FROM: Final = 12
 _FLEXIBLE_FROM: Final = 12
 _SESSIONS_FROM: Final = 7
 _EPOCH_FROM: Final = 9

@@ -26,7 +26,6 @@ LARGEST_FRAME: Final = 2**30
 _HEADER: Final = struct.Struct(">ihhi")
 _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
-_LONG: Final = struct.Struct(">q")
 
 
 def request_head(
