@@ -22,6 +22,7 @@ from mirror.coordination.definitions import (
 from mirror.coordination.membership import Membership
 from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.errors import IllegalTransition, InvalidRequest, VersionConflict
+from mirror.model.bounds import shown
 from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.lifecycle import next_status
@@ -136,7 +137,7 @@ class Control:
         live = [one for one in self._membership.live() if not one.is_leaving]
         if not any(command.host in {one.name, one.host} for one in live):
             raise InvalidRequest(
-                f"no instance is named {command.host!r}",
+                f"no instance is named {shown(command.host)}",
                 advice=f"these are here: {', '.join(sorted(one.name for one in live)) or 'none'}",
             )
         request = MoveRequest(

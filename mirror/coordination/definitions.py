@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +19,8 @@ from mirror.model.topics import TopicNaming, selection_without_look_ahead
 from mirror.ports import Node, NodeStore, Watch
 
 _LONGEST_PATH: Final = 4_000
+_NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff/]+")
+"""What ZooKeeper accepts below a node."""
 
 
 def to_document(datastream: Datastream) -> dict[str, Any]:
@@ -320,5 +323,4 @@ def _paths(name: str) -> tuple[str, ...]:
     if not 0 < len(own) <= _LONGEST_PATH:
         return ()
     by_hand = f"{znodes.DATASTREAMS}/{name}"
-    is_possible = name.isprintable() and "/" not in name and name.strip(".")
-    return (own, by_hand) if is_possible and by_hand != own else (own,)
+    return (own, by_hand) if _NODE_NAME.fullmatch(name) and by_hand != own else (own,)

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from mirror.coordination import znodes
 from mirror.coordination.problems import reason_of
-from mirror.errors import CorruptData, LoadUnavailable, NotFound
+from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound
+from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.policy import LARGEST_RATE
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
@@ -54,7 +56,7 @@ class MeasuredLoads:
         for node in self._nodes.children(znodes.LOADS):
             try:
                 measured_ms, rates = self._read(f"{znodes.LOADS}/{node}", cluster)
-            except (CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
+            except (CorruptData, InvalidRequest, LookupError, TypeError, ValueError, AttributeError) as error:
                 notes.append(f"what {znodes.name_of(node)} measured cannot be read: {reason_of(error)}")
                 continue
             for partition, load in rates.items():
@@ -74,10 +76,14 @@ class MeasuredLoads:
         if not chunks:
             return 0, {}
         document = znodes.decode_chunks(chunks, folder)
-        measured_ms = int(document["measured_ms"])
+        measured_ms = bounds.integer("measured_ms", document["measured_ms"], 0, bounds.LARGEST_MS)
         rates = {
             TopicPartition.parse(key): PartitionLoad(
-                float(one), float(two), LoadLevel.PARTITION, RateSource.MIRROR, measured_ms
+                bounds.number("a rate", one, 0, LARGEST_RATE),
+                bounds.number("a rate", two, 0, LARGEST_RATE),
+                LoadLevel.PARTITION,
+                RateSource.MIRROR,
+                measured_ms,
             )
             for key, (one, two) in document["rates"].get(cluster, {}).items()
         }

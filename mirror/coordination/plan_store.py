@@ -11,6 +11,8 @@ their markers is accepted, and clean-up touches nothing newer than its own epoch
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,17 +26,22 @@ from mirror.errors import (
     AlreadyExists,
     CoordinationError,
     CorruptData,
+    DamagedState,
     InvalidRequest,
     NotFound,
     PlanRejected,
     Unreachable,
     VersionConflict,
 )
+from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan, TaskPlacement
 from mirror.ports import NodeStore, Watch
 
 _log = structlog.get_logger(__name__)
+_EPOCH: Final = re.compile("[0-9]{1,18}")
+_MOST_CHUNKS: Final = 1_000
+_LONGEST_TASK: Final = 1_000
 _LONGEST_PATH: Final = 4_000
 """Bytes. With a chunk of a document it stays below what ZooKeeper takes in one request."""
 
@@ -64,7 +71,7 @@ class LatestPlan:
         self._known = NO_PLAN
 
     def __call__(self) -> Plan:
-        """Raises CorruptData as `PlanStore.read`."""
+        """Raises DamagedState as `PlanStore.read`."""
         known = self._plans.read(self._known)
         self._known = known
         return known.plan
@@ -84,7 +91,7 @@ class PlanStore:
         """The plan in force; parts that `known` holds already are not read again.
 
         Parts whose documents are missing or damaged are left out; the leader then plans their groups anew.
-        Raises CorruptData when the marker is damaged.
+        Raises DamagedState when the marker is damaged.
         """
         return self._read(known, watch, None)
 
@@ -135,9 +142,9 @@ class PlanStore:
                 marker = znodes.decode_chunks([node.data], znodes.PLAN)
                 # What fails at first may be an old document that is cleaned up, as a newer plan is there.
                 return self._assemble(marker, node.version, known, only, failed_version == node.version)
-            except (NotFound, CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
+            except (NotFound, CorruptData, InvalidRequest, PlanRejected, ValueError) as error:
                 if node.version == failed_version:
-                    raise CorruptData(
+                    raise DamagedState(
                         f"plan {znodes.PLAN} cannot be read: {reason_of(error)}",
                         advice="stop all instances, delete it and start them: the leader makes another",
                     ) from error
@@ -163,14 +170,12 @@ class PlanStore:
         tasks.extend(self._read_parts(wanted))
         for part in documents.keys() - set(unknown):
             tasks.extend(parts.get(part, ()))
+        if leave_out_damaged and (torn := _contradicting(tasks)):
+            _log.error("groups of the plan left out: their documents contradict each other", groups=torn)
+            tasks = [one for one in tasks if one.group not in torn]
+            documents = {part: name for part, name in documents.items() if part[0] not in torn}
         in_order = tuple(sorted(tasks, key=lambda placement: (placement.group, placement.task)))
-        departed = {
-            InstanceName(name): Departure(left_ms, frozenset(map(TaskName, names)))
-            for name, (left_ms, names) in marker["departed"].items()
-        }
-        plan = Plan(Epoch(marker["epoch"]), in_order, marker["created_ms"], marker["reason"], departed)
-        counts = {GroupName(name): count for name, count in marker.get("task_counts", {}).items()}
-        return StoredPlan(plan, version, documents, counts)
+        return StoredPlan(_plan(marker, in_order), version, documents, _task_counts(marker))
 
     def _document(
         self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
@@ -201,10 +206,7 @@ class PlanStore:
         tasks: list[TaskPlacement] = []
         for ((group, instance), _), chunks in zip(wanted, paths, strict=True):
             content = znodes.decode_chunks([next(nodes).data for _ in chunks], chunks[0])
-            tasks.extend(
-                TaskPlacement(TaskName(task), group, instance, znodes.decode_partitions(partitions))
-                for task, partitions in content.items()
-            )
+            tasks.extend(_placement(task, group, instance, found) for task, found in content.items())
         return tasks
 
     def _commit(self, marker: bytes, previous: StoredPlan) -> int:
@@ -232,13 +234,9 @@ class PlanStore:
         for node in self._nodes.children(znodes.PLAN):
             path = f"{znodes.PLAN}/{node}"
             names = self._nodes.children(path)
-            stale = [
-                name
-                for name in names
-                if name not in kept.get(path, ()) and int(name.partition("-")[0]) <= epoch
-            ]
+            stale = [name for name in names if name not in kept.get(path, ()) and _epoch_of(name) <= epoch]
             for name in stale:
-                self._delete_document(f"{path}/{name}")
+                self._nodes.delete_tree(f"{path}/{name}")
             if path not in kept and len(stale) == len(names):
                 self._delete_empty(path)
 
@@ -274,16 +272,76 @@ def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
     return {part: tuple(placements) for part, placements in found.items()}
 
 
+def _epoch_of(name: str) -> float:
+    """Of a document; infinite for a node that is none of ours, which nobody cleans up."""
+    digits = name.partition("-")[0]
+    return int(digits) if _EPOCH.fullmatch(digits) else math.inf
+
+
 def _document_paths(part: Part, name: str) -> list[str]:
+    """Raises InvalidRequest for a name that is no document's."""
     path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
-    further = int(name.rpartition("x")[2])
+    further = bounds.digits("the chunks of a document", name.rpartition("x")[2], 0, _MOST_CHUNKS)
     return [path, *(f"{path}/{number:04}" for number in range(further))]
 
 
 def _documents(marker: Mapping[str, Any]) -> Iterable[tuple[Part, str]]:
-    for group, by_instance in marker["documents"].items():
-        for instance, name in by_instance.items():
-            yield (GroupName(group), InstanceName(instance) if instance else None), name
+    """Raises InvalidRequest."""
+    for group, by_instance in bounds.mapping("documents", bounds.field(marker, "documents")).items():
+        for instance, name in bounds.mapping("documents", by_instance).items():
+            document = bounds.line("the name of a document", name, _LONGEST_PATH)
+            yield (GroupName(group), InstanceName(instance) if instance else None), document
+
+
+def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
+    departed = {}
+    for name, value in bounds.mapping("departed", bounds.field(marker, "departed")).items():
+        left_ms, names = bounds.sequence("a departure", value, 2)
+        tasks_left = bounds.sequence("tasks of a departure", names, znodes.MOST_PARTITIONS)
+        departed[InstanceName(name)] = Departure(
+            bounds.integer("the moment of a departure", left_ms, 0, bounds.LARGEST_MS),
+            frozenset(TaskName(bounds.text("a task", one, _LONGEST_TASK)) for one in tasks_left),
+        )
+    return Plan(
+        Epoch(bounds.integer("the epoch", bounds.field(marker, "epoch"), 0, 2**53)),
+        tasks,
+        bounds.integer("the moment of the plan", bounds.field(marker, "created_ms"), 0, bounds.LARGEST_MS),
+        bounds.text("the reason", bounds.field(marker, "reason"), znodes.CHUNK_BYTES),
+        departed,
+    )
+
+
+def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
+    """Groups of which a task or a partition is in two documents. Groups share no names of tasks."""
+    by_group: dict[GroupName, list[TaskPlacement]] = {}
+    for one in tasks:
+        by_group.setdefault(one.group, []).append(one)
+    found = []
+    for group, placements in by_group.items():
+        try:
+            Plan(NO_EPOCH, tuple(placements), 0, "")
+        except PlanRejected:
+            found.append(group)
+    return found
+
+
+def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
+    counts = bounds.mapping("task_counts", marker.get("task_counts", {}))
+    most = znodes.MOST_PARTITIONS
+    return {GroupName(name): bounds.integer("tasks", one, 0, most) for name, one in counts.items()}
+
+
+def _placement(task: str, group: GroupName, instance: InstanceName | None, found: object) -> TaskPlacement:
+    """A task has its group's name, so that what is wrong in one document concerns no other group. Raises
+    InvalidRequest, ValueError."""
+    before, _, number = task.rpartition("-")
+    if before != group:
+        raise InvalidRequest(f"task {bounds.shown(task)} is none of the group {group}")
+    bounds.digits("the number of a task", number, 0, znodes.MOST_PARTITIONS)
+    ranges = bounds.mapping("partitions", found)
+    for topic, one in ranges.items():
+        bounds.text(f"partitions of {topic}", one, znodes.LARGEST_DOCUMENT)
+    return TaskPlacement(TaskName(task), group, instance, znodes.decode_partitions(ranges))
 
 
 def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:

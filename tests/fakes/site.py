@@ -26,14 +26,14 @@ ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192
 
 
 class Site:
-    """One instance named `one`, topic `t` with two partitions at the source."""
+    """One instance, topic `t` with two partitions at the source. Sites of one server are one service."""
 
-    def __init__(self) -> None:
-        self.server = FakeZooKeeper()
+    def __init__(self, server: FakeZooKeeper | None = None, name: str = "one") -> None:
+        self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
-        self.follower = FollowerRig(self.server)
+        self.follower = FollowerRig(self.server, name)
         self.clock, self.session = self.follower.clock, self.follower.session
         self.leader = LeaderRig(self.session, clusters, self.clock, health=self.follower.health)
         self.follower.follower.on_joined = self.leader.leader.joined
@@ -53,7 +53,7 @@ class Site:
             ),
             problems=self.leader.stores.problems,
             status=RunningStatus(
-                InstanceName("one"),
+                InstanceName(name),
                 self.follower.follower,
                 self.follower.workers,
                 self.leader.leader,

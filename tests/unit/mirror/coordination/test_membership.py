@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mirror.coordination.membership import Holding, LiveInstance, Membership
-from mirror.errors import CorruptData
+from mirror.coordination.reconcile import starts
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
-from tests.builders import a_key, an_instance
+from tests.builders import a_key, a_spec, an_instance
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
 
 
@@ -151,13 +151,65 @@ def test_an_instance_of_a_newer_version_is_one_of_us() -> None:
     assert (found.name, found.weight) == ("new", 1.0)
 
 
-@pytest.mark.parametrize("document", [b"{}", b'{"epoch": 1, "releasing": 5, "groups": []}'])
-def test_what_cannot_be_read_of_an_instance_is_named(document: bytes) -> None:
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"",
+        b"\xff",
+        b"{}",
+        b'{"epoch": 1, "releasing": 5, "groups": []}',
+        b'{"epoch": "1", "releasing": {}, "groups": []}',
+        b'{"epoch": 1, "releasing": {"g": {"t": "0-999999999"}}, "groups": []}',
+        b'{"epoch": 1, "releasing": {"g": {"t": 5}}, "groups": [{}]}',
+        b'{"epoch": ' + b"1" * 5_000 + b', "releasing": {}, "groups": []}',
+        b"[" * 100_000,
+    ],
+    ids=lambda document: str(document[:40]),
+)
+def test_an_instance_whose_holding_cannot_be_read_holds_everything_until_it_is_overdue(
+    document: bytes,
+) -> None:
     session = FakeZooKeeper().session()
     me = Membership(session).join(an_instance("one"))
     session.write(f"/holdings/i-{me.sequence:010}", document, 0)
-    with pytest.raises(CorruptData, match="/holdings"):
-        Membership(session).holding(me)
-    session.create("/live/i-", b"{}", ephemeral=True, sequential=True)
-    with pytest.raises(CorruptData, match="/live"):
-        Membership(session).live()
+    holding = Membership(session).holding(me)
+    assert holding is not None
+    assert not holding.has_given_up(a_key("t-0"), Epoch(1))
+    spec = a_spec("t-0")
+    missing, others = {spec.key: spec}, {me.name: holding}
+    assert starts(missing, Epoch(1), others).waiting == {spec.key: me.name}
+    assert starts(missing, Epoch(1), others, frozenset(missing)).start == (spec,)
+
+
+@pytest.mark.parametrize("document", [b"", b"{", b"{}", b'{"name": 5}', b"[" * 100_000], ids=str)
+def test_what_is_no_instance_neither_leads_nor_holds_up_anybody(document: bytes) -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    session.create("/live/i-", document, sequential=True)
+    session.create("/live/somebody", document)
+    members = Membership(server.session())
+    me = members.join(an_instance("one", sequence=9))
+    for one in (members, Membership(server.session())):
+        assert [found.name for found in one.live()] == ["one"]
+        leader = one.leader(me.sequence, lambda: None)
+        assert leader is not None
+        assert leader.sequence == me.sequence
+
+
+def test_an_instance_whose_node_is_overwritten_is_here_as_long_as_it_holds_something() -> None:
+    server = FakeZooKeeper()
+    first, second = Membership(server.session()), Membership(server.session())
+    one = first.join(an_instance("one"))
+    server.session().write(f"/live/i-{one.sequence:010}", b"{", 0)
+    two = second.join(an_instance("two"))
+    found = second.live()
+    assert [(each.sequence, each.is_leaving) for each in found] == [
+        (one.sequence, True),
+        (two.sequence, False),
+    ]
+    leader = second.leader(two.sequence)
+    assert leader is not None
+    assert leader.sequence == one.sequence
+    assert [each.name for each in first.live()] == ["one", "two"]
+    first.leave(one)
+    assert [each.name for each in second.live()] == ["two"]

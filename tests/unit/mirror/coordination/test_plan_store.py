@@ -186,7 +186,8 @@ def test_a_large_plan_is_cut_to_the_size_of_a_znode() -> None:
 @pytest.mark.parametrize("size", [1, 200])
 def test_a_group_may_have_any_name(size: int) -> None:
     server = FakeZooKeeper()
-    plan: Plan = a_plan(a_task("x-0", ["t-0"], group="ü/." * size), a_task("x-1", ["t-0"], group=".."))
+    long = "ü/." * size
+    plan: Plan = a_plan(a_task(f"{long}-0", ["t-0"], group=long), a_task("..-1", ["t-0"], group=".."))
     PlanStore(server.session(), "w").publish(plan, NO_PLAN)
     found = PlanStore(server.session(), "r").read().plan
     assert set(found.tasks) == set(plan.tasks)

@@ -1,0 +1,180 @@
+"""Values that nobody should send or store, for every field that can be sent or stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+VALUES: Final[Mapping[str, str]] = {
+    "nothing": "null",
+    "truth": "true",
+    "negative": "-1",
+    "zero": "0",
+    "fraction": "1.5",
+    "20,000": "20000",
+    "5,000 digits": "1" * 5_000,
+    "text of 5,000 digits": f'"{"1" * 5_000}"',
+    "not a number": "NaN",
+    "infinity": "-Infinity",
+    "beyond infinity": "1e999",
+    "half of a pair": '"\\udfff"',
+    "raw half of a pair": '"RAW"',
+    "empty": '""',
+    "blank": '" "',
+    "a megabyte": f'"{"x" * 2**20}"',
+    "140,000 characters": f'"{"x" * 140_000}"',
+    "control characters": '"a\\u0000\\u001b[2Jb"',
+    "path": '"../../etc/passwd"',
+    "dots": '".."',
+    "wide": '"\\ud83d\\ude00 ключ"',
+    "list": "[1]",
+    "object": '{"a":{"b":[]}}',
+    "nested": "[" * 3_000 + "]" * 3_000,
+    "nested objects": '{"a":' * 900 + "1" + "}" * 900,
+    "no port": '"a:b"',
+    "trailing comma": '"host:9092,"',
+    "port 0": '"host:0"',
+    "port 70000": '"host:70000"',
+    "no host": '":9092"',
+    "exponential expression": '"(a+)+$"',
+    "look-around": '"a(?=b)"',
+    "unclosed": '"(("',
+    "ranges": '"0-999999999999"',
+}
+"""As JSON texts."""
+
+REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
+    ("name",),
+    ("source",),
+    ("source", "cluster"),
+    ("source", "topics"),
+    ("source", "exclude"),
+    ("source", "internal"),
+    ("destination",),
+    ("destination", "cluster"),
+    ("destination", "name"),
+    ("start",),
+    ("limits",),
+    ("limits", "min_tasks"),
+    ("limits", "max_tasks"),
+    ("limits", "max_partitions_per_task"),
+    ("objective",),
+    ("objective", "milliseconds"),
+    ("objective", "percentile"),
+    ("metadata",),
+    ("metadata", "owner"),
+    ("metadata", "group.id"),
+    ("metadata", "system.taskPrefix"),
+    ("metadata", "system.ttl.ms"),
+    ("metadata", "system.creation.ms"),
+    ("metadata", "headrace.guarantee"),
+    ("metadata", "headrace.bytes-per-second"),
+    ("metadata", "headrace.transforms"),
+    ("metadata", "headrace.unheard-of"),
+    ("metadata", "anything"),
+)
+"""Of the body that creates a datastream on /v1."""
+
+BROOKLIN_FIELDS: Final[Sequence[tuple[str, ...]]] = (
+    ("name",),
+    ("connectorName",),
+    ("transportProviderName",),
+    ("source",),
+    ("source", "connectionString"),
+    ("destination",),
+    ("destination", "connectionString"),
+    ("metadata",),
+    ("metadata", "owner"),
+    ("metadata", "minTasks"),
+    ("metadata", "maxTasks"),
+    ("metadata", "partitionsPerTask"),
+    ("metadata", "system.taskPrefix"),
+    ("metadata", "system.ttl.ms"),
+    ("metadata", "system.auto.offset.reset"),
+    ("metadata", "system.destination.destinationTopicPrefix"),
+)
+"""Of the body that creates a datastream on /datastream."""
+
+STORED_FIELDS: Final[Sequence[tuple[str, ...]]] = (
+    ("name",),
+    ("source",),
+    ("topics",),
+    ("topics", "include"),
+    ("topics", "exclude"),
+    ("topics", "internal"),
+    ("destination",),
+    ("naming",),
+    ("status",),
+    ("start",),
+    ("limits",),
+    ("limits", "min_tasks"),
+    ("limits", "max_tasks"),
+    ("limits", "max_partitions_per_task"),
+    ("objective",),
+    ("objective", "milliseconds"),
+    ("objective", "percentile"),
+    ("metadata",),
+    ("metadata", "owner"),
+    ("metadata", "group.id"),
+    ("metadata", "system.taskPrefix"),
+    ("metadata", "system.ttl.ms"),
+    ("metadata", "system.creation.ms"),
+    ("metadata", "headrace.bytes-per-second"),
+    ("metadata", "headrace.transforms"),
+    ("metadata", "headrace.unheard-of"),
+    ("metadata", "anything"),
+    ("pauses",),
+    ("pauses", "t"),
+    ("pauses", "t", "partitions"),
+    ("pauses", "t", "reason"),
+    ("pauses", "t", "since_ms"),
+    ("unheard-of",),
+)
+"""Of a definition in ZooKeeper."""
+
+NODES: Final[Mapping[str, bytes]] = {
+    "nothing": b"",
+    "no text": b"\xff\xfe\x00",
+    "no JSON": b"{",
+    "nested": b"[" * 100_000,
+    "nested objects": b'{"a":' * 100_000,
+    "a list": b"[]",
+    "an empty object": b"{}",
+    "digits": b'{"epoch":' + b"1" * 5_000 + b"}",
+    "not a number": b'{"name":NaN}',
+    "other types": b'{"name":5,"group":[],"epoch":"x","events":5,"documents":7,"rates":[]}',
+    "half of a pair": b'{"name":"\\udfff","group":"\\udfff","reason":"\\udfff"}',
+}
+"""Bytes that are no document of ours."""
+
+
+def with_value(document: Mapping[str, Any], field: Sequence[str], value: str) -> bytes:
+    """The document as JSON with this text in place of a field's value."""
+    copy: dict[str, Any] = json.loads(json.dumps(document))
+    below = copy
+    for name in field[:-1]:
+        if not isinstance(below.get(name), dict):
+            below[name] = {}
+        below = below[name]
+    below[field[-1]] = "@@@"
+    return json.dumps(copy).replace('"@@@"', value).encode().replace(b"RAW", b"\xed\xbf\xbf")
+
+
+def every_value(document: Mapping[str, Any], fields: Sequence[Sequence[str]]) -> Iterator[tuple[str, bytes]]:
+    """Each field with each value: a name for the case, and the document as JSON."""
+    for field in fields:
+        for name, value in VALUES.items():
+            yield f"{'.'.join(field)}: {name}", with_value(document, field, value)
+
+
+def every_key(document: Mapping[str, Any], field: str) -> Iterator[tuple[str, bytes]]:
+    """A field that holds a mapping, with each text among the values as a key."""
+    for name, value in VALUES.items():
+        if value.startswith('"'):
+            yield (
+                f"a key of {field}: {name}",
+                with_value(document, (field, "@@key"), '"x"').replace(
+                    b'"@@key"', value.encode().replace(b"RAW", b"\xed\xbf\xbf")
+                ),
+            )

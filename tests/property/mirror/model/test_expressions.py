@@ -1,0 +1,80 @@
+"""RE2 against Python's own expressions, where both can say the same."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.errors import InvalidRequest
+from mirror.model.expressions import LONGEST, Expression, joined_look_ahead, split_look_ahead
+from mirror.model.topics import selection_without_look_ahead
+
+NAMES = st.text("ab-.", max_size=8)
+ATOMS = st.sampled_from(["a", "b", "-", r"\.", ".", "[ab]", "[^a]", r"[\]b]", "(a|b)", "(?:ab)", "ab", r"\w"])
+PIECES = st.tuples(ATOMS, st.sampled_from(["", "", "*", "+", "?", "{1,2}"])).map("".join)
+ALTERNATIVES = st.lists(PIECES, min_size=1, max_size=4).map("".join)
+EXPRESSIONS = st.lists(ALTERNATIVES, min_size=1, max_size=3).map("|".join)
+ANCHORED = st.tuples(st.sampled_from(["", "^"]), EXPRESSIONS, st.sampled_from(["", "$"])).map("".join)
+
+
+@given(ANCHORED, st.lists(NAMES))
+def test_an_expression_selects_what_pythons_does(expression: str, names: list[str]) -> None:
+    mine, theirs = Expression("topics", expression), re.compile(expression)
+    wanted = {name for name in names if theirs.fullmatch(name)}
+    assert mine.choose(names) == wanted
+    assert {name for name in names if mine.matches(name)} == wanted
+
+
+@given(st.lists(EXPRESSIONS, min_size=1, max_size=2), ANCHORED, st.lists(NAMES.filter(bool)))
+def test_a_leading_negative_look_ahead_selects_the_same_as_two_expressions(
+    ahead: list[str], rest: str, names: list[str]
+) -> None:
+    expression = "^" + "".join(f"(?!{one})" for one in ahead) + rest
+    include, exclude = split_look_ahead(expression)
+    if not exclude:
+        assert include == expression
+        with pytest.raises(InvalidRequest, match="exclude"):
+            selection_without_look_ahead(expression, "", False)
+        return
+    theirs = re.compile(expression)
+    chosen = selection_without_look_ahead(expression, "", False).choose(names)
+    assert set(chosen) == {name for name in names if theirs.fullmatch(name)}
+    java = re.compile(joined_look_ahead(include, exclude))
+    assert set(chosen) == {name for name in names if java.fullmatch(name)}
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=40))
+def test_any_text_is_an_expression_or_is_refused(text: str) -> None:
+    try:
+        Expression("topics", text).choose(["a", text])
+    except InvalidRequest as error:
+        error.message.encode()
+
+
+@pytest.mark.parametrize(
+    "expression", ["(a+)+$", "(a|aa)+$", "(.*a){20}", "(a?){500}a{500}", "([a-z]+)*=", "(.?){1000}b"]
+)
+def test_expressions_that_backtrack_for_ever_elsewhere_are_matched(expression: str) -> None:
+    assert Expression("topics", expression).choose(["a" * 248 + "!"] * 100) == set()
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("a(?=b)", "exclude"),
+        ("(?<!a)b", "exclude"),
+        (r"(a)\1", "exclude"),
+        ("a" * (LONGEST + 1), "characters"),
+        ("(((a{1000}){1000}){1000})", "not a regular expression"),
+        ("[", "missing"),
+        ("\ud800", "surrogate"),
+    ],
+    ids=lambda text: str(text)[:30],
+)
+def test_what_cannot_be_matched_so_is_refused(expression: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said) as caught:
+        Expression("topics", expression)
+    assert len(str(caught.value)) < 500

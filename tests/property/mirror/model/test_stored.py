@@ -1,0 +1,131 @@
+"""Whatever JSON or bytes are stored: they read as a value of the model or as a refusal, nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.coordination import znodes
+from mirror.coordination.definitions import DamagedDefinition, DefinitionStore, from_document, to_document
+from mirror.coordination.events import EventLog
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.membership import Membership
+from mirror.coordination.plan_store import NO_PLAN, PlanStore
+from mirror.coordination.requests import RequestQueue
+from mirror.errors import DamagedState, InvalidRequest, LoadUnavailable
+from mirror.model.datastream import LatencyObjective, Pause
+from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
+from tests.builders import a_datastream, a_plan, a_task, an_instance
+from tests.fakes.node_store import FakeZooKeeper
+
+TEXTS = st.text(st.characters(exclude_categories=[]), max_size=20) | st.sampled_from(
+    ["*", ".*", "t", "0-3", "READY", "earliest", "source", "host:1", "(", "1" * 5_000, "\ud800", "orders"]
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.just(10**4_000)
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(TEXTS, below, max_size=4),
+    max_leaves=8,
+)
+WHOLE = to_document(
+    a_datastream(objective=LatencyObjective(5), pauses={"t": Pause(frozenset({1}), "why", 7)})
+)
+
+
+def with_some_changed(document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """The document with any of its fields, and of those of its mappings, replaced or left out."""
+
+    def below(value: object) -> st.SearchStrategy[Any]:
+        inner = with_some_changed(value) if isinstance(value, dict) else st.just(value)
+        return st.one_of(inner, inner, inner, ANYTHING)
+
+    optional = {name: below(value) for name, value in document.items()}
+    return st.fixed_dictionaries({}, optional=optional).flatmap(
+        lambda some: st.dictionaries(TEXTS, ANYTHING, max_size=1).map(lambda more: {**more, **some})
+    )
+
+
+DOCUMENTS = with_some_changed(WHOLE) | st.dictionaries(TEXTS, ANYTHING, max_size=5)
+STORED = st.binary(max_size=200) | (DOCUMENTS | ANYTHING).map(
+    lambda value: json.dumps(value, default=str).encode() if not _is_too_long(value) else b"1" * 5_000
+)
+
+
+def _is_too_long(value: object) -> bool:
+    """Whether Python itself refuses to write a number in it."""
+    try:
+        json.dumps(value)
+    except ValueError:
+        return True
+    return False
+
+
+@given(DOCUMENTS)
+def test_a_definition_reads_as_one_that_can_be_stored_again_or_is_refused(document: dict[str, Any]) -> None:
+    try:
+        datastream = from_document(document)
+    except InvalidRequest as error:
+        error.message.encode()
+        return
+    written = znodes.decode(znodes.encode(to_document(datastream)), "x")
+    assert from_document(written) == datastream
+    assert len(znodes.child("", datastream.group).encode()) < 4_000
+    datastream.consumer_group.encode()
+    assert datastream.expires_ms is None or datastream.expires_ms >= 0
+
+
+@given(STORED)
+def test_whatever_a_znode_holds_a_definition_is_read_or_damaged(data: bytes) -> None:
+    server = FakeZooKeeper()
+    server.session().create("/datastreams/orders", data)
+    found = DefinitionStore(server.session()).look(DatastreamName("orders"))
+    if isinstance(found, DamagedDefinition):
+        found.problem.encode()
+
+
+@given(STORED)
+def test_a_request_is_read_or_damaged(data: bytes) -> None:
+    server = FakeZooKeeper()
+    server.session().create("/requests/r-", data, sequential=True)
+    (found,) = RequestQueue(server.session()).pending()
+    found.requested_by.encode()
+    found.reason.encode()
+
+
+@given(STORED)
+def test_an_instance_and_its_holding_are_read_or_count_as_unreadable(data: bytes) -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    me = Membership(session).join(an_instance("one"))
+    session.write(f"/holdings/i-{me.sequence:010}", data, 0)
+    session.write(f"/live/i-{me.sequence:010}", data, 0)
+    members = Membership(server.session())
+    (found,) = members.live()
+    assert found.sequence == me.sequence
+    assert members.holding(found) is not None
+
+
+@given(STORED)
+def test_rates_events_and_plans_are_read_or_left_out(data: bytes) -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    session.create("/loads/two/0000", data)
+    session.create("/events/e-", data, sequential=True)
+    with pytest.raises(LoadUnavailable):
+        MeasuredLoads(session).loads(ClusterRef("source"), [])
+    assert len(EventLog(session).newest(10)) <= 1
+    plan = a_plan(a_task("a-0", ["t-0"]), a_task("b-0", ["t-0"]))
+    PlanStore(session, "w").publish(plan, NO_PLAN)
+    (name,) = session.children("/plan/a")
+    session.write(f"/plan/a/{name}", data, 0)
+    assert [one.task for one in PlanStore(session, "r").read().plan.tasks] == ["b-0"]
+    session.write("/plan", data, session.read("/plan").version)
+    if data:
+        with pytest.raises(DamagedState):
+            PlanStore(session, "r").read()
+        with pytest.raises(DamagedState):
+            PlanStore(session, "r").read_for(InstanceName("one"))
