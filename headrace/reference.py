@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -40,7 +42,7 @@ def _section(path: str, model: type[BaseModel]) -> Iterator[str]:
         if inner is not None:
             nested.append((f"{path}.{name}.NAME" if _is_mapping(field) else f"{path}.{name}", inner))
         else:
-            rows.append(f"| `{name}` | `{_type(field)}` | {_default(field)} | {_text(field)} |")
+            rows.append(f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_text(field)} |")
     if rows:
         yield "| key | type | default | meaning |\n|---|---|---|---|"
         yield "\n".join(rows) + "\n"
@@ -59,19 +61,46 @@ def _is_mapping(field: FieldInfo) -> bool:
     return str(field.annotation).startswith("dict")
 
 
-def _type(field: FieldInfo) -> str:
-    annotation: Any = field.annotation
-    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-    return text.replace("typing.", "").replace("|", "or").replace("NoneType", "unset")
+_WORDS: Final = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+    SecretStr: "text, secret",
+    dict: "table",
+}
+
+
+def _type(annotation: Any) -> str:
+    """What a key takes, in the words of TOML."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(arguments[0])
+    if origin is Literal:
+        return ", ".join(f"`{_toml(value)}`" for value in arguments)
+    if origin in (UnionType, Union):
+        return " or ".join(_type(one) for one in arguments if one is not NoneType)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ", ".join(f"`{_toml(one.value)}`" for one in annotation)
+    return _WORDS[origin or annotation]
 
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True, validated_data={})
-    if isinstance(value, SecretStr):
+    if value is None:
+        return "unset"
+    if isinstance(value, SecretStr) or value in ("", {}):
         return "empty"
-    return f"`{value}`" if value not in ("", None, {}) else "empty"
+    return f"`{_toml(value)}`"
+
+
+def _toml(value: object) -> str:
+    """A value as it is written in the file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _text(field: FieldInfo) -> str:

@@ -32,7 +32,7 @@ class MirrorSettings(Settings):
     instance_weight: float = Field(default=1.0, gt=0)
     """This instance's share of the work, relative to the others'."""
     destination_cluster: str = "destination"
-    """Where datastreams go that name no destination (Brooklin clients never do)."""
+    """Where datastreams go that name no destination, as those that Brooklin's clients create."""
     progress_topic: str = "headrace-progress"
     """Compacted topic at the destination that holds checkpoints."""
     metrics_cluster: str = "destination"

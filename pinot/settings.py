@@ -21,7 +21,9 @@ class PinotSettings(Settings):
     tls: bool = False
     """Speak https to both."""
     username: str = ""
+    """For both, where they ask for one."""
     password: SecretStr = SecretStr("")
+    """Of that user."""
     timeout_seconds: Seconds = 10.0
     """Longest wait for one query; the broker gives up at the same time."""
     attempts: int = Field(default=3, ge=1)
@@ -31,6 +33,7 @@ class PinotSettings(Settings):
     stream_bootstrap_servers: str = ""
     """That cluster as Pinot reaches it, when this differs from here (containers); else empty."""
     replication: int = Field(default=1, ge=1)
+    """Servers of Pinot that hold each segment."""
     retention_days: dict[str, int] = Field(default_factory=dict)
     """Retention by table name, where it differs from the default of the table."""
     upsert_options: dict[str, str | int | bool] = Field(default_factory=dict)
@@ -40,3 +43,4 @@ class PinotSettings(Settings):
     segment_rows: int = Field(default=2_000_000, ge=1000)
     """Rows after which a consuming segment is committed."""
     segment_hours: int = Field(default=6, ge=1)
+    """Hours after which it is committed with fewer rows."""

@@ -13,6 +13,7 @@ class KafkaSecurity(Settings):
     """How to reach a Kafka cluster that is not open to all."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """Of the listener behind `bootstrap_servers`."""
     ca_file: str = ""
     """Certificate authorities (PEM) that sign the brokers' certificates; empty: the system's."""
     certificate_file: str = ""

@@ -33,7 +33,8 @@ class LeaderSettings(Settings):
     """The duties of the leading instance."""
 
     load_provider: Literal["self", "pinot", "none"] = "self"
-    """Who says what partitions carry: the mirror's own counts, Pinot (Cruise Control), or nobody."""
+    """Where loads come from: the mirror's own counts, Pinot (samples of Cruise Control or of the sampler), or
+    nowhere."""
     task_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0)
     """What one task bears."""
     task_capacity_messages_per_second: int | None = Field(default=None, gt=0)
