@@ -28,7 +28,7 @@ from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.plan_store import PlanStore, StoredPlan
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.problems import ProblemStore
+from mirror.coordination.problems import ProblemStore, TroubleStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.requests import RequestQueue
 from mirror.instance.health import Health
@@ -107,7 +107,12 @@ class _World:
         self.definitions = DefinitionStore(own)
         self.plans = _TimedPlans(own, "bench")
         stores = LeaderStores(
-            Membership(own), self.definitions, self.plans, RequestQueue(own), ProblemStore(own)
+            Membership(own),
+            self.definitions,
+            self.plans,
+            RequestQueue(own),
+            ProblemStore(own),
+            TroubleStore(own),
         )
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()
@@ -167,7 +172,7 @@ class _World:
             plans = list(pool.map(read, range(INSTANCES)))
         seconds = time.perf_counter() - began
         lanes = sum(
-            len(lane_specs(plan, member.name, datastreams))
+            len(lane_specs(plan, member.name, datastreams).specs)
             for plan, member in zip(plans, self.members, strict=True)
         )
         assert lanes == len(self.source.topics) * PARTITIONS_EACH

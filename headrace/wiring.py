@@ -29,7 +29,7 @@ from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.coordination.planning import Decision
-from mirror.coordination.problems import ProblemStore
+from mirror.coordination.problems import ProblemStore, TroubleStore
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.coordination.root import ensure_root
 from mirror.copying.engine import BatchEngine
@@ -99,7 +99,7 @@ def build_instance(
         identity=Identity(
             name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
         ),
-        shared=SharedState(membership, definitions, plans, measured),
+        shared=SharedState(membership, definitions, plans, measured, TroubleStore(session)),
         supervisor=supervisor,
         lease=Lease(session.session_timeout_seconds, session.last_contact),
         clock=clock,
@@ -108,7 +108,9 @@ def build_instance(
     )
     metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
     event_topic = placement_event_topic(metrics_cluster, settings.mirror.events_topic)
-    stores = LeaderStores(membership, definitions, plans, requests, ProblemStore(session))
+    stores = LeaderStores(
+        membership, definitions, plans, requests, ProblemStore(session), TroubleStore(session)
+    )
     patience = settings.mirror.leader.patience_seconds
     errands = ThreadedErrands(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
     memory = LoadMemory()

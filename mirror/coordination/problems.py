@@ -10,13 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
 from mirror.coordination import znodes
 from mirror.errors import AlreadyExists, CorruptData, HeadraceError, NotFound, VersionConflict
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.ports import NodeStore
 
 LONGEST_REASON: Final = 1_000
 """Characters of a reason that are kept."""
+
+_log = structlog.get_logger(__name__)
+_MOST_TROUBLES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,43 @@ class ProblemStore:
     def remove(self, name: DatastreamName) -> None:
         """Nothing is wrong with it any more."""
         self._nodes.delete(znodes.child(znodes.PROBLEMS, name))
+
+
+class TroubleStore:
+    """What instances say of lanes that stand still, by datastream group; it goes with their sessions."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def say(self, sequence: int, troubles: Mapping[GroupName, str]) -> None:
+        """In place of what the instance of this sequence said before; the first groups by name, as many as
+        a person reads."""
+        path = f"{znodes.TROUBLES}/i-{sequence:010}"
+        if not troubles:
+            self._nodes.delete(path)
+            return
+        chosen = sorted(troubles)[:_MOST_TROUBLES]
+        data = znodes.encode({legible(group): legible(troubles[group]) for group in chosen})
+        try:
+            self._nodes.write(path, data, self._nodes.read(path).version)
+        except NotFound:
+            self._nodes.create(path, data, ephemeral=True)
+
+    def all(self) -> Mapping[GroupName, str]:
+        """By group, of one of the instances that have trouble with it."""
+        found: dict[GroupName, str] = {}
+        for node in self._nodes.children(znodes.TROUBLES):
+            path = f"{znodes.TROUBLES}/{node}"
+            try:
+                document = znodes.decode(self._nodes.read(path).data, path)
+            except NotFound:
+                continue  # gone between the two reads
+            except CorruptData as error:
+                _log.warning("what an instance says cannot be read", reason=str(error))
+                continue
+            for group, reason in document.items():
+                found.setdefault(GroupName(group), legible(str(reason)))
+        return found
 
 
 def reason_of(error: BaseException) -> str:

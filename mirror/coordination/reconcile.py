@@ -51,6 +51,14 @@ class Starts:
     waiting: Mapping[LaneKey, InstanceName]
 
 
+@dataclass(frozen=True)
+class LaneSpecs:
+    """The lanes that a plan gives to an instance. `problems`: those that cannot be described, and why."""
+
+    specs: Mapping[LaneKey, LaneSpec]
+    problems: Mapping[LaneKey, Exception]
+
+
 def duties(view: InstanceView) -> Duties:
     """Safe to repeat, and safe to stop after any step: the next call finds what is left."""
     surplus = {key for key, spec in view.running.items() if view.desired.get(key) != spec}
@@ -86,9 +94,7 @@ def starts(
     return Starts(tuple(start), waiting)
 
 
-def lane_specs(
-    plan: Plan, instance: InstanceName, datastreams: Sequence[Datastream]
-) -> dict[LaneKey, LaneSpec]:
+def lane_specs(plan: Plan, instance: InstanceName, datastreams: Sequence[Datastream]) -> LaneSpecs:
     """Every lane that the plan gives to the instance.
 
     A partition whose datastream is not known (deleted since the plan), or that somebody paused, gives no
@@ -99,16 +105,19 @@ def lane_specs(
         members.setdefault(datastream.group, []).append(datastream)
     chosen: dict[tuple[GroupName, str], Datastream | None] = {}
     specs: dict[LaneKey, LaneSpec] = {}
+    problems: dict[LaneKey, Exception] = {}
     for placement in plan.of_instance(instance):
         for partition in placement.partitions:
-            name = placement.group, partition.topic
-            if name not in chosen:
-                chosen[name] = _member_for(partition.topic, members.get(placement.group, ()))
-            member = chosen[name]
-            if member is not None and not member.is_paused(partition):
-                key = LaneKey(placement.group, partition)
-                specs[key] = lane_spec(key, placement.task, member)
-    return specs
+            name, key = (placement.group, partition.topic), LaneKey(placement.group, partition)
+            try:
+                if name not in chosen:
+                    chosen[name] = _member_for(partition.topic, members.get(placement.group, ()))
+                member = chosen[name]
+                if member is not None and not member.is_paused(partition):
+                    specs[key] = lane_spec(key, placement.task, member)
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
+                problems[key] = error
+    return LaneSpecs(specs, problems)
 
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:

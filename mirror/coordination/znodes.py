@@ -14,6 +14,7 @@
     /clusters/<name>               what a cluster calls itself that definitions call so
     /made/<group>                  destination topics that were made for a group of datastreams
     /problems/<datastream>         why a datastream is set aside, and since when
+    /troubles/i-<sequence>         ephemeral: why lanes of which groups stand still on an instance
 
 A znode holds 1 MiB, so what can grow is compressed JSON in chunks.
 """
@@ -45,6 +46,7 @@ LOADS: Final = "/loads"
 CLUSTERS: Final = "/clusters"
 MADE: Final = "/made"
 PROBLEMS: Final = "/problems"
+TROUBLES: Final = "/troubles"
 
 CHUNK_BYTES: Final = 900_000
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024

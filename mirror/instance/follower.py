@@ -18,13 +18,14 @@ from typing import Final
 import structlog
 
 from mirror.coordination.membership import LiveInstance
+from mirror.coordination.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
 from mirror.instance.obedience import Obedience, SharedState
 from mirror.instance.supervisor import LanePhase, LaneState, Supervisor
 from mirror.instance.worker_reader import WorkerGone, WorkerSaid
-from mirror.model.identifiers import Epoch, InstanceName
+from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.ports import Clock, LaneKey
 
 _log = structlog.get_logger(__name__)
@@ -83,6 +84,7 @@ class Follower:
         self._drained = threading.Event()
         self._trouble = ""
         self._trouble_told = ""
+        self._parts: set[str] = set()
         self._lanes_seen: Mapping[LaneKey, LaneState] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
 
@@ -170,7 +172,7 @@ class Follower:
     def _note(self, item: object) -> None:
         match item:
             case WorkerSaid() | WorkerGone():
-                self._supervisor.handle(item)
+                self._handle(item)
             case Session.SUSPENDED:
                 self._is_suspended = True
             case Session.LOST:
@@ -182,6 +184,12 @@ class Follower:
                 self._is_leaving = True
             case _:
                 self._obedience.look_again()
+
+    def _handle(self, item: WorkerSaid | WorkerGone) -> None:
+        try:
+            self._supervisor.handle(item)
+        except Exception:  # noqa: BLE001 - the bulkhead around one message of a worker
+            _log.exception("message of a worker skipped", worker=item.worker)
 
     def _guard_lease(self) -> None:
         if self._me is None:
@@ -212,13 +220,15 @@ class Follower:
             self._trouble_told = ""
         except SessionLost as error:
             self._give_up(str(error))
-        except HeadraceError as error:
-            if error.fatal:
+        except Exception as error:
+            if isinstance(error, HeadraceError) and error.fatal:
                 raise
             # What runs goes on: also when a document is damaged, the plan that is obeyed is still right.
-            if str(error) != self._trouble_told:
-                _log.warning("coordination", reason=str(error))
-            self._trouble = self._trouble_told = str(error)
+            reason = reason_of(error)
+            if reason != self._trouble_told:
+                trace = None if isinstance(error, HeadraceError) else error
+                _log.warning("coordination", reason=reason, exc_info=trace)
+            self._trouble = self._trouble_told = reason
             self._obedience.look_again()
 
     def _join(self) -> None:
@@ -261,14 +271,24 @@ class Follower:
         elif self._trouble or self._me is None:
             self._health.report("follower", False, self._trouble or "without a ZooKeeper session")
         else:
-            lanes = self._supervisor.lanes
+            lanes, down = self._supervisor.lanes, self._supervisor.workers_down
             paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
             self._health.report(
                 "follower",
-                True,
+                not down,
                 f"epoch {self.epoch}: {len(lanes)} lanes in {self._supervisor.workers_running} "
-                f"workers, {paused} paused, {self._obedience.waiting} waiting for their former owner",
+                f"workers, {paused} paused, {self._obedience.waiting} waiting for their former owner"
+                + (f"; {down} workers ended and start again" if down else ""),
             )
+        self._report_troubles(self._obedience.troubles if self._me is not None else {})
+
+    def _report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
+        parts = {f"lanes of {group}": reason for group, reason in troubles.items()}
+        for part in self._parts - parts.keys():
+            self._health.forget(part)
+        for part, reason in parts.items():
+            self._health.report(part, False, reason)
+        self._parts = set(parts)
 
     def _leave(self) -> None:
         self._supervisor.stop(self._deadline)

@@ -193,6 +193,8 @@ class Leader:
         decision = self._outlook.decide(self._outlook.in_turn(world))
         for group, error in decision.problems.items():
             self._board.note(error, *(one.name for one in world.groups.get(group, ())))
+        for group, reason in self._stores.troubles.all().items():
+            self._board.note(HeadraceError(reason), *(one.name for one in world.groups.get(group, ())))
         for action in agenda(world, changes, decision, self._over(world, decision)):
             self._carry_out(action, stored, me)
         self._board.settle(sentences, me.name, self._announce)

@@ -16,10 +16,20 @@ from mirror.coordination.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Holding, LiveInstance, Membership
 from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
+from mirror.coordination.problems import TroubleStore
 from mirror.coordination.quotas import quotas_by_task
-from mirror.coordination.reconcile import Duties, InstanceView, duties, lane_specs, others_of, starts
+from mirror.coordination.reconcile import (
+    Duties,
+    InstanceView,
+    LaneSpecs,
+    duties,
+    lane_specs,
+    others_of,
+    starts,
+)
 from mirror.instance.lease import Lease
 from mirror.instance.supervisor import LanePhase, Supervisor
+from mirror.instance.troubles import troubles_of
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName
 from mirror.model.topics import TopicPartition
@@ -37,6 +47,7 @@ class SharedState:
     definitions: DefinitionStore
     plans: PlanStore
     measured: MeasuredLoads
+    troubles: TroubleStore
 
 
 class Obedience:
@@ -58,6 +69,7 @@ class Obedience:
         self._deadline = handover_deadline_seconds
         self._wake = wake
         self._rates_due = 0.0
+        self._troubles: Mapping[GroupName, str] = {}
         self._definitions = DefinitionCache(shared.definitions, wake)
         self.reset()
 
@@ -67,6 +79,8 @@ class Obedience:
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
         self._desired: Mapping[LaneKey, LaneSpec] = {}
+        self._undescribed: Mapping[LaneKey, Exception] = {}
+        self._said: Mapping[GroupName, str] = {}
         self._quotas: Mapping[GroupName, float] = {}
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
@@ -92,6 +106,11 @@ class Obedience:
         return len(self._waiting_since)
 
     @property
+    def troubles(self) -> Mapping[GroupName, str]:
+        """Groups of which lanes stand still here, and why; as of the last round."""
+        return self._troubles
+
+    @property
     def is_idle(self) -> bool:
         """Whether the newest plan that was read gives nothing to us, and nothing runs any more."""
         return not self._desired and not self._supervisor.lanes
@@ -102,6 +121,7 @@ class Obedience:
             self._is_stale = False
             self._look(me)
         lanes = self._supervisor.lanes
+        self._troubles = troubles_of(lanes, self._undescribed, self._supervisor.ailing)
         view = InstanceView(
             epoch=self.epoch,
             desired=self._desired,
@@ -120,11 +140,14 @@ class Obedience:
         self._supervisor.share_quotas(self._quotas)
 
     def share_rates(self, me: LiveInstance) -> None:
-        """Tell what our lanes carry, every few seconds."""
+        """Say what our lanes carry, and which stand still, every few seconds."""
         now = self._clock.monotonic()
         if now < self._rates_due:
             return
         self._rates_due = now + _SHARING_SECONDS
+        if self._troubles != self._said:
+            self._shared.troubles.say(me.sequence, self._troubles)
+            self._said = self._troubles
         rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
         for key, state in self._supervisor.lanes.items():
             if state.rate is not None:
@@ -138,10 +161,18 @@ class Obedience:
         plan = self._shared.plans.read_for(me.name, self._plan, self._wake)
         datastreams = self._definitions.all().datastreams
         if plan.plan.tasks != self._plan.plan.tasks or datastreams != self._datastreams:
-            self._desired = lane_specs(plan.plan, me.name, datastreams)
+            self._describe(lane_specs(plan.plan, me.name, datastreams))
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)
         self._plan, self._datastreams = plan, datastreams
+
+    def _describe(self, found: LaneSpecs) -> None:
+        """Lanes that run and cannot be described any more go on as they are."""
+        for key in found.problems.keys() - self._undescribed.keys():
+            _log.error("lane set aside", lane=str(key), exc_info=found.problems[key])
+        lanes = self._supervisor.lanes
+        kept = {key: lanes[key].spec for key in found.problems if key in lanes}
+        self._desired, self._undescribed = {**found.specs, **kept}, found.problems
 
     def _take_over(self, me: LiveInstance, todo: Duties) -> None:
         """Ask after we have announced; whoever announced before us is seen, whoever comes later sees us."""

@@ -14,7 +14,7 @@ from mirror.coordination.homes import HomeRules
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.coordination.planning import Decision, World, decide, groups_to_plan
-from mirror.coordination.problems import ProblemStore, reason_of
+from mirror.coordination.problems import ProblemStore, TroubleStore, reason_of
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.coordination.routes import Verdict
 from mirror.instance.errands import LoadsOnTheWay
@@ -45,6 +45,7 @@ class LeaderStores:
     plans: PlanStore
     requests: RequestQueue
     problems: ProblemStore
+    troubles: TroubleStore
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], Verdict]

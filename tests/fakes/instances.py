@@ -13,7 +13,7 @@ from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import LatestPlan, PlanStore
-from mirror.coordination.problems import ProblemStore
+from mirror.coordination.problems import ProblemStore, TroubleStore
 from mirror.coordination.requests import RequestQueue
 from mirror.instance.errands import Errands
 from mirror.instance.follower import Follower, Identity, Session
@@ -87,6 +87,7 @@ class FollowerRig:
             DefinitionStore(self.session),
             self.plans,
             MeasuredLoads(self.session),
+            TroubleStore(self.session),
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, "127.0.0.1:1"),
@@ -156,6 +157,7 @@ class LeaderRig:
             PlanStore(session, "leader"),
             RequestQueue(session),
             ProblemStore(session),
+            TroubleStore(session),
         )
         self.events = EventLog(session)
         planning = Planning(planner or SimplePlanner(), provider or MeasuredLoads(session), TaskCapacity(100))

@@ -49,6 +49,10 @@ class FakeWorkers(Supervisor):
         return int(self.is_up)
 
     @property
+    def workers_down(self) -> int:
+        return int(not self.is_up)
+
+    @property
     def is_ready(self) -> bool:
         return self.is_up
 

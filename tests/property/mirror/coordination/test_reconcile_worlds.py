@@ -76,7 +76,7 @@ class Game:
         return duties(
             InstanceView(
                 epoch=plan.epoch,
-                desired=lane_specs(plan, instance(number), DATASTREAMS),
+                desired=lane_specs(plan, instance(number), DATASTREAMS).specs,
                 running=dict(member.running),
                 stopping=member.stopping,
             )

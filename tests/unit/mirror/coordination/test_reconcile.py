@@ -24,7 +24,7 @@ ORDERS = frozenset({T0.group})
 def a_view(**more: Any) -> InstanceView:
     values: dict[str, Any] = {
         "epoch": PLAN.epoch,
-        "desired": lane_specs(PLAN, ONE, (a_datastream(),)),
+        "desired": lane_specs(PLAN, ONE, (a_datastream(),)).specs,
         "running": {},
         "stopping": frozenset(),
         **more,
@@ -121,20 +121,20 @@ def test_a_lane_that_comes_back_while_it_drains_starts_once_it_has() -> None:
 
 
 def test_a_deleted_or_paused_datastream_has_no_lanes() -> None:
-    assert lane_specs(PLAN, ONE, ()) == {}
-    assert lane_specs(PLAN, ONE, (a_datastream(status=DatastreamStatus.PAUSED),)) == {}
+    assert lane_specs(PLAN, ONE, ()).specs == {}
+    assert lane_specs(PLAN, ONE, (a_datastream(status=DatastreamStatus.PAUSED),)).specs == {}
 
 
 def test_paused_partitions_have_no_lanes() -> None:
     some = a_datastream(pauses={"t": Pause(frozenset({1, 7}), "too large", 5)})
-    assert set(lane_specs(PLAN, ONE, (some,))) == {T0}
+    assert set(lane_specs(PLAN, ONE, (some,)).specs) == {T0}
     topic = a_datastream(pauses={"t": Pause(None, "the whole topic", 5)})
-    assert lane_specs(PLAN, ONE, (topic,)) == {}
+    assert lane_specs(PLAN, ONE, (topic,)).specs == {}
 
 
 def test_a_lane_is_copied_as_its_datastream_says() -> None:
     datastream = a_datastream(naming=TopicNaming("copy.*"), start=StartPosition.LATEST)
-    specs = lane_specs(PLAN, TWO, (datastream,))
+    specs = lane_specs(PLAN, TWO, (datastream,)).specs
     wanted = a_spec("t-2", task="orders-1", destination_topic="copy.t", start=StartPosition.LATEST)
     assert specs == {T2: wanted}
 
@@ -147,10 +147,25 @@ def test_each_member_of_a_group_copies_its_own_topics() -> None:
         a_datastream("b", "u", metadata=shared, naming=TopicNaming("b.*")),
         a_datastream("c", "v", DatastreamStatus.STOPPED, metadata=shared),
     )
-    specs = lane_specs(plan, ONE, members)
+    specs = lane_specs(plan, ONE, members).specs
     assert sorted(spec.destination_topic for spec in specs.values()) == ["a.t", "b.u"]
 
 
 def test_others_are_everybody_else_also_a_ghost_of_our_own_name() -> None:
     live = [an_instance("one", 1), an_instance("two", 2), an_instance("one", 3)]
     assert [one.sequence for one in others_of(live, 3)] == [1, 2]
+
+
+class Malicious(TopicNaming):
+    """A naming with a bug."""
+
+    def destination(self, topic: str) -> str:
+        raise RecursionError(topic)
+
+
+def test_a_lane_that_cannot_be_described_is_named_and_the_others_are_described() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0"], "one"), a_task("users-0", ["t-0"], "one"))
+    bad, good = a_datastream(naming=Malicious("x.*")), a_datastream("users", "t")
+    found = lane_specs(plan, ONE, (bad, good))
+    assert [key.group for key in found.specs] == ["users"]
+    assert [key.group for key in found.problems] == ["orders"]

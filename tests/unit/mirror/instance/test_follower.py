@@ -10,7 +10,9 @@ from mirror.coordination import znodes
 from mirror.coordination.definitions import to_document
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Holding, LiveInstance
+from mirror.coordination.problems import TroubleStore
 from mirror.errors import LoadUnavailable
+from mirror.instance.supervisor import LanePhase
 from mirror.model.datastream import DatastreamStatus
 from mirror.model.identifiers import InstanceName
 from mirror.model.topics import TopicPartition
@@ -340,7 +342,7 @@ def test_the_thread_starts_works_and_ends(service: Service) -> None:
     assert not rig.health.has_died.is_set()
 
 
-def test_a_bug_in_the_loop_turns_health_red_and_stops_the_copying(service: Service) -> None:
+def test_a_bug_in_a_round_turns_health_red_until_it_is_over_and_ends_nothing(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)
 
@@ -348,11 +350,49 @@ def test_a_bug_in_the_loop_turns_health_red_and_stops_the_copying(service: Servi
         raise ZeroDivisionError("a bug")
 
     rig.workers.before_start = fail
+    rig.turn(3)
+    assert "a bug" in rig.health.conditions()["follower"].sentence
+    assert not rig.health.is_well
+    rig.workers.before_start = lambda *_: None
+    rig.turn(2)
+    assert rig.health.is_well
+    assert rig.lanes == ["t-0", "t-1"]
+
+
+def test_a_bug_of_the_loop_itself_stops_the_copying(service: Service) -> None:
+    rig = FollowerRig(service.server)
+
+    def fail() -> None:
+        raise ZeroDivisionError("a bug")
+
+    rig.workers.revive = fail  # type: ignore[method-assign]
     rig.follower.start()
     wait_until(rig.health.has_died.is_set)
     assert rig.workers.abandoned == 1
     assert "a bug" in rig.health.conditions()["follower"].sentence
     rig.follower.stop(1.0)
+
+
+def test_lanes_that_stand_still_are_shown_here_and_told_to_the_leader(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn(2)
+    key = next(iter(rig.workers.lanes))
+    state = rig.workers._states[key]
+    rig.workers._states[key] = replace(state, phase=LanePhase.PAUSED, reason="too large")
+    rig.clock.advance(6)
+    rig.contact = rig.clock.monotonic()
+    rig.turn(2)
+    told = TroubleStore(service.server.session())
+    assert "too large" in told.all()[key.group]
+    assert "too large" in rig.health.conditions()[f"lanes of {key.group}"].sentence
+    assert not rig.health.is_well
+    rig.workers._states[key] = state
+    rig.clock.advance(6)
+    rig.contact = rig.clock.monotonic()
+    rig.turn(2)
+    assert told.all() == {}
+    assert rig.health.is_well
 
 
 def test_a_name_is_free_again_after_a_restart(service: Service) -> None:

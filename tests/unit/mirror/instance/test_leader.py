@@ -13,6 +13,7 @@ from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.problems import TroubleStore
 from mirror.coordination.requests import MoveRequest, RebalanceRequest
 from mirror.coordination.routes import Verdict
 from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
@@ -568,3 +569,17 @@ def test_a_source_that_does_not_answer_is_its_datastreams_problem(house: House) 
     house.source.failure = None
     house.tick()
     assert house.ill() == []
+
+
+def test_lanes_that_stand_still_anywhere_are_their_datastreams_problem(house: House) -> None:
+    house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
+    house.tick()
+    told = TroubleStore(house.server.session())
+    told.say(7, {GroupName("orders"): "t-0 stands still: too large", GroupName("gone"): "nobody cares"})
+    house.tick()
+    assert house.ill() == ["datastream orders"]
+    assert "too large" in house.rig.stores.problems.all()[DatastreamName("orders")].reason
+    house.session.write("/troubles/i-0000000007", b"rubbish", 0)
+    house.tick()
+    assert house.ill() == []
+    told.say(7, {})
