@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -17,7 +16,9 @@ from mirror.coordination.brooklin import (
     paused_partitions,
 )
 from mirror.errors import InvalidRequest
+from mirror.model.bounds import shown
 from mirror.model.datastream import Datastream, DatastreamStatus, Pause, StartPosition
+from mirror.model.expressions import LONGEST
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metadata import GROUP_ID, OWNER
 
@@ -31,6 +32,7 @@ _NESTED_CLASS: Final = re.compile(
     \[\^?\]?(?:[^\]\[\\]|\\.)*\[""",
     re.VERBOSE,
 )
+_INTERSECTION: Final = re.compile(r"(?<!\\)(?:\\\\)*\[(?:[^\]\\]|\\.)*&&")
 _STATUSES: Final = {
     "INITIALIZING": DatastreamStatus.INITIALIZING,
     "READY": DatastreamStatus.INITIALIZING,
@@ -86,8 +88,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the import needs to know of this side. `present`: definitions by name; `tls`: clusters that are
-    reached through TLS; `paused`: everything that runs arrives paused."""
+    """What the import needs to know of this side. `present`: definitions by name; `damaged`: what is wrong
+    with those that cannot be read, by name; `tls`: clusters that are reached through TLS; `paused`:
+    everything that runs arrives paused."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
@@ -96,6 +99,7 @@ class Surroundings:
     owner: str
     paused: bool
     now_ms: int
+    damaged: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_import(cluster: BrooklinCluster, here: Surroundings) -> tuple[Finding, ...]:
@@ -115,9 +119,12 @@ def _judged(one: BrooklinDatastream, here: Surroundings) -> Finding:
         return Finding(one.name, Verdict.IMPOSSIBLE, (str(error),))
     status = _STATUSES.get(one.status)
     if status is None:
-        return Finding(one.name, Verdict.IMPOSSIBLE, (f"its status is {one.status!r}",))
+        return Finding(one.name, Verdict.IMPOSSIBLE, (f"its status is {shown(one.status)}",))
     if status is DatastreamStatus.INITIALIZING and here.paused:
         status = DatastreamStatus.PAUSED
+    if one.name in here.damaged:
+        why = f"the definition of this name that is here is damaged: {here.damaged[one.name]}"
+        return Finding(one.name, Verdict.CONFLICT, (why,), datastream)
     present = here.present.get(one.name)
     if present is None:
         return Finding(one.name, Verdict.CREATE, notes, datastream, status)
@@ -170,18 +177,16 @@ def _destination(one: BrooklinDatastream) -> dict[str, Any]:
 
 
 def _check_expression(expression: str) -> None:
-    """Brooklin's are Java's. What Python reads otherwise does not compile, makes it warn, or is a class
-    within a class, a union in Java."""
-    why = "a class holds another" if _NESTED_CLASS.search(expression) else ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        try:
-            re.compile(expression)
-        except (FutureWarning, re.error) as error:
-            why = str(error)
+    """Brooklin's are Java's. What RE2 reads otherwise is a class within a class, which is a union in Java,
+    and an intersection of classes; what it does not read at all it says itself."""
+    why = ""
+    if len(expression) <= LONGEST and _NESTED_CLASS.search(expression):
+        why = "a class holds another"
+    elif len(expression) <= LONGEST and _INTERSECTION.search(expression):
+        why = "a class is an intersection"
     if why:
         raise InvalidRequest(
-            f"topics {expression!r} are Java's and mean something else here ({why})",
+            f"topics {shown(expression)} are Java's and mean something else here ({why})",
             advice="create it by hand with another expression for the same topics",
         )
 

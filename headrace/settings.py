@@ -26,6 +26,7 @@ from assigner.settings import AssignerSettings
 from headrace.compiled import SWITCH
 from headrace.logs import LogSettings
 from mirror.errors import ConfigError
+from mirror.model.clusters import is_address
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
 from monitor.settings import MonitorSettings
 from pinot.settings import PinotSettings
@@ -67,6 +68,11 @@ class HeadraceSettings(BaseSettings):
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
         """What was set must exist; a default that nobody uses need not."""
+        for alias in self.clusters:
+            if is_address(alias):
+                raise ConfigError(
+                    f"clusters: {alias!r} reads as an address", advice="name clusters without colon and comma"
+                )
         for section, values in (("mirror", self.mirror), ("pmp", self.pmp)):
             for key in values.model_fields_set & {"destination_cluster", "metrics_cluster", "output_cluster"}:
                 self.check_cluster(f"{section}.{key}", getattr(values, key))

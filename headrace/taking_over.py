@@ -15,14 +15,14 @@ from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
-from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.definitions import Definitions, DefinitionStore
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import RequestQueue
 from mirror.coordination.root import check_root, ensure_root
 from mirror.errors import InvalidRequest, NotFound
 from mirror.instance.route_gate import RouteGate
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import ZooKeeperSettings
 
@@ -56,10 +56,12 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()
     with _session(settings.zookeeper) as session:
         definitions = DefinitionStore(session)
+        known = definitions.all() if check_root(session) else Definitions()
         here = Surroundings(
             cluster_of_address=directory.of_address,
             default_destination=ClusterRef(settings.mirror.destination_cluster),
-            present=_present(session, definitions),
+            present={one.datastream.name: one.datastream for one in known.readable},
+            damaged={one.name: one.problem for one in known.damaged},
             tls=frozenset(
                 ClusterRef(alias)
                 for alias, one in settings.clusters.items()
@@ -76,9 +78,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
             ensure_root(session)
             membership, requests = Membership(session), RequestQueue(session)
             control = Control(definitions, requests, membership, directory.aliases, clock, gate)
-            for finding in findings:
-                if finding.verdict is Verdict.CREATE and finding.datastream is not None:
-                    control.create(CreateDatastream(finding.datastream, finding.status, is_taken_over=True))
+            findings = tuple(_applied(finding, control) for finding in findings)
     return TakeOver(there.root, found.live, findings, wishes.apply)
 
 
@@ -110,10 +110,15 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
             ) from error
 
 
-def _present(session: ZooKeeper, definitions: DefinitionStore) -> dict[str, Datastream]:
-    if not check_root(session):
-        return {}
-    return {stored.datastream.name: stored.datastream for stored in definitions.all().readable}
+def _applied(finding: Finding, control: Control) -> Finding:
+    """One that is refused after all keeps nobody from the others."""
+    if finding.verdict is not Verdict.CREATE or finding.datastream is None:
+        return finding
+    try:
+        control.create(CreateDatastream(finding.datastream, finding.status, is_taken_over=True))
+    except InvalidRequest as error:
+        return replace(finding, verdict=Verdict.IMPOSSIBLE, notes=(str(error), *finding.notes))
+    return finding
 
 
 def _check_alone(found: BrooklinCluster, findings: tuple[Finding, ...]) -> None:

@@ -78,13 +78,19 @@ def list_all(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption
         {
             "name": one["name"],
             "status": one["status"],
-            "from": f"{one['source']['cluster']}/{one['source']['topics']}",
-            "to": f"{one['destination']['cluster']}/{one['destination']['name']}",
+            "from": _joined(one["source"], "cluster", "topics"),
+            "to": _joined(one["destination"], "cluster", "name"),
             "owner": one["metadata"].get("owner", ""),
+            "problem": one["problem"]["reason"] if one.get("problem") else "",
         }
         for one in found
     ]
-    print_table("datastreams", ["name", "status", "from", "to", "owner"], rows)
+    print_table("datastreams", ["name", "status", "from", "to", "owner", "problem"], rows)
+
+
+def _joined(part: dict[str, str] | None, *fields: str) -> str:
+    """Empty for what is not known of a definition that is damaged."""
+    return "/".join(part[field] for field in fields) if part else ""
 
 
 @app.command()

@@ -10,13 +10,14 @@ Numbers of tasks, assignments, tokens and locks are of no use to anybody else an
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mirror.coordination import znodes
 from mirror.errors import CorruptData, InvalidRequest, NotFound
+from mirror.model import bounds
+from mirror.model.documents import parsed
 from mirror.model.metadata import GROUP_ID, TASK_PREFIX
 from mirror.ports import NodeStore
 
@@ -73,8 +74,7 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
             continue  # deleted since the names were listed
     groups = group_ids({name: one["metadata"] for name, one in documents.items()}, hashing_cluster)
     found = tuple(
-        BrooklinDatastream(str(document.get("name", name)).strip(), document, groups[name])
-        for name, document in documents.items()
+        BrooklinDatastream(name.strip(), document, groups[name]) for name, document in documents.items()
     )
     return BrooklinCluster(found, unreadable, _live(nodes))
 
@@ -106,8 +106,9 @@ def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[int] |
     if not text:
         return {}
     try:
-        return {topic: _numbers(numbers) for topic, numbers in json.loads(text).items() if numbers}
-    except (ValueError, AttributeError, TypeError) as error:
+        paused = bounds.mapping(PAUSED_PARTITIONS, parsed(text.encode()))
+        return {topic: _numbers(numbers) for topic, numbers in paused.items() if numbers}
+    except (InvalidRequest, ValueError, TypeError) as error:
         raise InvalidRequest(f"{PAUSED_PARTITIONS} is not a JSON map of topics to partitions") from error
 
 
@@ -124,6 +125,8 @@ def _read_one(nodes: NodeStore, name: str) -> dict[str, Any]:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise CorruptData(f"znode {path} holds no Brooklin datastream")
+    if str(document.get("name", name)).strip() != name.strip():
+        raise CorruptData(f"znode {path} holds a datastream of another name")
     return document
 
 

@@ -75,7 +75,7 @@ class ProblemStore:
 
     def remove(self, name: DatastreamName) -> None:
         """Nothing is wrong with it any more."""
-        self._nodes.delete(znodes.child(znodes.PROBLEMS, name))
+        self._nodes.delete_tree(znodes.child(znodes.PROBLEMS, name))
 
 
 class TroubleStore:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mirror.coordination import znodes
 from mirror.errors import AlreadyExists, CorruptData, NewerFormat, NotFound
 from mirror.ports import NodeStore
+
+_MOST_DIGITS: Final = 9
 
 
 def ensure_root(nodes: NodeStore) -> None:
@@ -22,7 +26,7 @@ def check_root(nodes: NodeStore) -> bool:
         data = nodes.read(znodes.VERSION).data
     except NotFound:
         return False
-    if not data.isdigit():
+    if not data.isdigit() or len(data) > _MOST_DIGITS:
         raise CorruptData(f"znode {znodes.VERSION} does not hold a number", advice="is zookeeper.root right?")
     if int(data) > znodes.FORMAT:
         raise NewerFormat(

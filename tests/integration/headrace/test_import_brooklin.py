@@ -15,10 +15,12 @@ from headrace.__main__ import app
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.znodes import CHUNK_BYTES
 from mirror.errors import InvalidRequest, NewerFormat, NotFound
 from mirror.model.datastream import Datastream, DatastreamStatus, StartPosition
 from stack.zookeeper import ZooKeeperServer
 from tests.brooklin_data import DESTINATION_BROKERS, SOURCE_BROKERS, a_stream, write_tree
+from tests.hostile import BROOKLIN_FIELDS, NODES, every_value
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
@@ -170,3 +172,27 @@ def test_a_root_of_a_newer_version_is_refused(world: World, wish: str) -> None:
     world.ours.create("/version", b"999")
     assert isinstance(world.run(wish).exception, NewerFormat)
     assert world.stored() == {}
+
+
+def test_whatever_one_definition_holds_the_others_are_taken_over(world: World) -> None:
+    write_tree(world.brooklin, STREAMS)
+    for number, (_, data) in enumerate(every_value(STREAMS[0], BROOKLIN_FIELDS)):
+        name = f"bad-{number}"
+        if len(data) < CHUNK_BYTES:
+            world.brooklin.create(f"/dms/{name}", data.replace(b'"orders"', f'"{name}"'.encode()))
+    for name, data in NODES.items():
+        world.brooklin.create(f"/dms/{name}", data)
+    world.ours.create("/datastreams/ended", b"{")
+    done = world.run("--json", "--apply", "--paused")
+    assert done.exit_code == 1, done.output
+    answer = json.loads(done.stdout)
+    found = verdicts(answer)
+    assert {name: found[name] for name in ("orders", "held", "partly", "ended")} == {
+        "orders": "create",
+        "held": "create",
+        "partly": "create",
+        "ended": "conflict",
+    }
+    assert {found[name] for name in NODES} == {"impossible"}
+    assert world.stored().keys() == {name for name, verdict in found.items() if verdict == "create"}
+    assert all(one["notes"] for one in answer["datastreams"] if one["verdict"] in {"impossible", "conflict"})
