@@ -177,7 +177,7 @@ def move(
         print_json(answer)
     else:
         console().print(
-            f"{name}: {len(partitions)} partitions will move to {instance}; headrace events tells"
+            f"{name}: {len(partitions)} partitions will move to {instance}; headrace events shows it"
         )
 
 

@@ -170,7 +170,7 @@ def loads(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what the provider tells the assigner: every sampled partition's load."""
+    """Print the load of every sampled partition, as the assigner gets it from the provider."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from bench.__main__ import names
 from headrace.__main__ import app
 from headrace.settings import HeadraceSettings
+from mirror.coordination import znodes
 from pmp.metrics import JobMetrics
 from tests.fakes.site import Site
 
@@ -139,3 +140,11 @@ def test_every_measurement_that_is_named_exists() -> None:
     named = [(where, match[1]) for where, match in found(_MEASUREMENT, [*PAGES, *SOURCES])]
     assert len(named) > 5
     assert [one for one in named if one[1] not in names()] == []
+
+
+def test_every_place_in_zookeeper_is_on_the_page_of_operations() -> None:
+    page = (HOUSE / "docs/operations.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\| `(/[a-z]+)", page, re.MULTILINE))
+    places = {value for name, value in vars(znodes).items() if name.isupper() and str(value).startswith("/")}
+    assert places
+    assert described == places
