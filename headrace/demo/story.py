@@ -69,7 +69,7 @@ class Story:
         """Load per task while partitions are dealt by count."""
         self._until("Pinot has samples of the load", self._watch.sampled)
         self._pause(9)
-        loads = self._watch.partition_loads(9)
+        loads = self._recent_loads()
         self._findings.task_loads.append(task_loads("before: dealt by count", plan_of(self._client), loads))
         self._show_loads()
         self._find_hot_partitions()
@@ -83,7 +83,7 @@ class Story:
         self._client.post("/v1/rebalance", body)
         plan = self._until("the new plan is in force", lambda: self._newer_plan(before))
         self._mark(f"rebalanced by load: {len(plan['tasks'])} tasks")
-        loads = self._watch.partition_loads(9)
+        loads = self._recent_loads()
         found = task_loads("after: placed by load", plan, loads)
         self._findings.task_loads.append(found)
         self._show_loads()
@@ -217,6 +217,17 @@ class Story:
             found == wanted,
             f"found {', '.join(sorted(found)) or 'none'}; a task bears {USABLE:,} of {TASK_CAPACITY:,} B/s",
         )
+
+    def _recent_loads(self) -> dict[str, float]:
+        """Once Pinot shows samples of the last seconds: nothing is claimed of loads that are not known."""
+        hot = [f"{topic}-{number}" for topic, number in HOT]
+
+        def known() -> dict[str, float] | None:
+            loads = self._watch.partition_loads(9)
+            return loads if all(loads.get(name, 0.0) > 0 for name in hot) else None
+
+        found: dict[str, float] = self._until("Pinot shows the load of the last seconds", known)
+        return found
 
     def _planned(self) -> Mapping[str, Any] | None:
         plan = plan_of(self._client)
