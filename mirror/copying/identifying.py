@@ -125,7 +125,10 @@ class Identifying:
             lane.position,
         )
         lane.state = LaneState.COPYING
-        self._steering.read_on(lane)
+        if lane.intent is None:
+            self._steering.read_on(lane)
+        else:
+            self._steering.settle(lane)  # nothing is in hand any more, and no answer comes that would do it
 
     async def _end(self, target: Cluster, lane: LiveLane) -> int:
         answer = (await target.offsets({lane.target: LATEST}))[lane.target]

@@ -15,6 +15,7 @@ from dataclasses import replace
 from mirror.copying.cluster import Cluster
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.log_reader import Stretch
+from mirror.errors import Unreachable
 from mirror.lane.intake import Intake
 from mirror.lane.lane import Found
 from mirror.lane.ledger import Fate
@@ -98,7 +99,10 @@ class _Expected:
         lane, place = self._lane, self._lane.key.partition
         if self._stretch is None:
             committed = lane.rules.read_committed
-            end = (await self._cluster.offsets({place: LATEST}, committed=committed))[place].offset
+            answer = (await self._cluster.offsets({place: LATEST}, committed=committed))[place]
+            if answer.error:
+                raise Unreachable(f"the end of {place} at {self._cluster.name} is not known now")
+            end = answer.offset
             if lane.spec.end_offset is not None:
                 end = min(end, lane.spec.end_offset)
             self._stretch = Stretch(self._cluster, place, lane.checkpoint, end, committed=committed)

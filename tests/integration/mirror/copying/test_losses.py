@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from mirror.lane.lane import LaneState
 from mirror.lane.ledger import Fate
 from mirror.model.policy import CopyPolicy, OnLoss
 from stack.fixtures import KafkaPair, NewKafka
@@ -145,6 +146,39 @@ def test_a_deleted_topic_pauses_its_lane_only_and_resumes_with_it(engine: Engine
     engine.run_until(engine.resumed, "it resumes")
     engine.run_until(lambda: engine.lane("loss-deleted").checkpoint == 5, "the new topic is copied")
     assert {event.key.partition.topic for event in engine.paused()} == {"loss-deleted"}
+
+
+def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_it_is_there_again(
+    new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
+) -> None:
+    """The comparison lets go of what was to be sent before the pause, and no answer carries the pause out."""
+    target, source, topic = new_kafka(), kafka_pair.source.address, "loss-compared"
+    former = new_engine(source, target.address)
+    pair(former, topic)
+    write(source, topic, numbered(0, 10))
+    former.start(topic, policy=CONTINUE)
+    former.run_to(topic, [10])
+    former.run_until(lambda: not former.lane(topic).dirty, "its progress is stored")
+    former.crash()
+    write(target.address, topic, numbered(0, 1, "another's"))
+    later = new_engine(source, target.address)
+    later.start(topic, policy=CONTINUE)
+    lane = later.lane(topic)
+    later.run_until(lambda: lane.reader is not None and lane.is_writable, "it reads")
+    target.nodes[0].suspend()
+    try:
+        write(source, topic, numbered(10, 5))
+        later.run_until(lambda: lane.position == 15, "it has something to send")
+        delete(source, [topic])
+        later.run_until(later.paused, "it is to pause")
+        assert not lane.is_drained, "not before that is sent"
+    finally:
+        target.nodes[0].resume()
+    later.run_until(lambda: lane.state is LaneState.PAUSED, "it pauses")
+    make_topic(source, topic)
+    write(source, topic, numbered(0, 7, "new"))
+    later.run_until(lambda: lane.checkpoint == 7, "the new topic is copied")
+    assert values(target.address, topic)[-7:] == texts(0, 7, "new")
 
 
 def test_a_destination_created_anew_is_noticed(engine: EngineUnderTest) -> None:
