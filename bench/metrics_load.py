@@ -22,6 +22,7 @@ from pinot.schemas import Placement
 from pinot.settings import PinotSettings
 from pinot.tables import TABLES
 from pmp.decoding import SAMPLE_ROWS
+from pmp.job import Configuration
 from pmp.session import open_session
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
 from stack import jars
@@ -34,6 +35,7 @@ from stack.server import Jvm
 CLUSTER = "bench"
 START_MS = 1_795_000_000_000 // 3_600_000 * 3_600_000
 PARTITIONS_OF_TOPIC = 10
+_FOR_EVER_DAYS = 3650
 
 
 @dataclass
@@ -72,6 +74,10 @@ class Servers:
             ),
         )
 
+    def configuration(self, settings: PmpSettings) -> Configuration:
+        """With this, the job can be run; its samples may be as old as they like."""
+        return Configuration(settings, {CLUSTER: self.cluster}, _FOR_EVER_DAYS)
+
 
 @contextmanager
 def servers(*, pinot_heap_mib: int = 0) -> Iterator[Servers]:
@@ -92,7 +98,10 @@ def servers(*, pinot_heap_mib: int = 0) -> Iterator[Servers]:
             if pinot is not None:
                 pinot.start()
                 controller = PinotController(made.pinot_settings)
-                apply(controller, {table: Placement(broker.address, table.topic, 3650) for table in TABLES})
+                apply(
+                    controller,
+                    {table: Placement(broker.address, table.topic, _FOR_EVER_DAYS) for table in TABLES},
+                )
                 controller.close()
             yield made
         finally:

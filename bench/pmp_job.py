@@ -74,10 +74,11 @@ def _start(session: SparkSession, made: Servers, volume: Volume, *, plain: bool 
     """The job from the oldest sample on; `plain`: as if it remembered nothing, to see what growth costs."""
     folder = str(made.folder / f"spark-{next(_numbers)}")
     settings = made.settings(volume.topic, samples_per_trigger=volume.batch, checkpoint_folder=folder)
-    stream = streams(settings, {CLUSTER: made.cluster})[CLUSTER]
+    stream = streams(made.configuration(settings))[CLUSTER]
     if not plain:
         return start_stream(session, settings, stream)
-    records = bucketed(read_samples(session, settings, stream), stream.sampled.execution_topic)
+    records = read_samples(session, settings, stream)
+    records = bucketed(records, stream.sampled.execution_topic, settings.job.buckets)
     rows: DataFrame = records.repartition(settings.job.parallelism, "bucket").mapInArrow(_decoded, ROWS)
     labels = ClusterLabels(stream.name, "", "bench")
     topics = {"metrics": settings.topic, "dead_letters": settings.dead_letter_topic}
@@ -107,6 +108,7 @@ def _decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             "value": pa.nulls(rows, pa.binary()),
             "origin_partition": pa.nulls(rows, pa.int64()),
             "origin_offset": pa.nulls(rows, pa.int64()),
+            "too_old": pa.nulls(rows, pa.int64()),
         }
         yield pa.RecordBatch.from_pydict(columns)
 

@@ -58,7 +58,7 @@ def measure(
 def _job(made: Servers, session: SparkSession, topic: str) -> Iterator[None]:
     """The job as `headrace pmp run` runs it, with its default trigger."""
     settings = made.settings(topic, trigger_interval_seconds=1.0)
-    service = PmpService(session, lambda: (settings, {CLUSTER: made.cluster}), SystemClock())
+    service = PmpService(session, lambda: made.configuration(settings), SystemClock())
     service.start()
     try:
         yield

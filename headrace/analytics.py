@@ -20,8 +20,13 @@ from monitor.audit import AuditResult, audit_topic
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from pinot.client import PinotClient
+from pinot.controller import PinotController
+from pinot.ingestion import positions
+from pinot.tables import PARTITION_METRICS
 from pmp.adapters.compacted_topics import CompactedTopics
+from pmp.adapters.topic_ends import topic_ends
 from pmp.provider import PinotLoadProvider, World
+from pmp.wholeness import Progress
 
 
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
@@ -35,11 +40,19 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
     def configured(cluster: ClusterRef) -> KafkaCluster | None:
         return settings.clusters.get(directory.of_address(cluster))
 
-    return PinotLoadProvider(
-        client or PinotClient(settings.pinot),
-        settings.pmp,
-        clock,
-        World(directory.of_address, CompactedTopics(configured, clock)),
+    world = World(directory.of_address, CompactedTopics(configured, clock), _progress(settings))
+    return PinotLoadProvider(client or PinotClient(settings.pinot), settings.pmp, clock, world)
+
+
+def _progress(settings: HeadraceSettings) -> Progress | None:
+    """Of Pinot in the topic of the samples; None where the topic's cluster is not in the settings."""
+    ingested = settings.clusters.get(settings.pmp.output_cluster)
+    if ingested is None:
+        return None
+    controller = PinotController(settings.pinot)
+    return Progress(
+        lambda: topic_ends(ingested, settings.pmp.topic),
+        lambda: positions(controller, PARTITION_METRICS.name),
     )
 
 

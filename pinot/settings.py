@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 
 from mirror.settings import Seconds, Settings
+from pinot.tables import Table
 
 Address = Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$")]
 
@@ -44,3 +45,7 @@ class PinotSettings(Settings):
     """Rows after which a consuming segment is committed."""
     segment_hours: int = Field(default=6, ge=1)
     """Hours after which it is committed with fewer rows."""
+
+    def days_kept(self, table: Table) -> int:
+        """Retention of a table."""
+        return self.retention_days.get(table.name, table.retention_days)

@@ -8,6 +8,7 @@ loses none; a repeated sample replaces itself in Pinot by its key.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,7 @@ from pmp.reading import SampleReader
 from pmp.settings import PmpSettings, SampledCluster
 from pmp.transforms import ClusterLabels, bucketed, measured, observed, outgoing
 
+_DAY_MS: Final = 86_400_000
 _REQUEST_MS: Final = 15_000
 """Clusters that do not answer must not hold Spark's task slots for long: others need them."""
 _RECORDS_PER_TASK: Final = 250_000
@@ -37,16 +39,36 @@ class Stream:
     sampled: SampledCluster
     output: KafkaCluster
     trigger_seconds: float
+    retention_ms: int
 
 
-def streams(settings: PmpSettings, clusters: Mapping[str, KafkaCluster]) -> dict[str, Stream]:
-    """The enabled clusters' streams by name. Raises ConfigError for an alias that is not in `clusters`."""
+@dataclass(frozen=True)
+class Configuration:
+    """What the job is told. `retention_days`: how long Pinot keeps samples."""
+
+    settings: PmpSettings
+    clusters: Mapping[str, KafkaCluster]
+    retention_days: int
+
+
+def streams(configuration: Configuration) -> dict[str, Stream]:
+    """The streams of this driver's enabled clusters, by name.
+
+    Raises ConfigError for an alias that is not in the configuration's `clusters`.
+    """
+    settings, clusters = configuration.settings, configuration.clusters
     output = _known(clusters, settings.output_cluster)
+    seconds, retention_ms = settings.job.trigger_interval_seconds, configuration.retention_days * _DAY_MS
     return {
-        name: Stream(name, _known(clusters, name), sampled, output, settings.job.trigger_interval_seconds)
+        name: Stream(name, _known(clusters, name), sampled, output, seconds, retention_ms)
         for name, sampled in sorted(settings.clusters.items())
-        if sampled.enabled
+        if sampled.enabled and shard_of(name, settings.job.shards) == settings.job.shard
     }
+
+
+def shard_of(cluster: str, shards: int) -> int:
+    """Which of several drivers reads a cluster: the same in every process and version."""
+    return zlib.crc32(cluster.encode()) % shards
 
 
 def _known(clusters: Mapping[str, KafkaCluster], alias: str) -> KafkaCluster:
@@ -103,8 +125,9 @@ def read_samples(session: SparkSession, settings: PmpSettings, stream: Stream) -
 def transformed(records: DataFrame, settings: PmpSettings, stream: Stream) -> DataFrame:
     """Raw records to what is written."""
     sampled = stream.sampled
-    reader = SampleReader(sampled.selection, int(settings.job.clock_tolerance_seconds * 1000))
-    rows = measured(bucketed(records, sampled.execution_topic), reader)
+    tolerance_ms = int(settings.job.clock_tolerance_seconds * 1000)
+    reader = SampleReader(sampled.selection, tolerance_ms, stream.retention_ms)
+    rows = measured(bucketed(records, sampled.execution_topic, settings.job.buckets), reader)
     return outgoing(
         observed(rows),
         ClusterLabels(stream.name, sampled.datacenter, sampled.sampled_by),

@@ -12,6 +12,8 @@ from pmp.samples import Malformed
 
 OBSERVATION: Final = "headrace"
 """Name of the observed metrics in Spark's progress (see `transforms.observed`)."""
+TOO_OLD: Final = "too_old"
+"""Name of the count of samples that are left out there."""
 
 _BY_CLUSTER: Final = ("cluster",)
 
@@ -29,6 +31,9 @@ class JobMetrics:
             "Values that are no samples",
             ("cluster", "reason"),
             registry=self.registry,
+        )
+        self._too_old = self._counter(
+            "samples_too_old", "Samples left out because they are older than the retention of their table"
         )
         self._lag = self._gauge("lag_records", "Records of the sample topics that are not read yet")
         self._newest = self._gauge("newest_sample_timestamp_seconds", "Time of the newest sample read")
@@ -73,6 +78,7 @@ class JobMetrics:
         observed = progress.get("observedMetrics", {}).get(OBSERVATION)
         if observed:
             self._kept.labels(cluster).inc(observed.get("good") or 0)
+            self._too_old.labels(cluster).inc(observed.get(TOO_OLD) or 0)
             if observed.get("newest_ms"):
                 self._newest.labels(cluster).set(observed["newest_ms"] / 1000)
             for reason in Malformed:

@@ -32,6 +32,7 @@ from pmp.last_known import LastKnown, Remembered
 from pmp.rates import SETTLED_MS, Reading, partition_loads, unit_problem
 from pmp.rhythm import held, marked, rhythm_of
 from pmp.settings import PmpSettings
+from pmp.wholeness import CatchingUp, Progress, lost_rows
 
 NAME: Final = "pinot"
 
@@ -42,11 +43,13 @@ _log = structlog.get_logger(__name__)
 class World:
     """What the provider cannot know by itself.
 
-    `name_of`: the name that samples of a cluster carry. `compacted`: its compacted topics.
+    `name_of`: the name that samples of a cluster carry. `compacted`: its compacted topics. `progress`:
+    of Pinot in the topic of the samples, None where nobody can be asked.
     """
 
     name_of: Callable[[ClusterRef], str] = str
     compacted: Callable[[ClusterRef], Set[str]] = lambda _: frozenset()
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class PinotLoadProvider:
         self._world = world or World()
         folder = settings.provider.cache_folder
         self._last_known = LastKnown(Path(folder) if folder else None)
+        self._catching_up = CatchingUp(self._world.progress, clock)
         self._failures: dict[ClusterRef, _Failure] = {}
         self._looked_up: dict[ClusterRef, _LookedUp] = {}
 
@@ -143,7 +147,7 @@ class PinotLoadProvider:
         failure = self._failures.get(cluster)
         if failure is None or not 0 <= now_ms - failure.at_ms < refresh_ms:
             try:
-                report = self.measured(cluster, now_ms, int(self._provider.window_seconds * 1000))
+                report = self._whole(cluster, now_ms, remembered)
             except HeadraceError as error:
                 if error.fatal:
                     raise
@@ -153,6 +157,27 @@ class PinotLoadProvider:
                 self._last_known.remember(cluster, report, now_ms)
                 return report, ""
         return self._instead(cluster, failure.error, remembered, now_ms)
+
+    def _whole(self, cluster: ClusterRef, now_ms: int, remembered: Remembered | None) -> LoadReport:
+        """An answer that rests on all rows. Raises LoadUnavailable when it does not, and as `measured`."""
+        window_ms = int(self._provider.window_seconds * 1000)
+        try:
+            report = self.measured(cluster, now_ms, window_ms)
+        except HeadraceError:
+            self._catching_up.suspect()
+            raise
+        problem = self._catching_up.problem()
+        if not problem and remembered is not None:
+            problem = lost_rows(remembered.report, report, now_ms - window_ms + 1)
+        if problem:
+            raise LoadUnavailable(
+                f"Pinot answers with a part of its rows: {problem}",
+                advice="it does so while a restarted server reads its topic again",
+            )
+        if not self._catching_up.unknown:
+            return report
+        note = f"it is not known whether Pinot has read all samples: {self._catching_up.unknown}"
+        return replace(report, notes=(*report.notes, note))
 
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: Remembered | None, now_ms: int

@@ -29,20 +29,24 @@ ROWS: Final = (
     "bytes_in_per_second double, bytes_out_per_second double, messages_in_per_second double, "
     "size_bytes double, growth_bytes double, growth_ms bigint, inflow_bytes_per_second double, "
     "shrunk bigint, "
-    "reason string, value binary, origin_partition bigint, origin_offset bigint"
+    "reason string, value binary, origin_partition bigint, origin_offset bigint, too_old bigint"
 )
-"""Schema of the step's answer, in Spark's notation. `reason` is null for a good sample; the last
-three columns are null for it."""
+"""Schema of the step's answer, in Spark's notation. `reason` and the columns behind it are null for a good
+sample. A row whose `too_old` is a number is no sample: it counts samples that are left out."""
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class SampleReader:
-    """The Python step of one cluster: called by Spark with all new records of a bucket."""
+    """The Python step of one cluster: called by Spark with all new records of a bucket.
+
+    `retention_ms`: samples that are older are counted and left out; Pinot would drop them.
+    """
 
     selection: TopicSelection
     clock_tolerance_ms: int
+    retention_ms: int
 
     def __call__(
         self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
@@ -50,8 +54,11 @@ class SampleReader:
         """Rows of the good and of the malformed; remembers the newest sample of each partition."""
         records = pd.concat(list(frames), ignore_index=True)
         values = pa.array(records["value"], pa.binary())
-        decoded = decode(values, latest_ms=SystemClock().now_ms() + self.clock_tolerance_ms)
-        good = np.flatnonzero((decoded.error == 0) & self._wanted(decoded))
+        now_ms = SystemClock().now_ms()
+        decoded = decode(values, latest_ms=now_ms + self.clock_tolerance_ms)
+        wanted = (decoded.error == 0) & self._wanted(decoded)
+        too_old = wanted & (decoded.time_ms < now_ms - self.retention_ms)
+        good = np.flatnonzero(wanted & ~too_old)
         bad = np.flatnonzero(decoded.error)
         if len(good):
             memory = Memory.from_bytes(state.get[0]) if state.exists else EMPTY
@@ -60,6 +67,8 @@ class SampleReader:
             yield rows
         if len(bad):
             yield _malformed(decoded, records, bad)
+        if too_old.any():
+            yield _empty(1).assign(too_old=int(too_old.sum()))
 
     def _wanted(self, decoded: Decoded) -> Flags:
         """Whether the topic is selected; every distinct name is asked about once."""
@@ -106,15 +115,21 @@ def _grown(
             "value": None,
             "origin_partition": None,
             "origin_offset": None,
+            "too_old": None,
         }
     )
     return rows, memory
 
 
+def _empty(count: int) -> pd.DataFrame:
+    """Rows of which nothing is known."""
+    columns = [column.split()[0] for column in ROWS.split(", ")]
+    return pd.DataFrame(dict.fromkeys(columns, None), index=range(count))
+
+
 def _malformed(decoded: Decoded, records: pd.DataFrame, bad: Positions) -> pd.DataFrame:
     chosen = records.iloc[bad]
-    columns = [column.split()[0] for column in ROWS.split(", ")]
-    rows = pd.DataFrame(dict.fromkeys(columns, None), index=range(len(bad)))
+    rows = _empty(len(bad))
     rows["reason"] = [str(ERRORS[code]) for code in decoded.error[bad]]
     for name in ("execution", "value", "origin_partition", "origin_offset"):
         rows[name] = chosen[name].to_numpy()

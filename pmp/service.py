@@ -1,16 +1,18 @@
 """Keeps one query a cluster running, as the configuration says now.
 
-A query that fails is started again after a wait that doubles; the others do not notice. The
-configuration is read again at an interval, so that clusters come and go without a restart.
+A query that fails is started again after a wait that doubles; the others do not notice. Several are
+started at once, and none waits for another. The configuration is read again at an interval, so that
+clusters come and go without a restart.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import structlog
 from py4j.protocol import Py4JError
@@ -20,15 +22,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mirror.errors import HeadraceError
 from mirror.ports import Clock
-from mirror.settings import KafkaCluster
-from pmp.job import Stream, start_stream, streams
+from pmp.adapters.checkpoint_facts import hold_to_facts
+from pmp.adapters.checkpoint_locks import CheckpointLocks
+from pmp.job import Configuration, Stream, start_stream, streams
 from pmp.metrics import JobMetrics
 from pmp.settings import PmpSettings
 
 _log = structlog.get_logger(__name__)
 
-Configuration: TypeAlias = tuple[PmpSettings, Mapping[str, KafkaCluster]]
-
+_AT_ONCE: Final = 8
+"""Queries that are started at the same time: each waits for the driver to plan it and to make its folder."""
 _TICK_SECONDS: Final = 0.5
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 20.0
@@ -42,6 +45,7 @@ class Running:
 
     stream: Stream
     query: StreamingQuery | None = None
+    starting: Future[StreamingQuery] | None = None
     problem: str = ""
     failures: int = 0
     not_before: float = 0.0
@@ -65,6 +69,8 @@ class PmpService:
         self._metrics = metrics or JobMetrics()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pmp-start")
+        self._locks: CheckpointLocks | None = None
         self._running: dict[str, Running] = {}
         self._settings: PmpSettings | None = None
         self._next_reload = 0.0
@@ -72,8 +78,14 @@ class PmpService:
         self.failure: Exception | None = None
 
     def start(self) -> None:
-        """Read the configuration and start every cluster's query. Raises ConfigError."""
+        """Read the configuration and start every cluster's query.
+
+        Raises ConfigError, also where the checkpoint was begun with other settings.
+        """
         self._reload()
+        job = self._known_settings.job
+        hold_to_facts(self._session, job.checkpoint_folder.rstrip("/"), job.buckets)
+        self._locks = CheckpointLocks(job.checkpoint_folder)
         self._thread = threading.Thread(target=self._run, name="pmp")
         self._thread.start()
 
@@ -104,8 +116,8 @@ class PmpService:
             self.failure = error
             _log.exception("the job has failed")
         finally:
-            for name in list(self._running):
-                self._end(name)
+            list(self._pool.map(self._end, list(self._running)))
+            self._pool.shutdown()
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
@@ -120,16 +132,18 @@ class PmpService:
                 self._refused = ""
             self._next_reload = now + self._known_settings.job.reload_interval_seconds
         for name, running in self._running.items():
-            if running.query is None and now >= running.not_before:
-                self._launch(name, running)
+            if running.starting is not None:
+                self._take_over(name, running, running.starting)
+            elif running.query is None and now >= running.not_before:
+                running.starting = self._pool.submit(self._launch, name, running.stream)
             if running.query is not None:
                 self._look_after(name, running, running.query, now)
             self._metrics.set_up(name, running.query is not None and not running.problem)
 
     def _reload(self) -> None:
-        settings, clusters = self._configuration()
-        wanted = streams(settings, clusters)
-        self._settings = settings
+        configuration = self._configuration()
+        wanted = streams(configuration)
+        self._settings = configuration.settings
         for name in list(self._running):
             if wanted.get(name) != self._running[name].stream:
                 _log.info("the cluster is not read as before any more", cluster=name)
@@ -138,10 +152,20 @@ class PmpService:
             if name not in self._running:
                 self._running[name] = Running(stream)
 
-    def _launch(self, name: str, running: Running) -> None:
+    def _launch(self, name: str, stream: Stream) -> StreamingQuery:
+        """In a thread of the pool."""
+        assert self._locks is not None, "start comes first"
+        self._locks.take(f"cluster {name}")
+        return start_stream(self._session, self._known_settings, stream)
+
+    def _take_over(self, name: str, running: Running, starting: Future[StreamingQuery]) -> None:
+        """A query that has been started, or why it could not be."""
+        if not starting.done():
+            return
+        running.starting = None
         try:
-            running.query = start_stream(self._session, self._known_settings, running.stream)
-        except (PySparkException, Py4JError) as error:
+            running.query = starting.result()
+        except (PySparkException, Py4JError, HeadraceError) as error:
             self._note_failure(name, running, error)
         else:
             running.heard_at = self._clock.monotonic()
@@ -169,19 +193,24 @@ class PmpService:
     def _note_failure(self, name: str, running: Running, error: BaseException | None) -> None:
         running.query = None
         running.failures += 1
-        wait = min(_LONGEST_WAIT_SECONDS, 2.0 ** min(running.failures - 1, 10))
-        running.not_before = self._clock.monotonic() + wait
+        pause = min(_LONGEST_WAIT_SECONDS, 2.0 ** min(running.failures - 1, 10))
+        running.not_before = self._clock.monotonic() + pause
         running.problem = _first_line(error)
         self._metrics.count_restart(name)
-        _log.warning("a query has ended", cluster=name, problem=running.problem, next_try_seconds=wait)
+        _log.warning("a query has ended", cluster=name, problem=running.problem, next_try_seconds=pause)
 
     def _end(self, name: str) -> None:
         running = self._running.pop(name)
+        if running.starting is not None and not running.starting.cancel():
+            wait([running.starting])
+            self._take_over(name, running, running.starting)
         if running.query is not None:
             try:
                 running.query.stop()
             except (PySparkException, Py4JError) as error:
                 _log.warning("a query did not stop", cluster=name, problem=_first_line(error))
+        if self._locks is not None:
+            self._locks.release(f"cluster {name}")
         self._metrics.forget(name)
 
 

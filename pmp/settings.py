@@ -57,7 +57,14 @@ class JobSettings(Settings):
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
     """Most samples of one batch of one cluster."""
     parallelism: int = Field(default=2, ge=1)
-    """Python tasks per batch and cluster. Fixed by the first run over a checkpoint."""
+    """Python tasks per batch and cluster, at most `buckets`. Fixed by the first run over a checkpoint."""
+    buckets: int = Field(default=16, ge=1, le=4096)
+    """Pieces of what is remembered of a cluster's partitions: more of them let more tasks share it. Kept
+    with the checkpoint; another number over the same checkpoint is refused."""
+    shards: int = Field(default=1, ge=1)
+    """Drivers that share the clusters, each of them a `headrace pmp run` of its own."""
+    shard: int = Field(default=0, ge=0)
+    """Which of the shards this driver is, from 0. Shard 0 keeps the rollups up."""
     clock_tolerance_seconds: Seconds = 600.0
     """Samples that lie further ahead of our clock are malformed."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
@@ -66,6 +73,14 @@ class JobSettings(Settings):
     """Address of that port; others than loopback make it reachable from the network."""
     reload_interval_seconds: Seconds = 30.0
     """How often the configuration is read again for clusters that were added or removed."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> JobSettings:
+        if self.shard >= self.shards:
+            raise ValueError(f"shard {self.shard} is none of {self.shards} shards, which are counted from 0")
+        if self.parallelism > self.buckets:
+            raise ValueError(f"parallelism {self.parallelism} is above buckets {self.buckets}")
+        return self
 
 
 class RollupSettings(Settings):

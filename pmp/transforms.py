@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 the name that Spark's users know
@@ -19,12 +18,9 @@ from pyspark.sql.avro.functions import to_avro
 
 from pinot.schemas import avro_schema
 from pinot.tables import PARTITION_METRICS, Table
-from pmp.metrics import OBSERVATION
+from pmp.metrics import OBSERVATION, TOO_OLD
 from pmp.reading import ROWS, STATE, SampleReader
 from pmp.samples import EXPLANATIONS, HEADER_BYTES, Malformed
-
-BUCKETS: Final = 16
-"""Pieces of a cluster's memory; each is one value of the state store."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,11 @@ class ClusterLabels:
     sampled_by: str
 
 
-def bucketed(records: DataFrame, execution_topic: str, buckets: int = BUCKETS) -> DataFrame:
-    """Kafka records with the bucket of the partition that each is about."""
+def bucketed(records: DataFrame, execution_topic: str, buckets: int) -> DataFrame:
+    """Kafka records with the bucket of the partition that each is about.
+
+    `buckets`: pieces of a cluster's memory; each is one value of the state store.
+    """
     is_0 = F.substring("value", 1, 1) == F.lit(b"\x00")
     about = [F.substring("value", HEADER_BYTES[version] - 3, 1 << 20) for version in (0, 1)]
     return records.select(
@@ -57,8 +56,9 @@ def measured(records: DataFrame, reader: SampleReader) -> DataFrame:
 def observed(rows: DataFrame) -> DataFrame:
     """The same rows, counted on their way; the counts appear in the progress of the query."""
     malformed = [F.sum((F.col("reason") == str(r)).cast("long")).alias(str(r)) for r in Malformed]
-    good = F.sum(F.col("reason").isNull().cast("long")).alias("good")
-    return rows.observe(OBSERVATION, good, F.max("time_ms").alias("newest_ms"), *malformed)
+    good = F.sum((F.col("reason").isNull() & F.col("too_old").isNull()).cast("long")).alias("good")
+    too_old = F.sum("too_old").alias(TOO_OLD)
+    return rows.observe(OBSERVATION, good, F.max("time_ms").alias("newest_ms"), too_old, *malformed)
 
 
 def outgoing(
@@ -72,7 +72,7 @@ def outgoing(
     origin = F.when(F.col("execution"), sample_topics[1]).otherwise(sample_topics[0])
     coordinates = F.concat_ws("/", F.lit(labels.cluster), origin, "origin_partition", "origin_offset")
     identity = F.concat_ws("/", F.lit(labels.cluster), "topic", F.col("kafka_partition").cast("string"))
-    return rows.select(
+    return rows.where(F.col("too_old").isNull()).select(
         F.when(good, topics["metrics"]).otherwise(topics["dead_letters"]).alias("topic"),
         F.when(good, identity).otherwise(coordinates).cast("binary").alias("key"),
         F.when(good, to_avro(_record(labels, PARTITION_METRICS), json.dumps(avro_schema(PARTITION_METRICS))))

@@ -117,7 +117,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
         table: Placement(
             bootstrap_servers=pinot.stream_bootstrap_servers or stream.bootstrap_servers,
             topic=topics[table.name],
-            retention_days=pinot.retention_days.get(table.name, table.retention_days),
+            retention_days=pinot.days_kept(table),
             replication=pinot.replication,
             segment_rows=pinot.segment_rows,
             segment_hours=pinot.segment_hours,

@@ -18,8 +18,9 @@ from headrace.terminal import print_json, print_table
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
     from mirror.settings import KafkaCluster
+    from pmp.metrics import JobMetrics
     from pmp.rollup import Rollup
-    from pmp.settings import PmpSettings
+    from pmp.settings import JobSettings
 
 
 class Service(Protocol):
@@ -48,37 +49,57 @@ _STOP_SECONDS: Final = 20.0
 @app.command()
 def run(config: Config = None) -> None:
     """Run the Spark job: samples of every cluster into the one topic that Pinot ingests."""
-    from prometheus_client import start_http_server
-
     from headrace.logs import configure_logs
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
+    from pinot.tables import PARTITION_METRICS
+    from pmp.adapters.checkpoint_locks import CheckpointLocks
+    from pmp.job import Configuration
     from pmp.metrics import JobMetrics
     from pmp.service import PmpService
     from pmp.session import open_session
 
     settings = load_settings(config)
+    job = settings.pmp.job
     configure_logs(settings.logging, process="pmp")
+    locks = CheckpointLocks(job.checkpoint_folder)
+    locks.take(f"shard {job.shard}")
     metrics = JobMetrics()
-    session = open_session(settings.pmp.job, _spark_jars(settings))
+    _serve_metrics(job, metrics)
+    session = open_session(job, _spark_jars(settings))
 
-    def read_again() -> tuple[PmpSettings, dict[str, KafkaCluster]]:
+    def read_again() -> Configuration:
         fresh = load_settings(config)
-        return fresh.pmp, fresh.clusters
+        return Configuration(fresh.pmp, fresh.clusters, fresh.pinot.days_kept(PARTITION_METRICS))
 
     _create_topics(settings)
     services: list[Service] = [PmpService(session, read_again, SystemClock(), metrics)]
-    if settings.pmp.rollup.enabled:
+    if settings.pmp.rollup.enabled and job.shard == 0:
         rollup = _rollup(settings)
         metrics.watch_rollup(lambda: rollup.healthy, lambda: rollup.rows_written)
         services.append(rollup)
-    job = settings.pmp.job
-    if job.metrics_port:
-        start_http_server(job.metrics_port, job.metrics_host, metrics.registry)
     try:
         _until_told(services)
     finally:
         session.stop()
+        locks.release(f"shard {job.shard}")
+
+
+def _serve_metrics(job: JobSettings, metrics: JobMetrics) -> None:
+    """Prometheus' page. Raises ConfigError when the port cannot be had."""
+    from prometheus_client import start_http_server
+
+    from mirror.errors import ConfigError
+
+    if not job.metrics_port:
+        return
+    try:
+        start_http_server(job.metrics_port, job.metrics_host, metrics.registry)
+    except OSError as error:
+        raise ConfigError(
+            f"pmp.job.metrics_port {job.metrics_port} of {job.metrics_host} cannot be had: {error.strerror}",
+            advice="give every job on this machine a port of its own",
+        ) from error
 
 
 def _create_topics(settings: HeadraceSettings) -> None:

@@ -231,7 +231,7 @@ def test_the_command_works_without_the_analytics(without: Run, arguments: list[s
 @pytest.mark.parametrize(
     ("arguments", "module"),
     [
-        (["pmp", "run"], "py4j"),
+        (["pmp", "run"], "pyspark"),
         (["pmp", "loads", "--cluster", "c"], "pinotdb"),
         (["monitor", "--once"], "pinotdb"),
         (["plan", "--input", os.devnull], "numpy"),

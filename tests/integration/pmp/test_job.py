@@ -10,9 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mirror.adapters.system_clock import SystemClock
 from mirror.settings import KafkaCluster
 from pinot.tables import PARTITION_METRICS
-from pmp.job import start_stream, streams
+from pmp.job import Configuration, start_stream, streams
+from pmp.metrics import OBSERVATION
 from pmp.samples import Sample, encode
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
 from stack.fixtures import KafkaPair
@@ -29,6 +31,7 @@ class World:
 
     def __init__(self, kafka: KafkaPair, folder: Path, *names: str, partitions: int = 4) -> None:
         self.kafka = kafka
+        self.retention_days = 3650
         self.prefix = fresh_name("job")
         self.brokers = {
             name: kafka.source if number % 3 < 2 else kafka.destination for number, name in enumerate(names)
@@ -71,7 +74,7 @@ class World:
         write_samples(self.brokers[name].address, topic, samples, partition)
 
     def start(self, spark: SparkSession) -> list[StreamingQuery]:
-        found = streams(self.settings, self.clusters)
+        found = streams(Configuration(self.settings, self.clusters, self.retention_days))
         return [start_stream(spark, self.settings, stream) for stream in found.values()]
 
     def run(self, spark: SparkSession) -> None:
@@ -230,3 +233,27 @@ def test_many_rounds_on_one_partition_are_read_in_order_of_their_times(
     assert len(rows) == len(rounds)
     assert all(row["growth_bytes"] * 10 == row["growth_ms"] for row in rows)
     assert sum(row["growth_ms"] == 0 for row in rows) <= 3 * 40  # the first of a partition in a batch
+
+
+def test_samples_that_are_older_than_their_table_keeps_are_counted_and_left_out(
+    spark: SparkSession, kafka_pair: KafkaPair, tmp_path: Path
+) -> None:
+    world = World(kafka_pair, tmp_path, "east")
+    world.retention_days = 3
+    now_ms = SystemClock().now_ms()
+    days = 24 * 3_600_000
+    fresh = [a_sample(partition=p, time_ms=now_ms - 2 * days) for p in range(3)]
+    old = [a_sample(partition=p, time_ms=now_ms - 4 * days) for p in range(7)]
+    world.write("east", [*old, *fresh])
+    (query,) = world.start(spark)
+    try:
+        query.processAllAvailable()
+        counted = [one.observedMetrics[OBSERVATION] for one in query.recentProgress if one.observedMetrics]
+    finally:
+        query.stop()
+    assert sum(row["too_old"] or 0 for row in counted) == 7
+    assert sum(row["good"] or 0 for row in counted) == 3
+    assert sorted((row["kafka_partition"], row["time_ms"]) for row in world.rows()) == [
+        (one.partition, one.time_ms) for one in fresh
+    ]
+    assert read_all(kafka_pair.destination.address, world.settings.dead_letter_topic) == []

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
-from pmp.job import start_stream, streams
+from pmp.job import Configuration, start_stream, streams
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
 from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
@@ -87,7 +87,8 @@ def loads(
     clusters = {
         name: KafkaCluster(bootstrap_servers=a) for name, a in ((cluster, source), ("out", destination))
     }
-    query = start_stream(spark, settings, streams(settings, clusters)[cluster])
+    stream = streams(Configuration(settings, clusters, retention_days=3650))[cluster]
+    query = start_stream(spark, settings, stream)
     query.processAllAvailable()
     query.stop()
     produced = sum(not _topic_of(record).startswith("__") for record in recorded_samples())

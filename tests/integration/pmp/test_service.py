@@ -14,6 +14,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError
 from mirror.settings import KafkaCluster
 from pinot.tables import PARTITION_METRICS
+from pmp.job import Configuration
 from pmp.metrics import JobMetrics
 from pmp.service import PmpService
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
@@ -45,7 +46,13 @@ class World:
         for topic in (self.settings.topic, self.settings.dead_letter_topic):
             make_topic(self.address, topic)
         self.metrics = JobMetrics()
-        self.service = PmpService(spark, lambda: (self.settings, self.clusters), SystemClock(), self.metrics)
+        self.service = self.a_service(spark, self.metrics)
+
+    def a_service(self, spark: SparkSession, metrics: JobMetrics | None = None) -> PmpService:
+        """A service over this world's checkpoint folder."""
+        return PmpService(
+            spark, lambda: Configuration(self.settings, self.clusters, 3650), SystemClock(), metrics
+        )
 
     def add(self, name: str, address: str | None = None) -> str:
         """A cluster by that name; its samples topic."""
@@ -129,3 +136,47 @@ def test_a_wrong_configuration_at_the_start_is_an_error(world: World) -> None:
     world.clusters = {}
     with pytest.raises(ConfigError, match="pmp names the cluster out"):
         world.service.start()
+
+
+def test_a_second_job_over_the_checkpoint_reads_nothing_until_the_first_has_ended(
+    world: World, spark: SparkSession
+) -> None:
+    topic = world.add("east")
+    world.service.start()
+    write_samples(world.address, topic, [a_sample()])
+    wait_until(lambda: len(world.rows()) == 1)
+    second = world.a_service(spark)
+    second.start()
+    try:
+        wait_until(lambda: "works over the checkpoint" in second.problems().get("east", ""))
+        assert not world.service.problems()
+        world.service.stop(60)
+        wait_until(lambda: not second.problems(), "the second has taken over")
+        write_samples(world.address, topic, [a_sample(time_ms=1_795_000_010_000, size_bytes=1_000_300.0)])
+        wait_until(lambda: [row["growth_bytes"] for row in world.rows()] == [0.0, 300.0])
+    finally:
+        second.stop(60)
+
+
+def test_another_number_of_buckets_over_an_old_checkpoint_is_refused(
+    world: World, spark: SparkSession
+) -> None:
+    topic = world.add("east")
+    world.service.start()
+    write_samples(world.address, topic, [a_sample()])
+    wait_until(lambda: len(world.rows()) == 1)
+    world.service.stop(60)
+    world.settings = world.settings.model_copy(
+        update={"job": world.settings.job.model_copy(update={"buckets": 32})}
+    )
+    with pytest.raises(ConfigError, match=r"buckets is 32, but the checkpoint .* was begun with 16"):
+        world.a_service(spark).start()
+
+
+def test_many_clusters_are_started_at_the_same_time(world: World) -> None:
+    topics = [world.add(f"cluster-{number}") for number in range(12)]
+    world.service.start()
+    for topic in topics:
+        write_samples(world.address, topic, [a_sample()])
+    wait_until(lambda: len(world.rows()) == len(topics))
+    assert not world.service.problems()

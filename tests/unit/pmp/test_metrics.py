@@ -18,7 +18,9 @@ PROGRESS: dict[str, Any] = {
             "latestOffset": json.dumps({"samples": {"0": 17, "1": 5}, "new": {"0": 2}}),
         }
     ],
-    "observedMetrics": {OBSERVATION: {"good": 9, "newest_ms": 1_795_000_000_000, "short": 2, "time": None}},
+    "observedMetrics": {
+        OBSERVATION: {"good": 9, "newest_ms": 1_795_000_000_000, "short": 2, "time": None, "too_old": 3}
+    },
 }
 
 
@@ -36,6 +38,7 @@ def test_reports_add_up() -> None:
     assert value_of(metrics, 'headrace_pmp_records_read_total{cluster="east"}') == 24
     assert value_of(metrics, 'headrace_pmp_samples_written_total{cluster="east"}') == 18
     assert value_of(metrics, 'headrace_pmp_malformed_total{cluster="east",reason="short"}') == 4
+    assert value_of(metrics, 'headrace_pmp_samples_too_old_total{cluster="east"}') == 6
     assert value_of(metrics, 'headrace_pmp_lag_records{cluster="east"}') == 9
     assert value_of(metrics, 'headrace_pmp_batch_duration_seconds{cluster="east"}') == 1.5
     assert value_of(metrics, 'headrace_pmp_last_batch_timestamp_seconds{cluster="east"}') == 6

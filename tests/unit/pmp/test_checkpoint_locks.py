@@ -1,0 +1,51 @@
+"""One checkpoint, one job: the second is told in one line, before it starts anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mirror.errors import ConfigError, Refused
+from pmp.adapters.checkpoint_locks import CheckpointLocks
+
+
+def test_a_name_is_held_once_and_can_be_given_back(tmp_path: Path) -> None:
+    first, second = CheckpointLocks(str(tmp_path)), CheckpointLocks(tmp_path.as_uri())
+    first.take("cluster a/b")
+    first.take("cluster a/b")
+    second.take("cluster c")
+    with pytest.raises(Refused, match=r"another job \(process \d+ on .+\) works over the checkpoint"):
+        second.take("cluster a/b")
+    first.release("cluster a/b")
+    first.release("cluster a/b")
+    second.take("cluster a/b")
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "blocked").write_text("a file")
+    with pytest.raises(ConfigError, match=r"checkpoint_folder .+blocked cannot be written"):
+        CheckpointLocks(str(tmp_path / "blocked")).take("a")
+
+
+def test_a_folder_behind_a_url_has_no_locks() -> None:
+    locks = [CheckpointLocks("hdfs://host/folder") for _ in range(2)]
+    for one in locks:
+        one.take("a")
+        one.release("a")
+
+
+def test_a_second_job_ends_with_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "headrace.toml"
+    config.write_text(f'[pmp.job]\ncheckpoint_folder = "{tmp_path}"\nshards = 2\nshard = 1\n')
+    CheckpointLocks(str(tmp_path)).take("shard 0")
+    held = CheckpointLocks(str(tmp_path))
+    held.take("shard 1")
+    command = [sys.executable, "-m", "headrace", "pmp", "run", "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "works over the checkpoint" in line
+    assert "pmp.job.checkpoint_folder" in line
