@@ -58,7 +58,7 @@ def _measure(made: Servers, count: int) -> None:
         before, began = _cpu_seconds(broker), time.monotonic()
         _write_round(made, names, 1)
         _until(
-            lambda: _shown(metrics, "headrace_pmp_samples_written_total") == 2 * count * _PARTITIONS, service
+            lambda: _shown(metrics, "samples_written_total") == 2 * count * _PARTITIONS, service
         )
         lasted = time.monotonic() - began
         spent = _cpu_seconds(broker) - before - idle * lasted

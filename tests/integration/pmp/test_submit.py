@@ -92,6 +92,8 @@ def test_the_job_runs_on_a_standalone_cluster_and_stops_cleanly(
         dead_letter_topic = "{prefix}-dead"
         [pmp.clusters.east]
         samples_topic = "__{prefix}"
+        [pinot.retention_days]
+        partitionMetrics = 3650
         [pmp.rollup]
         enabled = false
         [pmp.job]
