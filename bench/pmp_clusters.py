@@ -57,9 +57,7 @@ def _measure(made: Servers, count: int) -> None:
         idle = (_cpu_seconds(broker) - before) / _IDLE_SECONDS
         before, began = _cpu_seconds(broker), time.monotonic()
         _write_round(made, names, 1)
-        _until(
-            lambda: _shown(metrics, "samples_written_total") == 2 * count * _PARTITIONS, service
-        )
+        _until(lambda: _shown(metrics, "samples_written_total") == 2 * count * _PARTITIONS, service)
         lasted = time.monotonic() - began
         spent = _cpu_seconds(broker) - before - idle * lasted
         memory = sum(process.memory_info().rss for process in _processes(broker)) / 2**20
