@@ -1,0 +1,91 @@
+"""A Pinot that was restarted answers while it still reads its topic: the provider does not take that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from mirror.errors import LoadUnavailable
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadReport, RateSource
+from mirror.model.topics import TopicPartition
+from mirror.settings import KafkaCluster
+from pinot.client import PinotClient
+from pinot.controller import PinotController
+from pinot.deploy import apply
+from pinot.ingestion import positions
+from pinot.schemas import Placement
+from pinot.tables import PARTITION_METRICS, Statistic
+from pmp.adapters.topic_ends import topic_ends
+from pmp.provider import PinotLoadProvider, World
+from pmp.settings import PmpSettings, ProviderSettings
+from pmp.wholeness import Progress
+from stack.fixtures import NewKafka
+from stack.pinot import PinotServer
+from tests.fakes.clock import ManualClock
+from tests.kafka_data import make_topic
+from tests.metrics_data import MetricsWorld, a_metric, pinot_settings
+from tests.patience import wait_until
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+NOW = 1_795_000_000_000
+CLUSTER = ClusterRef("east")
+PARTITIONS = [TopicPartition(f"t{number}", 0) for number in range(20)]
+ROUNDS = 30
+
+
+def table(pinot: PinotServer, address: str) -> None:
+    with closing(PinotController(pinot_settings(pinot))) as controller:
+        apply(controller, {PARTITION_METRICS: Placement(address, PARTITION_METRICS.topic, 3650)})
+
+
+def rates(report: LoadReport) -> dict[TopicPartition, float]:
+    return {partition: load.bytes_per_second for partition, load in report.loads.items()}
+
+
+def test_a_part_of_the_rows_is_never_taken_for_all_loads(
+    new_kafka: NewKafka, new_pinot: Callable[..., PinotServer]
+) -> None:
+    kafka, pinot = new_kafka(nodes=2), new_pinot()
+    make_topic(kafka.address, PARTITION_METRICS.topic, 4)
+    table(pinot, kafka.address)
+    chosen = ProviderSettings(window_seconds=3600, refresh_seconds=0, statistic=Statistic.MEAN)
+    settings, clock = PmpSettings(provider=chosen), ManualClock(NOW)
+    server = pinot_settings(pinot).model_copy(update={"attempts": 1, "timeout_seconds": 5.0})
+    with closing(PinotClient(server)) as client, closing(PinotController(server)) as controller:
+        world = MetricsWorld(client, kafka.address)
+        rows = [
+            a_metric(CLUSTER, partition.topic, 0, NOW - back * 10_000, growth_bytes=1e3 * (1 + back))
+            for back in reversed(range(ROUNDS))
+            for partition in PARTITIONS
+        ]
+        world.put(PARTITION_METRICS, rows)
+        ends = topic_ends(KafkaCluster(bootstrap_servers=kafka.address), PARTITION_METRICS.topic)
+        assert sum(ends.values()) == len(rows)
+        progress = Progress(lambda: ends, lambda: positions(controller, PARTITION_METRICS.name))
+        assert progress.read() == ends
+        knows = PinotLoadProvider(client, settings, clock, World(progress=progress))
+        before = knows.loads(CLUSTER, PARTITIONS)
+        assert {load.rate_source for load in before.loads.values()} == {RateSource.SLOPE}
+
+        pinot.kill()
+        kafka.nodes[1].kill()  # what it holds cannot be read again
+        pinot.start()
+        wait_until(lambda: 0 < world.count(PARTITION_METRICS) < len(rows), "a part of the rows")
+        part = knows.measured(CLUSTER, NOW, 3_600_000)
+        assert 0 < len(part.loads) < len(PARTITIONS), "a whole answer, by all that Pinot says of it"
+        kept = knows.loads(CLUSTER, PARTITIONS)
+        assert rates(kept) == rates(before)
+        assert {load.rate_source for load in kept.loads.values()} == {RateSource.HELD}
+        assert kept.notes[0].startswith("last known good, 0 s old: Pinot answers with a part of its rows: ")
+        remembers_nothing = PinotLoadProvider(client, settings, clock, World(progress=progress))
+        with pytest.raises(LoadUnavailable, match=r"a part of its rows: \d+ records of its topic are still"):
+            remembers_nothing.loads(CLUSTER, PARTITIONS)
+
+        kafka.nodes[1].start()
+        wait_until(lambda: not knows.loads(CLUSTER, PARTITIONS).notes, "all rows are read again")
+        for provider in (knows, remembers_nothing):
+            assert provider.loads(CLUSTER, PARTITIONS).loads == before.loads
