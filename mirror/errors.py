@@ -12,7 +12,9 @@
     │   ├── NotAuthorized           credentials or access rules
     │   ├── TopicMissing            the topic or partition is not there
     │   ├── RecordTooLarge          larger than the destination accepts
-    │   └── RecordRejected          invalid for the destination topic
+    │   ├── RecordRejected          invalid for the destination topic
+    │   ├── TransformFailed         a transform cannot treat the record
+    │   └── BatchTooLarge           a batch opens into more than may be opened at a time
     ├── CoordinationError
     │   ├── VersionConflict         somebody else wrote first; read again        retriable
     │   ├── SessionLost             the ZooKeeper session is over                fatal for all tasks
@@ -23,7 +25,9 @@
     │   ├── TopicRecreated          same name, another topic id
     │   └── EpochDiverged           the leader's history is not the one we copied
     ├── CorruptData                 bytes that do not check out
-    │   └── DamagedState            what is stored in ZooKeeper cannot be read back
+    │   ├── DamagedState            what is stored in ZooKeeper cannot be read back
+    │   └── PayloadTooLarge         compressed bytes that open into more than is allowed
+    ├── Unexpected                  a step failed in a way that nobody foresaw
     ├── PlanRejected                a plan breaks a rule; it is not published
     ├── LoadUnavailable             no provider can say what partitions carry
     └── AnalyticsError              Pinot or Spark answered with an error or half an answer
@@ -109,6 +113,23 @@ class RecordRejected(Refused):
     """A record is invalid for the destination topic."""
 
 
+class TransformFailed(Refused):
+    """A transform raised an exception, or returned no record. `offset`: of the record at the source."""
+
+    def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.offset = offset
+
+
+class BatchTooLarge(Refused):
+    """A batch holds more records or bytes than may be opened at a time. `offset`: of its first record at the
+    source."""
+
+    def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.offset = offset
+
+
 class CoordinationError(HeadraceError):
     """The shared state in ZooKeeper does not allow the step."""
 
@@ -159,6 +180,14 @@ class CorruptData(HeadraceError):
 
 class DamagedState(CorruptData):
     """What is stored in ZooKeeper cannot be read back; the problem is limited to what it describes."""
+
+
+class Unexpected(HeadraceError):
+    """A step of one lane failed in a way that nobody foresaw; the message names the exception."""
+
+
+class PayloadTooLarge(CorruptData):
+    """Compressed bytes open into more than is allowed."""
 
 
 class PlanRejected(HeadraceError):

@@ -42,10 +42,11 @@ class EngineUnderTest:
     events: list[LaneEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        plain = {
+        plain: dict[str, ClusterAccess] = {
             SOURCE: ClusterAccess(endpoints(self.source)),
             DESTINATION: ClusterAccess(endpoints(self.destination)),
         }
+        known = {**plain, **self.access}
         identity = EngineIdentity(
             "test",
             task_bytes_per_second=self.task_bytes_per_second,
@@ -55,7 +56,7 @@ class EngineUnderTest:
         )
         options = {"probe_first_seconds": 0.2, "probe_longest_seconds": 1.0, "request_timeout_seconds": 60.0}
         self.engine = BatchEngine(
-            lambda reference: self.access.get(reference, plain[reference]),
+            known.__getitem__,
             CopyingOptions(**{**options, **self.options}),
             identity,
             SystemClock(),

@@ -40,6 +40,13 @@ def make_topic(address: str, name: str, partitions: int = 1, **settings: str) ->
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=PATIENCE_SECONDS)
 
 
+def delete_topic(address: str, name: str) -> None:
+    """Delete a topic, and wait until the cluster does not show it."""
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.delete_topics([name])[name].result(timeout=PATIENCE_SECONDS)
+    wait_until(lambda: name not in admin.list_topics(timeout=PATIENCE_SECONDS).topics, f"{name} is gone")
+
+
 def produce(address: str, topic: str, records: Iterable[Record], **settings: object) -> None:
     """Write records in order and wait for every acknowledgement."""
     failures: list[KafkaError] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from math import inf
 from typing import Final, NamedTuple, TypeVar
 
 from mirror.copying.connection import Connection
@@ -67,6 +68,12 @@ class Cluster:
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], Promise[Connection]] = {}
         self._failures: dict[Endpoint, int] = {}
+        self._trying: dict[Endpoint, float] = {}
+        """Since when it has been tried in vain to connect to these."""
+        self.silent_since = inf
+        """Moment of the oldest question that is not answered yet, as of the last sweep."""
+        self.silence = ""
+        """Where that was asked."""
         self._seeds = {-1 - number: address for number, address in enumerate(dialings.aside.access.bootstrap)}
         self._asked: set[str] = set()
         self._refreshed: Promise[None] | None = None
@@ -74,6 +81,8 @@ class Cluster:
         self._sought: dict[int, set[str]] = {}
         self._seeking: dict[int, Promise[None]] = {}
         self._closed = False
+        self._newest: dict[int, int] = {}
+        self._errors: dict[Endpoint, str] = {}
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     @property
@@ -100,9 +109,12 @@ class Cluster:
         return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
 
     def newest(self, api: int) -> int:
-        """The newest version of a request that every broker we talk to speaks; -1 if none does yet."""
+        """The newest version of a request that every broker we talk to speaks, or did when we talked to one
+        last; -1 if we never did."""
         offered = [c.features.versions.get(api, (0, -1))[1] for c in self._connections.values() if c.is_open]
-        return min(offered, default=-1)
+        if offered:
+            self._newest[api] = min(offered)
+        return self._newest.get(api, -1)
 
     def feature(self, name: str) -> int:
         """The level of a feature that the cluster has finalised; 0 if it has not."""
@@ -129,14 +141,17 @@ class Cluster:
 
     async def _open(self, place: tuple[int, str], endpoint: Endpoint, dialing: Dialing) -> Connection:
         failures = self._failures.get(endpoint, 0)
+        self._trying.setdefault(endpoint, self._loop.now())
         if failures:
             await self._loop.sleep(min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF))
         try:
             connection = await open_connection(dialing, endpoint)
-        except HeadraceError:
+        except HeadraceError as error:
             self._failures[endpoint] = min(failures + 1, 10)
+            self._errors[endpoint] = error.message
             raise
         self._failures.pop(endpoint, None)
+        self._trying.pop(endpoint, None)
         self._connections[place] = connection
         if self._closed:
             connection.close()
@@ -275,9 +290,12 @@ class Cluster:
         except HeadraceError as error:
             _log.debug("%s: %s", self.name, error)
 
-    async def offsets(self, asked: Mapping[TopicPartition, int], *, committed: bool = False) -> Answers:
+    async def offsets(
+        self, asked: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
+    ) -> Answers:
         """Offsets by time (see `list_offsets`), each from its leader. Partitions that stay without an
-        answer come with an error code. Raises Unreachable."""
+        answer for some `seconds` (by default the time of one question) come with an error code. Raises
+        Unreachable when none has an answer."""
         found: dict[TopicPartition, OffsetAnswer] = {}
         if not asked:
             return found
@@ -298,7 +316,7 @@ class Cluster:
                 raise Unreachable(f"asking {self.name} for offsets: the broker answered {said}")
 
         try:
-            await self.patiently(attempt)
+            await self.patiently(attempt, seconds)
         except Unreachable:
             if not found:
                 raise
@@ -348,6 +366,15 @@ class Cluster:
         if self._closed:
             return
         now = self._loop.now()
+        oldest, silence = inf, ""
         for connection in list(self._connections.values()):
             connection.check_deadline(now)
+            since = connection.next_deadline - self.timeout_seconds
+            if connection.is_open and since < oldest:
+                oldest, silence = since, f"{connection.name} does not answer"
+        for endpoint, since in self._trying.items():
+            if since < oldest:
+                error = self._errors.get(endpoint, "it does not answer")
+                oldest, silence = since, f"{endpoint.host}:{endpoint.port} cannot be reached: {error}"
+        self.silent_since, self.silence = oldest, f"cluster {self.name}: {silence}"
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)

@@ -16,7 +16,7 @@ from typing import Final
 
 from mirror.copying.cluster import Cluster
 from mirror.copying.identity import add_to_transaction, end
-from mirror.copying.live_lane import LiveLane, TransactionState, identity_name
+from mirror.copying.live_lane import Intent, LiveLane, TransactionState, identity_name
 from mirror.copying.log_writer import write_patiently
 from mirror.copying.progress_log import batches_of
 from mirror.copying.sink import IMPLICIT_LEVEL, TRANSACTION_FEATURE
@@ -52,7 +52,7 @@ class Committing:
         if not (lane.queue or lane.dirty) or not lane.may_drain:
             return
         transaction.is_beginning = True
-        self._bench.loop.spawn(self._begin(lane, lane.turn, transaction))
+        self._steering.spawn(lane, self._begin(lane, lane.turn, transaction))
 
     def commit(self, lane: LiveLane) -> None:
         """End the lane's transaction now."""
@@ -60,7 +60,7 @@ class Committing:
         if transaction is not None and transaction.started_at is not None and not transaction.is_ending:
             transaction.is_ending = True
             lane.is_held = True
-            self._bench.loop.spawn(self._commit(lane, lane.turn, transaction))
+            self._steering.spawn(lane, self._commit(lane, lane.turn, transaction))
 
     def abandon(self, lane: LiveLane) -> None:
         """Abort the open transaction: what it holds is copied again from the last commit."""
@@ -68,19 +68,19 @@ class Committing:
         identity, lane.identity, lane.transaction = lane.identity, None, None
         lane.is_loaded = False
         if identity is not None:
-            self._bench.loop.spawn(self._abort(lane, identity))
+            self._steering.spawn(lane, self._abort(lane, identity))
 
     def pump(self, now: float) -> None:
         """End the transactions whose time has come; begin those of lanes that moved without sending."""
         for lane in list(self._steering.dirty):
             if lane.transaction is not None and lane.transaction.started_at is None:
-                self.begin(lane)
+                self._steering.guard(lane, self.begin)
         for lane in list(self._open):
             transaction = lane.transaction
             if transaction is None or transaction.started_at is None:
                 self._open.pop(lane, None)
             elif now - transaction.started_at >= self._interval and lane.intent is None:
-                self.commit(lane)
+                self._steering.guard(lane, self.commit)
 
     async def _begin(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
         try:
@@ -106,13 +106,16 @@ class Committing:
             await self._bench.loop.sleep(_SETTLING_TICK)
             if lane.turn != turn:
                 return
+        position = lane.checkpoint
         try:
-            position = lane.checkpoint
             entries, sealed = self._entries(lane)
             await self._write_progress(lane, transaction, entries)
             if lane.turn == turn:
                 await self._end(lane, transaction)
-        except HeadraceError as error:
+        except Exception as error:
+            transaction.has_failed = True
+            if not isinstance(error, HeadraceError):
+                raise
             if lane.turn == turn:
                 self._fail(lane, error)
             return
@@ -133,7 +136,8 @@ class Committing:
         entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
         lane.dirty = False
         self._steering.dirty.pop(lane, None)
-        mine, sealed = entries_of(lane.key, lane.progress(), self._bench.clock.now_ms())
+        now_ms = self._bench.clock.now_ms()
+        mine, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
         return entries + mine, sealed
 
     async def _write_progress(
@@ -172,6 +176,9 @@ class Committing:
         """The outcome is not known; the next beginning finds it out."""
         if isinstance(error, Fenced):
             self._steering.pause(lane, error, lasting=True)
+        elif lane.intent is Intent.STOP:
+            _log.warning("lane %s stops without its last transaction: %s", lane.key.partition, error)
+            self._steering.give_up(lane)
         elif error.retriable:
             self._steering.restart(lane, str(error))
         else:

@@ -6,11 +6,13 @@ is freed: reading simply stops, and the broker with it.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Final, TypeVar
 
 from mirror.copying.loop import READ, WRITE, Loop, Promise
@@ -23,6 +25,7 @@ from mirror.wire.frame import SIZE_BYTES, correlation_of, frame_size, request_he
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Reads from one socket before the others get their turn."""
@@ -167,6 +170,11 @@ class Connection:
         for request in held:
             self._enqueue(request)
 
+    @property
+    def next_deadline(self) -> float:
+        """Until when the oldest request that is under way has to be answered; infinite when none is."""
+        return self._pending[0][1] if self._pending and not self._waits_for_memory else inf
+
     def check_deadline(self, now: float) -> None:
         """Close the connection when the oldest request has waited for too long."""
         if self._pending and now > self._pending[0][1] and not self._waits_for_memory:
@@ -203,6 +211,9 @@ class Connection:
             self.close(broken(self.name, error))
         except CorruptData as error:
             self.close(error)
+        except Exception as error:  # noqa: BLE001 - the other connections continue
+            _log.exception("%s: an answer cannot be treated", self.name)
+            self.close(_unexpected(self.name, error))
 
     def _write(self) -> None:
         unsent = self._unsent
@@ -315,5 +326,12 @@ class Connection:
         except CorruptData as error:
             request.on_failure(error)
             raise
+        except Exception as error:
+            request.on_failure(_unexpected(self.name, error))
+            raise
         finally:
             slab.release()
+
+
+def _unexpected(name: str, error: Exception) -> CorruptData:
+    return CorruptData(f"an answer of {name} cannot be treated: {type(error).__name__}: {error}"[:500])

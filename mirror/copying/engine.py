@@ -7,6 +7,7 @@ This file wires the parts and runs the round; a batch goes through them in this 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from time import process_time
 from typing import Final
@@ -18,19 +19,19 @@ from mirror.copying.identifying import Identifying
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.measuring import Interval, share_cpu, take_metric
 from mirror.copying.options import CopyingOptions
-from mirror.copying.reading import Reading
+from mirror.copying.reading import OPENED_AT_ONCE, Reading
 from mirror.copying.refusals import Refusals
 from mirror.copying.reports import LaneReport, LaneSums, report_of, sums_of
-from mirror.copying.sink import Sink
-from mirror.copying.source import Source
+from mirror.copying.stalls import Stalls
 from mirror.copying.starting import Starting
 from mirror.copying.steering import Steering
 from mirror.copying.workbench import EngineIdentity, Workbench
 from mirror.copying.writing import Writing
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
-from mirror.ports import Clock, LaneEvent, LaneKey, LaneSpec, LaneStopped
+from mirror.ports import Clock, LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 
+_log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.05
 _CLOSING_STEP: Final = 0.02
 
@@ -60,6 +61,7 @@ class BatchEngine:
         self._identifying.on_ready = self._on_ready
         self._starting = Starting(self._steering, self._reading, self._writing)
         self._checkpoints = Checkpoints(self._steering)
+        self._stalls = Stalls(self._steering)
         self._next_tick = 0.0
         self._measured_ms = clock.now_ms()
         self._measured_cpu = process_time()
@@ -67,8 +69,6 @@ class BatchEngine:
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Get ready for these, which another instance still has: connect and look around, copy nothing."""
-        for spec in specs:
-            self._open(spec)
         self._starting.expect(specs)
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
@@ -76,12 +76,11 @@ class BatchEngine:
         for spec in specs:
             if spec.key in self._steering.lanes:
                 continue
-            self._open(spec)
-            buckets = self._bench.buckets(spec)
-            lane = LiveLane(spec, self._bench.fetch_bytes(buckets), buckets)
-            lane.started_at = self._bench.loop.now()
-            self._steering.lanes[spec.key] = lane
-            self._steering.to_start[lane] = None
+            try:
+                self._start(spec)
+            except Exception as error:  # noqa: BLE001 - the others start
+                _log.exception("lane %s cannot start", spec.key.partition)
+                self._steering.events.append(LanePaused(spec.key, f"it cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
         """Stop fetching these, drain and checkpoint them; `LaneStopped` tells when each is done."""
@@ -90,7 +89,14 @@ class BatchEngine:
             if lane is None:
                 self._steering.events.append(LaneStopped(key, None))
             else:
-                self._steering.stop(lane)
+                self._steering.guard(lane, self._steering.stop)
+
+    def _start(self, spec: LaneSpec) -> None:
+        buckets = self._bench.buckets(spec)
+        lane = LiveLane(spec, self._bench.fetch_bytes(buckets), buckets)
+        lane.started_at = self._bench.loop.now()
+        self._steering.lanes[spec.key] = lane
+        self._steering.to_start[lane] = None
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
         """Let the lanes of these datastream groups together copy so many bytes a second from now on."""
@@ -103,6 +109,7 @@ class BatchEngine:
         until = now + timeout_seconds
         while True:
             self._starting.pump()
+            self._reading.room = OPENED_AT_ONCE
             loop.run_once(0.0 if steering.events else until - now)
             now = loop.now()
             if now >= self._next_tick or steering.stopping:
@@ -117,6 +124,7 @@ class BatchEngine:
         self._reading.hanging.pump(now)
         self._committing.pump(now)
         self._checkpoints.pump(now)
+        self._stalls.pump(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
         """What was copied since the last call, a record for every lane with something to say."""
@@ -126,7 +134,14 @@ class BatchEngine:
         cpu_seconds = process_time()
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         lanes = self._steering.lanes.values()
-        return share_cpu([one for lane in lanes if (one := take_metric(lane, when)) is not None], cpu_ms)
+        return share_cpu([one for lane in lanes if (one := self._metric(lane, when)) is not None], cpu_ms)
+
+    def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
+        try:
+            return take_metric(lane, when)
+        except Exception as error:  # noqa: BLE001 - the others are measured all the same
+            self._steering.set_aside(lane, error)
+            return None
 
     def reports(self) -> list[LaneReport]:
         """Every lane that has not stopped, as it is now."""
@@ -162,17 +177,6 @@ class BatchEngine:
             sink.close()
         self._bench.close()
         return events
-
-    def _open(self, spec: LaneSpec) -> None:
-        steering, settings = self._steering, self._bench.settings
-        if spec.source not in steering.sources:
-            steering.sources[spec.source] = Source(
-                self._bench.cluster(spec.source), settings, self._reading, self._bench.rack(spec.source)
-            )
-        if spec.destination not in steering.sinks:
-            steering.sinks[spec.destination] = Sink(
-                self._bench.cluster(spec.destination), settings, self._writing
-            )
 
     def _on_ready(self, lane: LiveLane) -> None:
         if lane.transaction is not None:

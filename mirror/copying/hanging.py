@@ -14,6 +14,7 @@ from mirror.copying.live_lane import LiveLane
 from mirror.copying.steering import Steering
 from mirror.errors import HeadraceError
 from mirror.lane.lane import LaneState
+from mirror.model.identifiers import ClusterRef
 from mirror.ports import LanePaused, LaneResumed
 from mirror.wire.control.offsets import OpenTransaction, open_transactions
 
@@ -30,7 +31,7 @@ class Hanging:
         self._patience = steering.bench.settings.hanging_transaction_seconds
         self._held: dict[LiveLane, None] = {}
         self._next = 0.0
-        self._is_asking = False
+        self._asking: set[ClusterRef] = set()
 
     def holds(self, lane: LiveLane) -> None:
         """The lane has come to a last stable offset that lies below the end."""
@@ -47,27 +48,36 @@ class Hanging:
 
     def pump(self, now: float) -> None:
         """Ask about the lanes that have been held back for too long."""
-        if not self._held or self._is_asking or now < self._next:
+        if not self._held or now < self._next:
             return
         self._next = now + _LOOK_SECONDS
         for lane in [one for one in self._held if one.state is not LaneState.COPYING]:
             self._held.pop(lane)
             lane.held_by = ""
-        late = [one for one in self._held if not one.held_by and now - one.since_stable >= self._patience]
-        if late:
-            self._is_asking = True
-            self._loop.spawn(self._report(late))
+        late: dict[ClusterRef, list[LiveLane]] = {}
+        for lane in self._held:
+            if not lane.held_by and now - lane.since_stable >= self._patience:
+                late.setdefault(lane.spec.source, []).append(lane)
+        for source, lanes in late.items():
+            if source not in self._asking:
+                self._asking.add(source)
+                self._loop.spawn(self._report(source, lanes))
 
-    async def _report(self, lanes: Sequence[LiveLane]) -> None:
-        try:
-            for lane in lanes:
-                transactions = await self._transactions(lane)
-                if lane in self._held:
-                    lane.held_by = _sentence(lane, self._loop.now() - lane.since_stable, transactions)
-                    _log.warning("lane %s waits: %s", lane.key.partition, lane.held_by)
-                    self._steering.events.append(LanePaused(lane.key, lane.held_by))
-        finally:
-            self._is_asking = False
+    async def _report(self, source: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+        for lane in lanes:
+            turn = lane.turn
+            try:
+                await self._report_one(lane)
+            except Exception as error:  # noqa: BLE001 - it concerns one lane
+                self._steering.set_aside(lane, error, turn)
+        self._asking.discard(source)
+
+    async def _report_one(self, lane: LiveLane) -> None:
+        transactions = await self._transactions(lane)
+        if lane in self._held:
+            lane.held_by = _sentence(lane, self._loop.now() - lane.since_stable, transactions)
+            _log.warning("lane %s waits: %s", lane.key.partition, lane.held_by)
+            self._steering.events.append(LanePaused(lane.key, lane.held_by))
 
     async def _transactions(self, lane: LiveLane) -> Sequence[OpenTransaction]:
         cluster, place = self._steering.source(lane).cluster, lane.key.partition

@@ -2,14 +2,20 @@
 
 Done when the lane has its first batch to send, so that idle partitions cost the brokers nothing. What
 has to be true before the first batch of an owner goes out:
-1. the stored progress says that somebody writes (`clean` is false), so that the next owner will look;
-2. former owners that may still have a batch under way are fenced;
-3. what they have written behind the checkpoint is known (effectively-once) or undone (exactly-once).
+1. no other owner has stored progress that we have not loaded: this is looked at after the id is taken,
+   because a lane may have been idle, or its process frozen, for any time since it was loaded;
+2. the stored progress says that somebody writes (`clean` is false), so that the next owner will look;
+3. former owners that may still have a batch under way are fenced;
+4. what they have written behind the checkpoint is known (effectively-once) or undone (exactly-once).
+
+Epochs are the proof: when the id comes with the epoch that follows the one under which the loaded progress
+was made, nobody has owned the lane in between, and the stored progress need not be looked at again.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -19,55 +25,57 @@ from mirror.copying.live_lane import LiveLane, TransactionState, identity_name
 from mirror.copying.slots import Slots
 from mirror.copying.steering import Steering
 from mirror.copying.tail import compare_tail
-from mirror.errors import HeadraceError, Unreachable
+from mirror.errors import Fenced, Unreachable
 from mirror.lane.lane import LaneState
-from mirror.lane.progress import entries_of
+from mirror.lane.progress import Owner, entries_of
+from mirror.model.identifiers import ClusterRef
 from mirror.model.policy import Guarantee
 from mirror.wire.batch import ProducerStamp
-from mirror.wire.control.offsets import LATEST
+from mirror.wire.control.offsets import EARLIEST, LATEST
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
-_COMPARISONS: Final = 8
-"""Each holds some MiB of both sides, outside of the budget."""
+_COMPARISONS: Final = 4
+"""Between two clusters. Each holds some MiB of both sides, outside of the budget."""
 
 
 class Identifying:
-    """Gives lanes their identity, a limited number at a time."""
+    """Gives lanes their identity, a limited number at a time in each destination."""
 
     def __init__(self, steering: Steering) -> None:
         self._steering = steering
         self._bench = steering.bench
-        self._waiting: list[tuple[LiveLane, int]] = []
-        self._running = 0
-        self._comparing = Slots(_COMPARISONS)
+        self._waiting: dict[ClusterRef, deque[tuple[LiveLane, int]]] = {}
+        self._running: Counter[ClusterRef] = Counter()
+        self._comparing: dict[tuple[ClusterRef, ClusterRef], Slots] = {}
         self.on_ready: Callable[[LiveLane], None] = lambda _lane: None
 
     def identify(self, lane: LiveLane) -> None:
         """See to it that the lane gets an identity; it sends as soon as it has one."""
         if lane.identity is None and not lane.is_identifying and lane.may_drain:
             lane.is_identifying = True
-            self._waiting.append((lane, lane.turn))
-            self._pump()
+            target = lane.spec.destination
+            self._waiting.setdefault(target, deque()).append((lane, lane.turn))
+            self._pump(target)
 
-    def _pump(self) -> None:
-        while self._waiting and self._running < _AT_ONCE:
-            lane, turn = self._waiting.pop(0)
-            self._running += 1
+    def _pump(self, target: ClusterRef) -> None:
+        waiting = self._waiting[target]
+        while waiting and self._running[target] < _AT_ONCE:
+            lane, turn = waiting.popleft()
+            self._running[target] += 1
             self._bench.loop.spawn(self._run(lane, turn))
 
     async def _run(self, lane: LiveLane, turn: int) -> None:
         try:
             await self._make_ready(lane, turn)
-        except HeadraceError as error:
-            if lane.turn == turn:
-                self._steering.pause(lane, error)
+        except Exception as error:  # noqa: BLE001 - it concerns one lane
+            self._steering.set_aside(lane, error, turn)
         finally:
             lane.is_identifying = False
-            self._running -= 1
+            self._running[lane.spec.destination] -= 1
             if lane.queue:
                 self.identify(lane)  # it has begun anew meanwhile, and what it has read waits for this
-            self._pump()
+            self._pump(lane.spec.destination)
 
     async def _make_ready(self, lane: LiveLane, turn: int) -> None:
         target = self._steering.sink(lane).cluster
@@ -76,10 +84,15 @@ class Identifying:
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
         stamp = await take_identity(target, name, patience, transactional=transactional)
-        if lane.turn != turn:
+        if lane.turn != turn or not await self._is_up_to_date(lane, turn, stamp):
             return
+        lane.has_owned = True
+        if lane.owner is None and lane.target_next is None and stamp.epoch > 0:
+            await self._note_forgotten(lane, target)
         if transactional:
-            if not await self._is_at_committed_progress(lane, turn):
+            if lane.is_forgotten:
+                await self._look_for_ours(lane, turn, target)
+            if lane.turn != turn:
                 return
             lane.transaction = TransactionState()
             lane.target_next = None
@@ -87,14 +100,50 @@ class Identifying:
         elif guarantee is Guarantee.EFFECTIVELY_ONCE:
             await self._look_behind(lane, turn, target, stamp)
         if lane.turn == turn:
-            lane.needs_fence = False
+            lane.needs_fence = lane.is_clean = lane.is_forgotten = False
             lane.identify(stamp)
             self.on_ready(lane)
 
+    async def _is_up_to_date(self, lane: LiveLane, turn: int, stamp: ProducerStamp) -> bool:
+        """With the id taken, former owners can store nothing more that counts: go back to what they have
+        stored if that is not what we know. Raises Fenced for a lane that somebody has taken from us."""
+        transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
+        if lane.is_clean and not transactional and _is_next(lane.owner, stamp):
+            return True
+        lane.needs_fence = lane.needs_fence or stamp.epoch > 0
+        if lane.needs_fence and lane.spec.policy.guarantee is Guarantee.EFFECTIVELY_ONCE:
+            await fence(self._steering.sink(lane).cluster, identity_name(lane.key), stamp, lane.target)
+        stored = (await self._bench.progress(lane.spec.destination).load([lane.key]))[lane.key]
+        if lane.turn != turn:
+            return False
+        is_foreign = self._steering.is_foreign(lane, stored)
+        if stored is None or not (is_foreign or (transactional and stored.next_offset != lane.checkpoint)):
+            return True
+        found = f"progress of {lane.key.partition} is stored up to {stored.next_offset}"
+        if is_foreign and lane.has_owned:
+            raise Fenced(
+                f"{found} by another owner", advice="let only one copy of a state, or one service, run"
+            )
+        self._steering.reload(lane, found)
+        return False
+
+    async def _note_forgotten(self, lane: LiveLane, target: Cluster) -> None:
+        """The coordinator knows an owner of the lane, the progress topic knows none: what it knew is gone.
+        Everything at the destination may then be ours already."""
+        first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
+        lane.target_next = first
+        lane.is_forgotten = end > first
+        if lane.is_forgotten:
+            lane.gaps.append(
+                f"{lane.key.partition} was copied before, but no progress is stored: looked for a topic"
+                f" {self._bench.identity.progress_topic} at {target.name}; continuing at {lane.checkpoint}"
+            )
+            _log.warning("%s", lane.gaps[-1])
+            lane.dirty = True
+            self._steering.mark_dirty(lane)
+
     async def _look_behind(self, lane: LiveLane, turn: int, target: Cluster, stamp: ProducerStamp) -> None:
-        if lane.needs_fence:
-            await fence(target, identity_name(lane.key), stamp, lane.target)
-        end = await self._end(target, lane)
+        end = await self._offset(target, lane, LATEST)
         if lane.turn != turn:
             return
         # The fence's marker is written in the broker's own time: one offset more may be a record as well.
@@ -103,14 +152,21 @@ class Identifying:
         if lane.turn != turn:
             return
         lane.target_next = end
+        lane.owner = stamp.producer_id, stamp.epoch
         if lane.is_clean:
             await self._mark_as_written_to(lane)
+
+    async def _look_for_ours(self, lane: LiveLane, turn: int, target: Cluster) -> None:
+        end = await self._offset(target, lane, LATEST)
+        if lane.turn == turn and lane.target_next is not None and end > lane.target_next:
+            await self._compare(lane, turn, target, end)
 
     async def _compare(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
         lane.state = LaneState.RECOVERING
         self._steering.source(lane).detach(lane)
         lane.drop()
-        async with self._comparing.one():
+        route = lane.spec.source, lane.spec.destination
+        async with self._comparing.setdefault(route, Slots(_COMPARISONS)).one():
             if lane.turn != turn:
                 return
             found = await compare_tail(self._steering.source(lane).cluster, target, lane, end)
@@ -130,25 +186,19 @@ class Identifying:
         else:
             self._steering.settle(lane)  # nothing is in hand any more, and no answer comes that would do it
 
-    async def _end(self, target: Cluster, lane: LiveLane) -> int:
-        answer = (await target.offsets({lane.target: LATEST}))[lane.target]
+    async def _offset(self, target: Cluster, lane: LiveLane, which: int) -> int:
+        answer = (await target.offsets({lane.target: which}))[lane.target]
         if answer.error:
-            raise Unreachable(f"the end of {lane.target} at {target.name} is not known now")
+            raise Unreachable(f"the offsets of {lane.target} at {target.name} are not known now")
         return answer.offset
 
     async def _mark_as_written_to(self, lane: LiveLane) -> None:
         now_ms = self._bench.clock.now_ms()
-        entries, sealed = entries_of(lane.key, lane.progress(), now_ms)
+        entries, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
         await self._bench.progress(lane.spec.destination).save(entries, now_ms)
         lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
-        lane.is_clean = False
 
-    async def _is_at_committed_progress(self, lane: LiveLane, turn: int) -> bool:
-        """With the id taken, what the former owner has committed is final; go back to it if need be."""
-        log = self._bench.progress(lane.spec.destination)
-        progress = (await log.load([lane.key]))[lane.key]
-        if lane.turn != turn or progress is None or progress.next_offset == lane.checkpoint:
-            return lane.turn == turn
-        lane.is_loaded = False
-        self._steering.restart(lane, f"committed progress is at {progress.next_offset}")
-        return False
+
+def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
+    """Whether nobody can have owned the lane between `former` and us."""
+    return former == (stamp.producer_id, stamp.epoch - 1)

@@ -69,6 +69,7 @@ class RuleBook:
 
     def __init__(self, settings: CopyingOptions) -> None:
         self._merges = settings.merge_small_batches
+        self._settings = settings
         self._known: dict[tuple[CopyPolicy, TopicLimits], IntakeRules] = {}
 
     def rules(self, lane: LiveLane, limits: TopicLimits) -> IntakeRules:
@@ -78,12 +79,14 @@ class RuleBook:
         if shared is None:
             shared = self._known[policy, limits] = self._make(policy, limits)
         learned = lane.rules
-        if lane.size_cap is None and not learned.omitted and learned.opened_below <= lane.checkpoint:
+        is_learned = learned.omitted or learned.unopened or learned.opened_below > lane.checkpoint
+        if lane.size_cap is None and not is_learned:
             return shared
         return replace(
             shared,
             batch_limit=min(limits.batch_bytes, lane.size_cap or limits.batch_bytes),
             omitted=learned.omitted,
+            unopened=learned.unopened,
             opened_below=learned.opened_below,
             opens_singly=learned.opens_singly,
         )
@@ -97,4 +100,7 @@ class RuleBook:
             keeps_append_time=not limits.stamps_append_time,
             opens_records=policy.path is CopyPath.RECORD,
             transforms=load_transforms(policy.transforms),
+            transform_names=policy.transforms,
+            opened_bytes=self._settings.opened_batch_bytes,
+            opened_records=self._settings.opened_batch_records,
         )

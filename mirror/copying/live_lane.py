@@ -20,12 +20,14 @@ class TransactionState:
     """The transactions of an exactly-once lane. `started_at`: monotonic seconds of the open one's
     beginning, None between two. `progress_sequence`: of the next record in the progress topic."""
 
-    __slots__ = ("is_beginning", "is_ending", "progress_sequence", "started_at")
+    __slots__ = ("has_failed", "is_beginning", "is_ending", "progress_sequence", "started_at")
 
     def __init__(self) -> None:
         self.started_at: float | None = None
         self.is_beginning = False
         self.is_ending = False
+        self.has_failed = False
+        """It cannot be committed; what it holds is copied again."""
         self.progress_sequence = 0
 
 
@@ -42,6 +44,10 @@ class Reader(Protocol):
 
     def detach(self, lane: LiveLane) -> None:
         """Forget the lane."""
+        ...
+
+    def is_silent(self, now: float) -> bool:
+        """Whether the broker has not answered for some seconds."""
         ...
 
 
@@ -71,13 +77,18 @@ class Intent(StrEnum):
     """Somebody else wants it stopped: it ends where it stands."""
 
 
+_DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED})
+
+
 class LiveLane(Lane):
     """`turn` rises whenever the lane begins anew; what was begun in an earlier turn no longer counts.
 
     `is_live`: up to date, so it is read through the channel that catching up cannot delay. `is_ready`:
     queued for sending. `is_writable`: there is a connection to write to; without one nothing is read.
     `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
-    been read. `is_announced`: its start has been reported.
+    been read. `is_announced`: its start has been reported. `has_owned`: it has had a producer id here.
+    `is_forgotten`: it was copied before, and its progress is gone. `is_broken`: a step has failed half-way,
+    so what is known of it in memory does not count, and nothing of that may be stored.
     """
 
     __slots__ = (
@@ -85,10 +96,13 @@ class LiveLane(Lane):
         "batch_spread",
         "buckets",
         "fetch_bytes",
+        "has_owned",
         "held_by",
         "intent",
         "is_announced",
+        "is_broken",
         "is_busy",
+        "is_forgotten",
         "is_identifying",
         "is_live",
         "is_loaded",
@@ -100,6 +114,7 @@ class LiveLane(Lane):
         "retries",
         "since_stable",
         "size_cap",
+        "stalled_by",
         "started_at",
         "target",
         "transaction",
@@ -122,6 +137,9 @@ class LiveLane(Lane):
         self.is_writable = False
         self.is_loaded = False
         self.is_announced = False
+        self.has_owned = False
+        self.is_forgotten = False
+        self.is_broken = False
         self.is_busy = True
         """As it was when it was measured last; the first measurement of an idle lane is told too."""
         self.is_identifying = False
@@ -139,6 +157,8 @@ class LiveLane(Lane):
         self.since_stable = 0.0
         self.held_by = ""
         """What is known of a transaction at the source that hangs; empty when none does."""
+        self.stalled_by = ""
+        """What it waits for that has not happened for some seconds; empty when it gets on."""
         self.size_cap: int | None = None
         """Batches larger than this were refused although the topic's settings allow them."""
         self.transaction: TransactionState | None = None
@@ -148,12 +168,22 @@ class LiveLane(Lane):
     @property
     def may_drain(self) -> bool:
         """Whether what is in hand is still to be sent."""
-        return self.intent in (None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED)
+        return self.intent in _DRAINS
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another owner has taken the lane for good; what we know of it must not be stored."""
+        return self.pause is not None and self.pause.lasting
 
     @property
     def is_in_transaction(self) -> bool:
         """Whether a transaction of the lane is open."""
         return self.transaction is not None and self.transaction.started_at is not None
+
+    @property
+    def has_failed_transaction(self) -> bool:
+        """Whether the open transaction can only be aborted."""
+        return self.transaction is not None and self.transaction.has_failed
 
     @property
     def transactional_id(self) -> bytes | None:

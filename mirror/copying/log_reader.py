@@ -6,7 +6,7 @@ buffer that they came in, and no buffer is held while one waits.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from mirror.copying.cluster import ASIDE, Cluster
@@ -14,6 +14,7 @@ from mirror.copying.connection import Connection, Request
 from mirror.copying.loop import Promise
 from mirror.errors import CorruptData, Unreachable
 from mirror.lane.memory import Slab
+from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicPartition
 from mirror.wire import fetch
 from mirror.wire.batch import BatchHeader, scan, verify
@@ -80,16 +81,26 @@ class Stretch:
     """[start, end) of a partition, read in order; holes are passed over.
 
     `batches` verifies and yields every batch; `next_part` hands out whole answers, for who has to see
-    the aborted transactions with them, and leaves it to the caller to move `position` on.
+    the aborted transactions with them, and leaves it to the caller to move `position` on. `committed`: only
+    committed records. `on_damage`: gets the error of a damaged batch, which is then passed over; without it
+    the error is raised.
     """
 
     def __init__(
-        self, cluster: Cluster, place: TopicPartition, start: int, end: int, *, committed: bool = False
+        self,
+        cluster: Cluster,
+        place: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        committed: bool = False,
+        on_damage: Callable[[CorruptData], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._place = place
         self._end = end
         self._committed = committed
+        self._on_damage = on_damage
         self._bytes = _STEP_BYTES
         self._asked = -1
         self.position = start
@@ -113,6 +124,7 @@ class Stretch:
     async def batches(self) -> AsyncIterator[tuple[memoryview, BatchHeader | None]]:
         """Every batch. Raises what `next_part` raises."""
         while (part := await self.next_part()) is not None:
+            aborted = AbortedFilter(part.aborted) if self._committed else None
             for start, end, header in scan(part.records):
                 batch = part.records[start:end]
                 first, last = _range_of(batch, header)
@@ -121,10 +133,21 @@ class Stretch:
                 if first >= self._end:
                     self.position = self._end
                     break
-                if header is not None:
-                    verify(batch, header)
                 self.position = last + 1
-                yield batch, header
+                is_left_out = aborted is not None and header is not None and aborted.fate(batch, header)
+                if not is_left_out and self._is_sound(batch, header):
+                    yield batch, header
+
+    def _is_sound(self, batch: memoryview, header: BatchHeader | None) -> bool:
+        try:
+            if header is not None:
+                verify(batch, header)
+        except CorruptData as error:
+            if self._on_damage is None:
+                raise
+            self._on_damage(error)
+            return False
+        return True
 
     async def _fetch(self) -> FetchedPartition:
         return await fetch_once(

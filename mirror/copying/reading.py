@@ -12,6 +12,7 @@ from mirror.copying.live_lane import LiveLane, Reader
 from mirror.copying.refusals import Refusals
 from mirror.copying.steering import Steering
 from mirror.errors import (
+    BatchTooLarge,
     CorruptData,
     EpochDiverged,
     HeadraceError,
@@ -19,6 +20,7 @@ from mirror.errors import (
     SourceTruncated,
     TopicMissing,
     TopicRecreated,
+    TransformFailed,
 )
 from mirror.lane.intake import Intake
 from mirror.lane.lane import LaneState
@@ -26,7 +28,7 @@ from mirror.lane.memory import Slab
 from mirror.lane.progress import SourceIdentity
 from mirror.model.policy import OnLoss
 from mirror.wire.batch import first_size
-from mirror.wire.codes import MOVED, TRANSIENT, Code, error_of
+from mirror.wire.codes import MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.wire.control.offsets import EARLIEST, LATEST
 from mirror.wire.fetch import FetchedPartition
 
@@ -35,6 +37,9 @@ _CORRUPT_READS: Final = 3
 """A damaged response is fetched again so often before the lane pauses."""
 _BEHIND_BYTES_SHARE: Final = 0.9
 _RETRY_SECONDS: Final = 0.2
+OPENED_AT_ONCE: Final = 200_000
+"""Records to open, about, before the loop looks at everything else again: a second's work at most. What a
+response holds beyond that is fetched again."""
 
 
 class Reading:
@@ -46,11 +51,19 @@ class Reading:
         self._refusals = refusals
         self._bench = steering.bench
         self._settings = steering.bench.settings
+        self.room = OPENED_AT_ONCE
+        """What may still be opened in this round of the loop, in units of `Intake.work`."""
         self.on_data: Callable[[LiveLane], None] = lambda _lane: None
         """Told when a lane has something to send and needs a transaction for it."""
         self.hanging = Hanging(steering)
 
     def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+        try:
+            self._on_fetched(lane, part, slab, squeezed)
+        except Exception as error:  # noqa: BLE001 - the other lanes of the response continue
+            self._steering.set_aside(lane, error)
+
+    def _on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, squeezed: bool) -> None:
         if part.error or part.diverging is not None:
             self._on_trouble(lane, part)
             return
@@ -73,17 +86,26 @@ class Reading:
 
     def _take(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> HeadraceError | None:
         budget = self._bench.budget_of(live=lane.is_live)
-        intake = Intake(lane.rules, lane.position, budget, lane.spec.end_offset)
+        intake = Intake(lane.rules, lane.position, budget, lane.spec.end_offset, self.room)
         failure: HeadraceError | None = None
+        before, now = lane.position, self._bench.loop.now()
         try:
             intake.take(part.records, part.aborted, slab)
-        except (CorruptData, RecordTooLarge) as error:
+        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed) as error:
             failure = error
-        before, now = lane.position, self._bench.loop.now()
-        lane.accept(intake, now, slab.began_at)
+        except Exception:
+            intake.free()
+            raise
+        self.room -= intake.work
+        try:
+            lane.accept(intake, now, slab.began_at)
+        except Exception:
+            intake.free()
+            raise
         for bucket in lane.buckets:
             bucket.take(len(part.records), now)
-        size = first_size(part.records) if failure is None and lane.position == before else intake.largest
+        is_too_small = failure is None and lane.position == before and not intake.is_cut
+        size = first_size(part.records) if is_too_small else intake.largest
         if size:
             lane.note_batch(size)
         return failure
@@ -110,12 +132,11 @@ class Reading:
         wait = max(bucket.seconds_until_open(now) for bucket in lane.buckets)
         if wait > 0:
             reader.exclude(lane)
-            turn = lane.turn
-            self._bench.loop.call_later(wait, lambda: self._include(lane, turn))
+            self._steering.later(lane, wait, self._include)
         return wait > 0
 
-    def _include(self, lane: LiveLane, turn: int) -> None:
-        if lane.turn == turn and lane.reader is not None and lane.waits:
+    def _include(self, lane: LiveLane) -> None:
+        if lane.reader is not None and lane.waits:
             self._read_on(lane, 0)
 
     def resume_reading(self, lane: LiveLane) -> None:
@@ -170,8 +191,11 @@ class Reading:
     def _on_bad_records(self, lane: LiveLane, error: HeadraceError) -> None:
         if lane.queue:
             self._send(lane)
-        if isinstance(error, RecordTooLarge):
-            self._refusals.too_large(lane, error)
+        if isinstance(error, (RecordTooLarge, TransformFailed)):
+            self._refusals.unsendable(lane, error)
+            return
+        if isinstance(error, BatchTooLarge):
+            self._refusals.unopenable(lane, error)
             return
         lane.retries += 1
         if lane.retries < _CORRUPT_READS:
@@ -188,23 +212,31 @@ class Reading:
             self._diverged(lane, *part.diverging)
         elif code == Code.OFFSET_OUT_OF_RANGE:
             self._steering.source(lane).detach(lane)
-            self._bench.loop.spawn(self._out_of_range(lane, lane.turn))
-        elif code in MOVED:
-            self._steering.source(lane).relocate([lane])
+            self._steering.spawn(lane, self._out_of_range(lane, lane.turn))
         elif code in TRANSIENT:
-            self._try_later(lane)
+            self._note_failure(lane, name_of(code))
+            if code in MOVED:
+                self._steering.source(lane).relocate([lane])
+            else:
+                self._try_later(lane)
         elif code == Code.CORRUPT_MESSAGE:
             self._on_bad_records(lane, error_of(code, f"reading {lane.key.partition}"))
         else:
             self._steering.pause(lane, error_of(code, f"reading {lane.key.partition}"), drain=True)
 
     def _try_later(self, lane: LiveLane) -> None:
-        reader, turn = lane.reader, lane.turn
+        reader = lane.reader
         if reader is not None:
             reader.exclude(lane)
-            self._bench.loop.call_later(_RETRY_SECONDS, lambda: self._include(lane, turn))
+            self._steering.later(lane, _RETRY_SECONDS, self._include)
+
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        self._steering.set_aside(lane, error)
 
     def on_relocated(self, lane: LiveLane) -> None:
+        self._steering.guard(lane, self._relocated)
+
+    def _relocated(self, lane: LiveLane) -> None:
         """Look at fresh metadata before reading on: is it still the same topic?"""
         if lane.state is not LaneState.COPYING or lane.intent is not None:
             return
@@ -215,6 +247,11 @@ class Reading:
             self._steering.pause(lane, problem, drain=True)
         else:
             self._steering.source(lane).attach(lane)
+            if lane.reader is None:
+                self._note_failure(lane, "it has no leader")
+
+    def _note_failure(self, lane: LiveLane, what: str) -> None:
+        self._steering.note_failure(lane, f"reading {lane.key.partition} from {lane.spec.source}: {what}")
 
     def source_problem(self, lane: LiveLane) -> HeadraceError | None:
         """What fresh metadata says against reading the lane's partition; None when all is well."""
@@ -253,7 +290,7 @@ class Reading:
             return
         problem = self.source_problem(lane)
         if problem is not None:
-            self.on_relocated(lane)
+            self._relocated(lane)
         elif start.error or end.error:
             self._steering.source(lane).relocate([lane])
         elif lane.position < start.offset:
@@ -262,10 +299,10 @@ class Reading:
             # A leader that knows no epoch as high as ours does not hold what we have copied.
             self._diverged(lane, end.leader_epoch, min(lane.position, end.offset))
         else:
-            self._bench.loop.call_later(_RETRY_SECONDS, lambda: self._read_again(lane, turn))
+            self._steering.later(lane, _RETRY_SECONDS, self._read_again)
 
-    def _read_again(self, lane: LiveLane, turn: int) -> None:
-        if lane.turn == turn and lane.intent is None and lane.reader is None:
+    def _read_again(self, lane: LiveLane) -> None:
+        if lane.intent is None and lane.reader is None:
             self._steering.source(lane).attach(lane)
 
     def _truncated(self, lane: LiveLane, log_start: int) -> None:
@@ -294,7 +331,7 @@ class Reading:
             return
         _log.warning("%s; copying the new history", sentence)
         self._steering.source(lane).detach(lane)
-        self._bench.loop.spawn(self._follow_new_history(lane, lane.turn, end, sentence))
+        self._steering.spawn(lane, self._follow_new_history(lane, lane.turn, end, sentence))
 
     async def _follow_new_history(self, lane: LiveLane, turn: int, end: int, sentence: str) -> None:
         while lane.turn == turn and not lane.is_drained:

@@ -8,19 +8,27 @@ fault are paused for, put aside or left out; what comes before them is at the de
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from mirror.copying.dead_letters import DeadLetterTopic
 from mirror.copying.live_lane import LiveLane
-from mirror.copying.log_reader import Stretch
+from mirror.copying.log_reader import Stretch, fetch_once
 from mirror.copying.steering import Steering
-from mirror.errors import HeadraceError, RecordRejected, RecordTooLarge
+from mirror.errors import (
+    BatchTooLarge,
+    HeadraceError,
+    RecordRejected,
+    RecordTooLarge,
+    TransformFailed,
+    Unreachable,
+)
 from mirror.lane.lane import Trouble
 from mirror.lane.ledger import Fate
 from mirror.lane.outgoing import Outgoing, Path
 from mirror.model.policy import OnRejection
+from mirror.wire.batch import scan
 from mirror.wire.codes import Code, error_of
 from mirror.wire.legacy import read_message
 from mirror.wire.records import Record, read_batch
@@ -70,12 +78,44 @@ class Refusals:
         else:
             self._open_up_to(lane, outgoing, singly=True)
 
-    def too_large(self, lane: LiveLane, error: RecordTooLarge) -> None:
-        """A single record exceeds what the destination takes; it has not been sent."""
+    def unsendable(self, lane: LiveLane, error: RecordTooLarge | TransformFailed) -> None:
+        """A single record exceeds what the destination takes or cannot be transformed; it was not sent."""
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
             self._steering.pause(lane, error, drain=True)
         else:
             self._apply_policy(lane, [error.offset], error)
+
+    def unopenable(self, lane: LiveLane, error: BatchTooLarge) -> None:
+        """A batch would have to be opened and is too large for that."""
+        policy = lane.spec.policy.on_rejection
+        if policy is OnRejection.PAUSE:
+            self._steering.pause(lane, error, drain=True)
+        elif policy is OnRejection.SKIP:
+            self._leave_unopened(lane, Fate.FILTERED, error)
+        else:
+            self._write_letters(lane, self._put_batch_aside(lane, error))
+
+    async def _put_batch_aside(self, lane: LiveLane, error: BatchTooLarge) -> None:
+        """Write the whole batch, as it came, as the value of one dead letter."""
+        life = lane.life
+        part = await fetch_once(
+            self._steering.source(lane).cluster, lane.key.partition, error.offset, committed=False
+        )
+        for start, end, header in scan(part.records):
+            if header is not None and header.base_offset == error.offset:
+                whole = Record(error.offset, header.max_timestamp, None, bytes(part.records[start:end]))
+                await self._topic(lane).write([_letter(lane, whole, error)], self._bench.clock.now_ms())
+                break
+        else:
+            raise Unreachable(f"the batch at offset {error.offset} of {lane.key.partition} was not read")
+        if lane.life == life:
+            self._leave_unopened(lane, Fate.DEAD_LETTERED, error)
+
+    def _leave_unopened(self, lane: LiveLane, fate: Fate, error: BatchTooLarge) -> None:
+        _log.warning("%s: %s; leaving it out", lane.key.partition, error)
+        known = {offset: one for offset, one in lane.rules.unopened.items() if offset >= lane.checkpoint}
+        lane.rules = replace(lane.rules, unopened=known | {error.offset: fate})
+        self._steering.restart(lane, "continuing without the batch that is too large")
 
     def _open_up_to(self, lane: LiveLane, outgoing: Outgoing, *, singly: bool) -> None:
         lane.rules = replace(lane.rules, opened_below=outgoing.next_offset, opens_singly=singly)
@@ -92,10 +132,7 @@ class Refusals:
         elif policy is OnRejection.SKIP:
             self._omit(lane, offsets, Fate.FILTERED, error)
         else:
-            self._steering.source(lane).detach(lane)
-            if lane not in self._aside:
-                self._aside.add(lane)
-                self._bench.loop.spawn(self._put_aside(lane, lane.life, offsets, error))
+            self._write_letters(lane, self._put_aside(lane, offsets, error))
 
     def _omit(self, lane: LiveLane, offsets: Sequence[int], fate: Fate, error: HeadraceError) -> None:
         _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
@@ -103,21 +140,30 @@ class Refusals:
         lane.rules = replace(lane.rules, omitted=omitted | dict.fromkeys(offsets, fate))
         self._steering.restart(lane, "going on without the refused records")
 
-    async def _put_aside(
-        self, lane: LiveLane, life: int, offsets: Sequence[int], error: HeadraceError
-    ) -> None:
-        """Copy the records to the dead-letter topic. What is there is left out from then on, even where the
-        lane has restarted meanwhile, or its letters would be written again."""
-        try:
-            letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
-            await self._topic(lane).write(letters, self._bench.clock.now_ms())
-        except HeadraceError as problem:
-            self._steering.pause(lane, problem)
+    def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
+        self._steering.source(lane).detach(lane)
+        if lane in self._aside:
+            writing.close()
         else:
-            if lane.life == life:
-                self._omit(lane, offsets, Fate.DEAD_LETTERED, error)
+            self._aside.add(lane)
+            self._bench.loop.spawn(self._written(lane, writing))
+
+    async def _written(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
+        try:
+            await writing
+        except Exception as error:  # noqa: BLE001 - it concerns one lane
+            self._steering.set_aside(lane, error)
         finally:
             self._aside.remove(lane)
+
+    async def _put_aside(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
+        """Copy the records to the dead-letter topic. What is there is left out from then on, even where the
+        lane has restarted meanwhile, or its letters would be written again."""
+        life = lane.life
+        letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
+        await self._topic(lane).write(letters, self._bench.clock.now_ms())
+        if lane.life == life:
+            self._omit(lane, offsets, Fate.DEAD_LETTERED, error)
 
     def _topic(self, lane: LiveLane) -> DeadLetterTopic:
         replication = self._bench.identity.replication_factor

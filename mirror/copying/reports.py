@@ -84,7 +84,7 @@ def report_of(lane: LiveLane, now: float) -> LaneReport:
         partition=lane.key.partition.partition,
         destination_topic=lane.spec.destination_topic,
         state=lane.state.value,
-        reason=lane.pause.reason if lane.pause else lane.held_by,
+        reason=lane.pause.reason if lane.pause else lane.stalled_by or lane.held_by,
         start_offset=lane.ledger.start,
         next_offset=lane.checkpoint,
         in_flight=max(lane.position - lane.checkpoint, 0),

@@ -52,6 +52,10 @@ class ProduceListener(Protocol):
         """The connection broke; whether the broker has the batch is not known."""
         ...
 
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        """The lane's next batch cannot be sent."""
+        ...
+
     def on_writable(self, lane: LiveLane) -> None:
         """There is a connection to write to (again)."""
         ...
@@ -163,7 +167,11 @@ class ProduceChannel:
                 if target in targets:
                     again.append(lane)  # another lane writes there too, and a request names a partition once
                     continue
-                outgoing = lane.next_to_send()
+                try:
+                    outgoing = lane.next_to_send()
+                except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
+                    self._sink.listener.on_broken(lane, error)
+                    continue
                 if outgoing is None:
                     continue
                 chosen.append((lane, outgoing))

@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 _WAIT_WHILE_SOME_ARE_FULL_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
+_SILENT_SECONDS: Final = 5.0
 _LEAST_SHARE: Final = 256 * 1024
 """Enough for a batch that many small ones are merged into."""
 
@@ -55,6 +56,10 @@ class FetchListener(Protocol):
     def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
         """One partition's part of a response, good or bad. Retain the slab to keep the records.
         `squeezed`: the response had no room for all that was asked of the partition."""
+        ...
+
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        """What is to be asked for the lane cannot be said."""
         ...
 
     def on_relocated(self, lane: LiveLane) -> None:
@@ -124,7 +129,12 @@ class FetchChannel:
             self._excluded -= 1
         if self._connection is not None and lane.place is not None:
             leader = self._cluster.leader(lane.key.partition)
-            self._session.put(lane.place, lane.fetch_position(leader[1] if leader else -1, self._share()))
+            try:
+                position = lane.fetch_position(leader[1] if leader else -1, self._share())
+            except Exception as error:  # noqa: BLE001 - the other lanes are asked for
+                self._source.listener.on_broken(lane, error)
+                return
+            self._session.put(lane.place, position)
             self.pump()
 
     def _share(self) -> int:
@@ -155,6 +165,11 @@ class FetchChannel:
         self._is_closed = True
         if self._connection is not None:
             self._connection.close()
+
+    def is_silent(self, now: float) -> bool:
+        if self._connection is None:
+            return True
+        return now - self._connection.next_deadline + self._cluster.timeout_seconds >= _SILENT_SECONDS
 
     def pump(self) -> None:
         """Send the next fetch if none is under way and there is something to read."""

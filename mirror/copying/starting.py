@@ -6,16 +6,17 @@ Every question is asked for all lanes together; whatever is wrong with one lane 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Final
 
 from mirror.copying.cluster import Cluster
-from mirror.copying.limits import LimitBook, RuleBook
+from mirror.copying.limits import LimitBook, RuleBook, TopicLimits
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.reading import Reading
-from mirror.copying.sink import ROLES
-from mirror.copying.source import Tier
+from mirror.copying.sink import ROLES, Sink
+from mirror.copying.source import Source, Tier
 from mirror.copying.steering import Steering
 from mirror.copying.takeover import take_over
 from mirror.copying.writing import Writing
@@ -23,15 +24,17 @@ from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unrea
 from mirror.lane.lane import LaneState
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.pausing import Pause
-from mirror.lane.progress import SourceIdentity
+from mirror.lane.progress import LaneProgress, SourceIdentity
 from mirror.model.identifiers import ClusterRef
-from mirror.model.policy import Isolation, OnLoss
+from mirror.model.policy import CopyPolicy, Isolation, OnLoss
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneSpec, LaneStarted
-from mirror.wire.control.offsets import EARLIEST, LATEST, OffsetAnswer
+from mirror.wire.control.offsets import EARLIEST, LATEST, Answers, OffsetAnswer
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
+_OFFSETS_SECONDS: Final = 2.0
+"""Partitions without a leader may hold up those that are asked for with them for this long."""
 
 Turn = tuple[LiveLane, int]
 
@@ -53,6 +56,9 @@ class Starting:
             return
         lanes = sorted(self._steering.to_start, key=_route)
         self._steering.to_start.clear()
+        for lane in lanes:
+            self._steering.guard(lane, self._open)
+        lanes = [lane for lane in lanes if lane.state is LaneState.STARTING]
         for _, group in groupby(lanes, key=_route):
             together = list(group)
             for start in range(0, len(together), _AT_ONCE):
@@ -62,7 +68,28 @@ class Starting:
     def expect(self, specs: Sequence[LaneSpec]) -> None:
         """Do for lanes that will come what does not depend on where their present owner stops."""
         for _, group in groupby(sorted(specs, key=_route_of), key=_route_of):
-            self._bench.loop.spawn(self._expect(list(group)))
+            self._bench.loop.spawn(self._get_ready(list(group)))
+
+    def _open(self, lane: LiveLane) -> None:
+        """The lane's clusters, and what is stored of it. Raises ConfigError for one that cannot be opened."""
+        steering, bench, spec = self._steering, self._bench, lane.spec
+        if spec.source not in steering.sources:
+            cluster, rack = bench.cluster(spec.source), bench.rack(spec.source)
+            steering.sources[spec.source] = Source(cluster, bench.settings, self._reading, rack)
+        if spec.destination not in steering.sinks:
+            steering.sinks[spec.destination] = Sink(
+                bench.cluster(spec.destination), bench.settings, self._writing
+            )
+        if not lane.is_loaded:
+            bench.progress(spec.destination).want([spec.key])
+
+    async def _get_ready(self, specs: Sequence[LaneSpec]) -> None:
+        try:
+            await self._expect(specs)
+        except HeadraceError as error:
+            _log.debug("not ready beforehand: %s", error)
+        except Exception:  # noqa: BLE001 - the lanes find out when they start
+            _log.exception("not ready beforehand for lanes of %s", specs[0].key.group)
 
     async def _expect(self, specs: Sequence[LaneSpec]) -> None:
         source, target = self._bench.cluster(specs[0].source), self._bench.cluster(specs[0].destination)
@@ -70,17 +97,14 @@ class Starting:
         targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
         committed = {spec.policy.isolation is Isolation.READ_COMMITTED for spec in specs}
         roles = [Tier(one, live).role for one in committed for live in (False, True)]
-        try:
-            await source.refresh({place.topic for place in places})
-            await target.refresh({place.topic for place in targets})
-            await self._bench.progress(specs[0].destination).catch_up()
-            await self._limits_of(specs[0].destination).look_up({place.topic for place in targets})
-            await self._bench.loop.together(
-                [source.connection(broker, role) for broker in _leaders(source, places) for role in roles]
-                + [target.connection(broker, role) for broker in _leaders(target, targets) for role in ROLES]
-            )
-        except HeadraceError as error:
-            _log.debug("not ready beforehand: %s", error)
+        await source.refresh({place.topic for place in places})
+        await target.refresh({place.topic for place in targets})
+        await self._bench.progress(specs[0].destination).catch_up([spec.key for spec in specs])
+        await self._limits_of(specs[0].destination).look_up({place.topic for place in targets})
+        await self._bench.loop.together(
+            [source.connection(broker, role) for broker in _leaders(source, places) for role in roles]
+            + [target.connection(broker, role) for broker in _leaders(target, targets) for role in ROLES]
+        )
 
     def _limits_of(self, destination: ClusterRef) -> LimitBook:
         if destination not in self._limits:
@@ -93,14 +117,31 @@ class Starting:
             await self._load(turns)
             await self._look_around(turns)
             await self._find_positions([lane for lane, turn in turns if _is_valid(lane, turn)])
-        except HeadraceError as error:
+        except Exception as error:  # noqa: BLE001 - it concerns one route between two clusters
             for lane, turn in turns:
                 if _is_valid(lane, turn):
-                    self._steering.pause(lane, error)
+                    self._steering.set_aside(lane, error)
             return
         for lane, turn in turns:
             if _is_valid(lane, turn):
-                self._go(lane)
+                self._steering.guard(lane, self._go)
+        halted = [lane for lane, _ in turns if lane.state is LaneState.PAUSED and lane.is_loaded]
+        if halted:
+            self._bench.loop.spawn(self._look_at_ends(halted))
+
+    async def _look_at_ends(self, lanes: Sequence[LiveLane]) -> None:
+        """How far lanes that do not read are behind: the last answer to a fetch grows old."""
+        source = self._steering.source(lanes[0]).cluster
+        places = {lane.key.partition for lane in lanes}
+        try:
+            ends = await source.offsets(dict.fromkeys(places, LATEST), seconds=_OFFSETS_SECONDS)
+        except Exception as error:  # noqa: BLE001 - it is asked again at the next try
+            _log.debug("the ends of halted partitions of %s are not known: %s", source.name, error)
+            return
+        for lane in lanes:
+            end = ends[lane.key.partition]
+            if lane.state is LaneState.PAUSED and not end.error:
+                lane.high_watermark = end.offset
 
     async def _load(self, turns: Sequence[Turn]) -> None:
         """Stored progress of lanes that have none in memory."""
@@ -108,21 +149,11 @@ class Starting:
         if not wanted:
             return
         log = self._bench.progress(wanted[0].spec.destination)
-        found = await log.load([lane.key for lane in wanted])
+        await log.catch_up([lane.key for lane in wanted])
         now_ms = self._bench.clock.now_ms()
         for lane, turn in turns:
-            if lane.is_loaded or not _is_valid(lane, turn):
-                continue
-            lane.is_loaded = True
-            progress = found[lane.key]
-            if progress is not None:
-                lane.restore(progress)
-                lane.needs_fence = not progress.clean
-                if progress.pause is not None and lane.pause is None:
-                    lane.pause = Pause.from_json(progress.pause, now_ms)
-            else:
-                lane.is_clean = True
-                lane.position = -1
+            if not lane.is_loaded and _is_valid(lane, turn):
+                self._steering.guard(lane, lambda one: _restore(one, log.stored(one.key), now_ms))
 
     async def _look_around(self, turns: Sequence[Turn]) -> None:
         """Fresh metadata of both sides; pause those that cannot go on, apply what the policy says."""
@@ -137,17 +168,31 @@ class Starting:
         )
         for lane, turn in turns:
             if _is_valid(lane, turn):
-                problem = self._problem(lane)
-                if problem is not None:
-                    self._steering.pause(lane, problem)
+                self._steering.guard(lane, self._look_at)
         book = self._limits_of(first.spec.destination)
         for lane in lanes:
             if lane.pause is not None:
                 lane.size_cap = None
                 book.forget(lane.spec.destination_topic)  # its settings may be what has changed
         limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
+        self._set_rules([lane for lane, turn in turns if _is_valid(lane, turn)], limits)
+
+    def _set_rules(self, lanes: Sequence[LiveLane], limits: Mapping[str, TopicLimits]) -> None:
+        failed: dict[CopyPolicy, Exception] = {}
         for lane in lanes:
-            lane.rules = self._rules.rules(lane, limits[lane.spec.destination_topic])
+            policy = lane.spec.policy
+            if policy not in failed:
+                try:
+                    lane.rules = self._rules.rules(lane, limits[lane.spec.destination_topic])
+                except Exception as error:  # noqa: BLE001 - it concerns the lanes of one policy
+                    failed[policy] = error
+            if policy in failed:
+                self._steering.set_aside(lane, failed[policy])
+
+    def _look_at(self, lane: LiveLane) -> None:
+        problem = self._problem(lane)
+        if problem is not None:
+            self._steering.pause(lane, problem)
 
     def _problem(self, lane: LiveLane) -> HeadraceError | None:
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
@@ -175,19 +220,19 @@ class Starting:
             together = list(group)
             source = self._steering.source(together[0]).cluster
             places = {lane.key.partition for lane in together}  # several datastreams may share some
-            answers = dict(await source.offsets(dict.fromkeys(places, asked), committed=committed))
+            asking = dict.fromkeys(places, asked)
+            answers = dict(await source.offsets(asking, committed=committed, seconds=_OFFSETS_SECONDS))
             none_younger = {place: LATEST for place, answer in answers.items() if _is_missing(answer)}
-            answers |= await source.offsets(none_younger, committed=committed)
+            answers |= await source.offsets(none_younger, committed=committed, seconds=_OFFSETS_SECONDS)
             for lane in together:
-                self._begin(lane, answers[lane.key.partition], source.name)
+                self._steering.guard(lane, partial(self._begin, answers))
 
-    def _begin(self, lane: LiveLane, answer: OffsetAnswer, name: str) -> None:
+    def _begin(self, answers: Answers, lane: LiveLane) -> None:
+        answer = answers[lane.key.partition]
         if answer.error:
-            error = Unreachable(f"{name} does not tell the offsets of {lane.key.partition} now")
-            self._steering.pause(lane, error)
-        else:
-            lane.begin(answer.offset)
-            self._steering.mark_dirty(lane)
+            raise Unreachable(f"{lane.spec.source} does not tell the offsets of {lane.key.partition} now")
+        lane.begin(answer.offset)
+        self._steering.mark_dirty(lane)
 
     def _go(self, lane: LiveLane) -> None:
         source, sink = self._steering.source(lane), self._steering.sink(lane)
@@ -200,6 +245,18 @@ class Starting:
             self._steering.events.append(LaneStarted(lane.key, lane.position))
         sink.attach(lane)
         self._steering.read_on(lane)
+
+
+def _restore(lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
+    lane.is_loaded = True
+    if progress is None:
+        lane.is_clean = True
+        lane.position = -1
+        return
+    lane.restore(progress)
+    lane.needs_fence = not progress.clean
+    if progress.pause is not None and lane.pause is None:
+        lane.pause = Pause.from_json(progress.pause, now_ms)
 
 
 def _route_of(spec: LaneSpec) -> tuple[ClusterRef, ClusterRef]:

@@ -8,25 +8,38 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from mirror.copying.live_lane import Intent, LiveLane
 from mirror.copying.reports import LaneReport, report_of
 from mirror.copying.sink import Sink
 from mirror.copying.source import Source
 from mirror.copying.workbench import Workbench
-from mirror.errors import HeadraceError
+from mirror.errors import Fenced, HeadraceError, Unexpected
 from mirror.lane.lane import LaneState
 from mirror.lane.pausing import ProbeRule, pause_again
+from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed
 
 _log = logging.getLogger(__name__)
 _MOST_GAPS: Final = 20
+_LONGEST_REASON: Final = 1000
+_FAILURE_SECONDS: Final = 3.0
 _SOON_SECONDS: Final = 0.5
 """Until the next try when a cluster could not be reached."""
+
+
+@dataclass(slots=True)
+class Failure:
+    """What has failed in a lane since `since`; it counts as over after `until`, in monotonic seconds."""
+
+    sentence: str
+    since: float
+    until: float
 
 
 class Steering:
@@ -45,6 +58,8 @@ class Steering:
         """Have something new to store."""
         self.moved: dict[LiveLane, int] = {}
         """Positions that are durable and that the lanes' consumer groups do not show yet."""
+        self.failing: dict[LiveLane, Failure] = {}
+        """What is tried again and again; see `stalls`."""
         self.sources: dict[ClusterRef, Source] = {}
         self.sinks: dict[ClusterRef, Sink] = {}
         self.on_abandoned: Callable[[LiveLane], None] = lambda _lane: None
@@ -64,6 +79,74 @@ class Steering:
         """Where the lane writes."""
         return self.sinks[lane.spec.destination]
 
+    def set_aside(self, lane: LiveLane, error: Exception, turn: int | None = None) -> None:
+        """A step of the lane has failed: pause it with the reason and free what it holds, whatever failed.
+        `turn`: of the lane when the step began; a step that no longer counts pauses nothing."""
+        if turn is not None and lane.turn != turn:
+            _log.debug("lane %s: a step that no longer counts has failed: %s", lane.key.partition, error)
+            return
+        if isinstance(error, HeadraceError):
+            self.pause(lane, error, lasting=isinstance(error, Fenced))
+            return
+        problem = Unexpected(
+            f"unexpected: {type(error).__name__}: {error}"[:_LONGEST_REASON],
+            advice="the log has the traceback; report it",
+        )
+        if lane.pause is None or problem.message not in lane.pause.reason:
+            _log.error("lane %s: a step failed", lane.key.partition, exc_info=error)
+        lane.is_broken = True
+        try:
+            lane.recount()
+            self.pause(lane, problem)
+        except Exception as worse:  # noqa: BLE001 - not even pausing works; the other lanes continue
+            _log.error("lane %s: cannot be paused", lane.key.partition, exc_info=worse)
+            self._force_pause(lane, problem)
+
+    def _force_pause(self, lane: LiveLane, problem: HeadraceError) -> None:
+        """Pause a lane whose own steps for that fail, whatever state it is in."""
+        lane.turn += 1
+        for step in (self._detach_reader, self._detach_writer, LiveLane.free_all):
+            try:
+                step(lane)
+            except Exception as error:  # noqa: BLE001
+                _log.error("lane %s: letting go fails", lane.key.partition, exc_info=error)
+        is_stopping = lane.intent is Intent.STOP
+        lane.intent, lane.identity, lane.needs_fence = None, None, True
+        lane.is_broken = lane.is_loaded = False
+        lane.pause = pause_again(lane.pause, str(problem), self.bench.clock.now_ms(), self._rule)
+        if is_stopping:
+            self.stopping[lane] = None
+            return
+        lane.state = LaneState.PAUSED
+        self.events.append(LanePaused(lane.key, lane.pause.reason))
+        heapq.heappush(self._probes, (lane.pause.probe_at_ms, next(self._numbers), lane, lane.turn))
+
+    def guard(self, lane: LiveLane, step: Callable[[LiveLane], object]) -> None:
+        """Do one step of one lane; a failure sets this lane aside and no other."""
+        try:
+            step(lane)
+        except Exception as error:  # noqa: BLE001 - it concerns one lane
+            self.set_aside(lane, error)
+
+    def later(self, lane: LiveLane, seconds: float, step: Callable[[LiveLane], object]) -> None:
+        """Do a step of the lane after some time, unless it has begun anew by then."""
+        turn = lane.turn
+        self.bench.loop.call_later(seconds, lambda: self._if_valid(lane, turn, step))
+
+    def _if_valid(self, lane: LiveLane, turn: int, step: Callable[[LiveLane], object]) -> None:
+        if lane.turn == turn:
+            self.guard(lane, step)
+
+    def spawn(self, lane: LiveLane, steps: Coroutine[Any, Any, None]) -> None:
+        """Run steps of the lane that wait for something; a failure sets this lane aside and no other."""
+        self.bench.loop.spawn(self._run(lane, lane.turn, steps))
+
+    async def _run(self, lane: LiveLane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
+        try:
+            await steps
+        except Exception as error:  # noqa: BLE001 - it concerns one lane
+            self.set_aside(lane, error, turn)
+
     def pause(
         self, lane: LiveLane, error: HeadraceError, *, drain: bool = False, lasting: bool = False
     ) -> None:
@@ -75,7 +158,7 @@ class Steering:
         fresh = lane.pause is None or lane.pause.reason != reason
         rule = self._soon if error.retriable else self._rule
         lane.pause = pause_again(lane.pause, reason, now_ms, rule, lasting=lasting)
-        self.source(lane).detach(lane)
+        self._detach_reader(lane)
         if fresh:
             _log.warning("lane %s pauses: %s", lane.key.partition, reason)
             self.events.append(LanePaused(lane.key, reason))
@@ -88,7 +171,7 @@ class Steering:
         if lane.state in (LaneState.STOPPED, LaneState.PAUSED):
             return
         _log.info("lane %s begins anew: %s", lane.key.partition, why)
-        self.source(lane).detach(lane)
+        self._detach_reader(lane)
         if lane.intent is not Intent.STOP:
             lane.intent = Intent.RESTART
         self.settle(lane)
@@ -99,7 +182,7 @@ class Steering:
             return
         was_idle = lane.state in (LaneState.PAUSED, LaneState.STARTING)
         self.to_start.pop(lane, None)
-        self.source(lane).detach(lane)
+        self._detach_reader(lane)
         lane.intent = Intent.STOP
         lane.shed()
         if was_idle:
@@ -120,7 +203,7 @@ class Steering:
         """The lane has read all that it shall; it stops when that is sent."""
         self.source(lane).detach(lane)
         self.note_headway(lane)
-        lane.intent = Intent.FINISH
+        lane.intent = lane.intent or Intent.FINISH
         lane.state = LaneState.DRAINING
         self.settle(lane)
 
@@ -129,14 +212,15 @@ class Steering:
         intent = lane.intent
         if intent is None or lane.in_flight:
             return
-        if lane.is_drained and lane.is_in_transaction and intent is not Intent.RESTART:
+        if intent is Intent.STOP and (lane.is_fenced or lane.is_broken or lane.has_failed_transaction):
+            self.give_up(lane)
+        elif self._has_to_commit(lane):
             self.on_drained(lane)
         elif intent in (Intent.FINISH, Intent.STOP):
             if lane.is_drained:
                 self._stopped(lane)
             elif intent is Intent.STOP and lane.trouble is not None:
-                self._let_go(lane)
-                self._stopped(lane)
+                self.give_up(lane)
         elif intent is Intent.PAUSE_WHEN_DRAINED:
             if lane.is_drained or lane.trouble is not None:
                 self._paused(lane)
@@ -146,6 +230,25 @@ class Steering:
             self._let_go(lane)
             lane.state = LaneState.STARTING
             self.to_start[lane] = None
+
+    def _has_to_commit(self, lane: LiveLane) -> bool:
+        if lane.intent is Intent.RESTART or lane.is_broken or lane.has_failed_transaction:
+            return False
+        return lane.is_drained and lane.is_in_transaction
+
+    def give_up(self, lane: LiveLane) -> None:
+        """Stop without what is in hand. Nothing is outstanding."""
+        self._let_go(lane)
+        self._stopped(lane)
+
+    def note_failure(self, lane: LiveLane, sentence: str, seconds: float = _FAILURE_SECONDS) -> None:
+        """Something has failed and is tried again, at the latest after so many seconds."""
+        now = self.bench.loop.now()
+        known = self.failing.get(lane)
+        if known is None or now > known.until or known.sentence != sentence:
+            self.failing[lane] = Failure(sentence, now, now + seconds)
+        else:
+            known.until = now + seconds
 
     def note_headway(self, lane: LiveLane) -> None:
         """The lane copies (again)."""
@@ -163,6 +266,18 @@ class Steering:
             if lane.turn == turn and lane.state is LaneState.PAUSED:
                 lane.state = LaneState.STARTING
                 self.to_start[lane] = None
+
+    def is_foreign(self, lane: LiveLane, stored: LaneProgress | None) -> bool:
+        """Whether another engine has stored this since the lane was loaded."""
+        if stored is None or stored.version is None or stored.version == lane.stored:
+            return False
+        return stored.version[0] != self.bench.token
+
+    def reload(self, lane: LiveLane, why: str) -> None:
+        """Begin anew from what is stored now."""
+        lane.is_loaded = False
+        self.dirty.pop(lane, None)
+        self.restart(lane, why)
 
     def mark_dirty(self, lane: LiveLane) -> None:
         """The lane has news for its progress record."""
@@ -184,9 +299,21 @@ class Steering:
         self.dirty.pop(lane, None)
         self.stopping.pop(lane, None)
         self.to_start.pop(lane, None)
+        self.failing.pop(lane, None)
         self.lanes.pop(lane.key, None)
+        self.bench.release_progress(lane.spec.destination, lane.key)
         if self.bench.identity.keeps_reports:
             self.final.append(report_of(lane, self.bench.loop.now()))
+
+    def _detach_reader(self, lane: LiveLane) -> None:
+        source = self.sources.get(lane.spec.source)
+        if source is not None:  # a lane may fail before its clusters can be opened
+            source.detach(lane)
+
+    def _detach_writer(self, lane: LiveLane) -> None:
+        sink = self.sinks.get(lane.spec.destination)
+        if sink is not None:
+            sink.detach(lane)
 
     def _paused(self, lane: LiveLane) -> None:
         self._let_go(lane)
@@ -201,17 +328,21 @@ class Steering:
     def _stopped(self, lane: LiveLane) -> None:
         lane.turn += 1
         lane.intent = Intent.STOP  # whether it had finished or not: nothing may change its mind
-        self.sink(lane).detach(lane)
+        self._detach_writer(lane)
         lane.state = LaneState.DRAINING
         self.stopping[lane] = None
 
     def _let_go(self, lane: LiveLane) -> None:
         lane.turn += 1
         lane.intent = None
-        self.sink(lane).detach(lane)
+        self._detach_writer(lane)
         if lane.is_ambiguous:
             lane.needs_fence = True
             lane.identity = None
         lane.drop()
         if lane.is_in_transaction:
             self.on_abandoned(lane)
+        if lane.is_broken:
+            lane.is_broken = lane.is_loaded = False
+            lane.needs_fence = True
+            lane.identity = None

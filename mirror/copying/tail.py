@@ -15,17 +15,21 @@ from dataclasses import replace
 from mirror.copying.cluster import Cluster
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.log_reader import Stretch
-from mirror.errors import Unreachable
+from mirror.copying.loop import Loop
+from mirror.errors import BatchTooLarge, TransformFailed, Unreachable
 from mirror.lane.intake import Intake
 from mirror.lane.lane import Found
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.outgoing import Item, Passed
+from mirror.model.policy import Guarantee, OnRejection
 from mirror.wire.batch import CONTROL, scan
 from mirror.wire.control.offsets import LATEST
 from mirror.wire.records import Record, read_batch
 
 _UNLIMITED = 2**31
+_AT_ONCE = 50_000
+"""Records to open, about, before the other lanes get their turn."""
 
 
 async def compare_tail(source: Cluster, target: Cluster, lane: LiveLane, end: int) -> list[Found]:
@@ -36,7 +40,9 @@ async def compare_tail(source: Cluster, target: Cluster, lane: LiveLane, end: in
     assert lane.target_next is not None, "without it there is nothing to compare"
     expected = _Expected(source, lane)
     found: list[Found] = []
-    async for record in _records(Stretch(target, lane.target, lane.target_next, end)):
+    committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
+    stretch = Stretch(target, lane.target, lane.target_next, end, committed=committed)
+    async for record in _records(stretch, target.loop):
         following = await expected.peek()
         if following is None:
             break
@@ -56,11 +62,16 @@ def _add(found: list[Found], source: int, target: int) -> None:
     found.append(Found(Fate.MIRRORED, 1, source, target))
 
 
-async def _records(stretch: Stretch) -> AsyncIterator[Record]:
+async def _records(stretch: Stretch, loop: Loop) -> AsyncIterator[Record]:
+    opened = 0
     async for batch, header in stretch.batches():
         if header is not None and not header.attributes & CONTROL:
             for record in read_batch(batch, header):
                 yield record
+            opened += header.record_count
+            if opened > _AT_ONCE:
+                opened = 0
+                await loop.sleep(0.0)
 
 
 class _Expected:
@@ -109,14 +120,28 @@ class _Expected:
         part = await self._stretch.next_part()
         if part is None:
             return False
-        intake = Intake(self._rules, self._stretch.position, self._budget, lane.spec.end_offset)
-        intake.take(part.records, part.aborted, Slab(bytearray(), None))
+        intake = Intake(self._rules, self._stretch.position, self._budget, lane.spec.end_offset, _AT_ONCE)
+        try:
+            intake.take(part.records, part.aborted, Slab(bytearray(), None))
+        except (BatchTooLarge, TransformFailed) as error:
+            self._omit(error)
         self._stretch.position = intake.position
         waiting: list[Record | Passed] = []
         for item in intake.items:
             waiting.extend(_opened(item))
         self._waiting = waiting[::-1]
         return True
+
+    def _omit(self, error: BatchTooLarge | TransformFailed) -> None:
+        """Treat it as the lane does, which meets it again if it continues before it."""
+        policy = self._lane.spec.policy.on_rejection
+        if policy is OnRejection.PAUSE:
+            raise error
+        fate = Fate.FILTERED if policy is OnRejection.SKIP else Fate.DEAD_LETTERED
+        if isinstance(error, BatchTooLarge):
+            self._rules = replace(self._rules, unopened={**self._rules.unopened, error.offset: fate})
+        else:
+            self._rules = replace(self._rules, omitted={**self._rules.omitted, error.offset: fate})
 
 
 def _opened(item: Item) -> list[Record | Passed]:

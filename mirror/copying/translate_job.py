@@ -83,7 +83,7 @@ async def stored_lanes(
 ) -> Mapping[LaneKey, LaneProgress]:
     """Everything that a state has stored. Raises InvalidRequest when it is nothing, Unreachable."""
     log = bench.progress(destination)
-    await log.catch_up()
+    await log.read_all()
     keys = log.keys_of(GroupName(state))
     found = await log.load(keys)
     lanes = {key: progress for key, progress in found.items() if progress is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
+from uuid import uuid4
 
 from mirror.copying.access import ClusterAccess
 from mirror.copying.cluster import Cluster, Dialings
@@ -15,7 +16,7 @@ from mirror.copying.progress_log import ProgressLog
 from mirror.lane.flow import TokenBucket
 from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.ports import Clock, LaneSpec
+from mirror.ports import Clock, LaneKey, LaneSpec
 
 T = TypeVar("T")
 
@@ -54,6 +55,8 @@ class Workbench:
         self.settings = settings
         self.identity = identity
         self.clock = clock
+        self.token = uuid4().hex[:12]
+        """Names this engine in what it stores."""
         self.loop = Loop(clock)
         self.budget = ByteBudget(settings.buffer_bytes)
         self.live_budget = ByteBudget(settings.live_buffer_bytes)
@@ -92,6 +95,20 @@ class Workbench:
             )
             self._progress[reference] = known
         return known
+
+    def release_progress(self, reference: ClusterRef, key: LaneKey) -> None:
+        """Keep nothing in memory of what is stored of the lane."""
+        known = self._progress.get(reference)
+        if known is not None:
+            known.release(key)
+
+    def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
+        """Clusters that have not answered something since a moment before that, with the moment."""
+        return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
+
+    def silence(self, reference: ClusterRef) -> str:
+        """Which address of the cluster does not answer, and how."""
+        return self._clusters[reference].silence
 
     def rack(self, reference: ClusterRef) -> str:
         """Our rack, as far as the cluster is concerned."""

@@ -13,7 +13,7 @@ from mirror.errors import DataLossDetected, HeadraceError, TopicMissing
 from mirror.lane.lane import LaneState, Trouble
 from mirror.lane.outgoing import Outgoing
 from mirror.model.policy import OnLoss
-from mirror.wire.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of
+from mirror.wire.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.wire.produce import ProducedPartition
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,16 @@ class Writing:
         """Told when a lane holds less than before."""
 
     def on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        if not outgoing.outstanding:
+            outgoing.free()  # its lane has forgotten it
+            return
+        try:
+            self._on_answer(lane, outgoing, answer)
+        except Exception as error:  # noqa: BLE001 - the other lanes of the answer continue
+            outgoing.outstanding = False
+            self._steering.set_aside(lane, error)
+
+    def _on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
         if answer.error:
             lane.unanswered(outgoing, maybe_stored=answer.error in _MAYBE_STORED)
             if lane.trouble is None:
@@ -50,6 +60,19 @@ class Writing:
         self._go_on(lane)
 
     def on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
+        if not outgoing.outstanding:
+            outgoing.free()
+            return
+        try:
+            self._on_lost(lane, outgoing)
+        except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
+            outgoing.outstanding, outgoing.maybe_stored = False, True
+            self._steering.set_aside(lane, error)
+
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        self._steering.set_aside(lane, error)
+
+    def _on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
         lane.unanswered(outgoing, maybe_stored=True)
         if not lane.in_flight:
             if lane.trouble is None or lane.trouble.code in TRANSIENT:
@@ -57,6 +80,9 @@ class Writing:
             self._go_on(lane)
 
     def on_unwritable(self, lane: LiveLane) -> None:
+        self._steering.guard(lane, self._unwritable)
+
+    def _unwritable(self, lane: LiveLane) -> None:
         lane.shed()
         for item in lane.queue:
             if isinstance(item, Outgoing):
@@ -64,17 +90,16 @@ class Writing:
         if lane.reader is not None:
             lane.reader.exclude(lane)
         if lane.bytes_in_hand and not lane.in_flight:
-            turn = lane.turn
-            self._bench.loop.call_later(_HOLD_SECONDS, lambda: self._give_up_memory(lane, turn))
+            self._steering.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
-    def _give_up_memory(self, lane: LiveLane, turn: int) -> None:
+    def _give_up_memory(self, lane: LiveLane) -> None:
         """Others need it more; what was under way is looked for at the destination later."""
-        if lane.turn == turn and not lane.is_writable and lane.bytes_in_hand and not lane.in_flight:
+        if not lane.is_writable and lane.bytes_in_hand and not lane.in_flight:
             self._steering.restart(lane, "its destination cannot be reached")
 
     def on_writable(self, lane: LiveLane) -> None:
         if lane.waits:
-            self.on_sent(lane)
+            self._steering.guard(lane, self.on_sent)
 
     def _go_on(self, lane: LiveLane) -> None:
         if lane.in_flight == 0 and lane.trouble is not None:
@@ -109,17 +134,17 @@ class Writing:
 
     def _try_again(self, lane: LiveLane, code: int) -> None:
         sink = self._steering.sink(lane)
+        self._steering.note_failure(lane, f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}")
         if code in MOVED:
             sink.relocate([lane])
             return
         lane.retries += 1
         wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.retries, 10), _LONGEST_RETRY_SECONDS)
         sink.detach(lane)
-        turn = lane.turn
-        self._bench.loop.call_later(wait, lambda: self._attach(lane, turn))
+        self._steering.later(lane, wait, self._attach)
 
-    def _attach(self, lane: LiveLane, turn: int) -> None:
-        if lane.turn == turn and lane.writer is None:
+    def _attach(self, lane: LiveLane) -> None:
+        if lane.writer is None:
             self._steering.sink(lane).attach(lane)
 
     def _destination_lost(self, lane: LiveLane) -> None:
@@ -130,12 +155,18 @@ class Writing:
             self._steering.pause(lane, error)
 
     def on_target_relocated(self, lane: LiveLane) -> None:
+        self._steering.guard(lane, self._target_relocated)
+
+    def _target_relocated(self, lane: LiveLane) -> None:
         """Look at fresh metadata before writing on: is it still the same topic?"""
         if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
             return
         problem = self.target_problem(lane)
         if problem is None:
-            self._steering.sink(lane).attach(lane)
+            sink = self._steering.sink(lane)
+            sink.attach(lane)
+            if lane.writer is None:
+                self._steering.note_failure(lane, f"{lane.target} at {sink.cluster.name} has no leader")
         else:
             self._steering.pause(lane, problem)
 

@@ -13,19 +13,22 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from mirror.errors import CorruptData, RecordTooLarge
+from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, RecordTooLarge, TransformFailed
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.outgoing import Item, Outgoing, Passed, Path
 from mirror.lane.rules import AbortedFilter, IntakeRules, MergeRule
 from mirror.wire.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, scan, verify
 from mirror.wire.compression import Codec, decompress
-from mirror.wire.legacy import last_offset, read_message
-from mirror.wire.records import Record, read_batch, write_batch
+from mirror.wire.legacy import SMALLEST_MESSAGE, last_offset, read_message
+from mirror.wire.records import SMALLEST_RECORD, Record, read_batch, read_records, write_batch
 from mirror.wire.reframe import START, Reframer, Resume, Run
 
 _log = logging.getLogger(__name__)
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
+_LARGE_ANYWAY: Final = 4
+"""A batch may open into this many times its own size, whatever the limit is."""
+_NO_LIMIT: Final = 2**62
 _SPLIT_MARGIN: Final = 0.8
 """Part of the limit that a split aims at, because records compress unevenly."""
 
@@ -33,8 +36,16 @@ _SPLIT_MARGIN: Final = 0.8
 class Intake:
     """One pass over a partition's part of one response. Used once."""
 
-    def __init__(self, rules: IntakeRules, position: int, budget: ByteBudget, end: int | None = None) -> None:
+    def __init__(
+        self,
+        rules: IntakeRules,
+        position: int,
+        budget: ByteBudget,
+        end: int | None = None,
+        room: int = _NO_LIMIT,
+    ) -> None:
         self._rules = rules
+        self._room = room
         self._merge = rules.merge or _NO_MERGE
         self._budget = budget
         self._end = end
@@ -55,10 +66,14 @@ class Intake:
         """Of the last batch taken, -1 when none was."""
         self.largest = 0
         """Bytes of the largest batch that was looked at."""
+        self.work = 0
+        """What was opened: a record counts as one, of those that are only re-framed four, of bytes 256."""
+        self.is_cut = False
+        """Whether the rest was left for later, because `room` is used up."""
 
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: Slab) -> None:
-        """Go through the batches. Raises CorruptData and RecordTooLarge with the source offset; `items`
-        and `position` then tell what lies before the trouble."""
+        """Go through the batches. Raises CorruptData, RecordTooLarge and TransformFailed with the source
+        offset; `items` and `position` then tell what lies before the trouble."""
         committed = AbortedFilter(aborted) if aborted and self._rules.read_committed else None
         try:
             for start, end, header in scan(records):
@@ -67,6 +82,9 @@ class Intake:
                 if header is None:
                     self._take_legacy(batch)
                 elif header.base_offset + header.last_offset_delta >= self.position:
+                    if self.work >= self._room:
+                        self.is_cut = True
+                        break
                     if self._end is not None and header.base_offset >= self._end:
                         if self.position < self._end:
                             self._pass(Fate.COMPACTED, self._end)
@@ -74,16 +92,22 @@ class Intake:
                     verify(batch, header)
                     self._take_batch(batch, header, committed, slab)
             self._flush(slab)
-        except (CorruptData, RecordTooLarge):
+        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
             self._keep_what_is_good(slab)
             raise
         finally:
             slab.made_bytes += self._made_bytes
 
+    def free(self) -> None:
+        """Let go of every batch that was found."""
+        for item in self.items:
+            if isinstance(item, Outgoing):
+                item.free()
+
     def _keep_what_is_good(self, slab: Slab) -> None:
         try:
             self._flush(slab)
-        except (CorruptData, RecordTooLarge) as error:
+        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed) as error:
             _log.debug("the batches before the trouble are in trouble too: %s", error)
         self.position = self._cursor
 
@@ -100,12 +124,29 @@ class Intake:
             fate = Fate.CONTROL if header.attributes & CONTROL else None
         if fate is None and header.record_count == 0:
             fate = Fate.COMPACTED
+        if fate is None and self._rules.unopened:
+            fate = self._rules.unopened.get(header.base_offset)
         if fate is not None:
             self._pass(fate, after)
         elif self._opens(header):
-            self._join_records(read_batch(batch, header), header.codec, len(batch), after, slab)
+            payload = self._payload(batch, header)
+            self.work += header.record_count
+            self._join_records(read_records(payload, header), header.codec, len(batch), after, slab)
         else:
             self._join_batches(batch, header, after, slab)
+
+    def _payload(self, batch: memoryview, header: BatchHeader) -> bytes:
+        """The batch decompressed. Raises BatchTooLarge, CorruptData."""
+        rules, size = self._rules, len(batch)
+        if header.record_count > max(rules.opened_records, size // SMALLEST_RECORD):
+            raise _too_large(batch, header, f"it holds {header.record_count} records")
+        limit = max(rules.opened_bytes, size * _LARGE_ANYWAY)
+        try:
+            payload = decompress(header.codec, batch[HEADER_SIZE:], limit)
+        except PayloadTooLarge as error:
+            raise _too_large(batch, header, error.message) from error
+        self.work += header.record_count // 4 + len(payload) // 256
+        return payload
 
     def _opens(self, header: BatchHeader) -> bool:
         rules = self._rules
@@ -118,7 +159,9 @@ class Intake:
     def _take_legacy(self, message: memoryview) -> None:
         if last_offset(message) < self.position:
             return
-        records = read_message(message)
+        limit = min(self._rules.opened_bytes, self._rules.opened_records * SMALLEST_MESSAGE)
+        records = read_message(message, max(limit, len(message)))
+        self.work += len(records)
         if self._end is not None and records[0].offset >= self._end:
             return
         if records[0].offset > self.position:
@@ -182,7 +225,7 @@ class Intake:
         if fate is None:
             changed = self._rules.transform(record)
             if changed is not None:
-                self._records.append(changed._replace(offset=record.offset))
+                self._records.append(changed)
                 return
             fate = Fate.FILTERED
         self._passed.append((record.offset + 1, Passed(fate, 1)))
@@ -217,7 +260,7 @@ class Intake:
         reframer = Reframer(codec)
         limit = self._merge.payload_bytes
         for batch, header in batches:
-            payload = decompress(header.codec, batch[HEADER_SIZE:])
+            payload = self._payload(batch, header)
             if len(batch) > self._rules.batch_limit:
                 limit = int(self._rules.batch_limit * _SPLIT_MARGIN * len(payload) / len(batch))
             resume: Resume | None = START
@@ -245,8 +288,27 @@ class Intake:
             [record._replace(offset=offset) for record, offset in zip(records, offsets, strict=True)]
         )
 
+    def _written(self, records: Sequence[Record]) -> bytearray:
+        try:
+            return write_batch(records, self._codec)
+        except Exception:
+            if self._rules.transforms:
+                self._find_unwritable(records)
+            raise
+
+    def _find_unwritable(self, records: Sequence[Record]) -> None:
+        """Send what comes before the record that cannot be written. Raises TransformFailed for that one."""
+        for number, record in enumerate(records):
+            try:
+                write_batch([record])
+            except Exception as error:
+                if number:
+                    self._send_records(records[:number])
+                self.position = record.offset
+                raise self._rules.transform_failed(record.offset, error) from error
+
     def _send_records(self, records: Sequence[Record]) -> None:
-        batch = write_batch(records, self._codec)
+        batch = self._written(records)
         if len(batch) > self._rules.batch_limit:
             if len(records) == 1:
                 self.position = records[0].offset
@@ -293,6 +355,14 @@ class Intake:
             found.append(Passed(Fate.COMPACTED, rest))
         self._cursor = after
         return found
+
+
+def _too_large(batch: memoryview, header: BatchHeader, why: str) -> BatchTooLarge:
+    return BatchTooLarge(
+        f"the batch of {len(batch)} bytes at offset {header.base_offset} is not opened: {why}",
+        offset=header.base_offset,
+        advice="raise opened_batch_records or opened_batch_bytes, or let on-rejection put it aside",
+    )
 
 
 def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:

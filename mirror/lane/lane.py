@@ -21,7 +21,7 @@ from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.outgoing import Item, Outgoing, Passed
 from mirror.lane.pausing import Pause
-from mirror.lane.progress import LaneProgress, SourceIdentity
+from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import IntakeRules
 from mirror.ports import LaneKey, LaneSpec
 from mirror.wire.batch import ProducerStamp, next_sequence, stamp
@@ -84,6 +84,7 @@ class Lane:
         "life",
         "log_start",
         "offset_map",
+        "owner",
         "pause",
         "position",
         "queue",
@@ -94,6 +95,7 @@ class Lane:
         "spec",
         "stable_offset",
         "state",
+        "stored",
         "target_id",
         "target_next",
         "totals",
@@ -111,6 +113,10 @@ class Lane:
         self.is_clean = False
         self.life = 0
         self.gaps: list[str] = []
+        self.owner: Owner | None = None
+        """The producer id and epoch that the progress in memory was made under last."""
+        self.stored: Version | None = None
+        """The stored record that we have loaded or written last."""
         self.pause: Pause | None = None
         self.position = 0
         self.high_watermark = -1
@@ -160,7 +166,10 @@ class Lane:
         self.life = progress.life
         self.gaps = progress.gaps
         self.target_next = progress.target_next
+        self.owner = progress.owner
+        self.stored = progress.version
         self.position = progress.next_offset
+        self.dirty = False
 
     def begin(self, position: int) -> None:
         """Start a ledger and a map at this source offset; what came before is not ours."""
@@ -182,6 +191,7 @@ class Lane:
             self.pause.to_json() if self.pause else None,
             self.gaps,
             self.spec.destination_topic,
+            self.owner,
         )
 
     def accept(self, intake: Intake, now: float, began_at: float | None = None) -> None:
@@ -307,6 +317,25 @@ class Lane:
         self.trouble = None
         self._pass_over()
 
+    def recount(self) -> None:
+        """Count anew what is in hand, after a step that failed half-way."""
+        batches = [item for item in [*self.sent, *self.queue] if isinstance(item, Outgoing)]
+        self.in_flight = sum(item.outstanding for item in batches)
+        self.bytes_in_hand = sum(len(item.batch) for item in batches)
+
+    def free_all(self) -> None:
+        """Forget all that is in hand: for a lane that fails in a way that nobody foresaw, and is loaded anew.
+        Buffers that a request may still read from are let go when that is answered."""
+        items, self.queue, self.sent = [*self.sent, *self.queue], [], []
+        self.in_flight = self.bytes_in_hand = 0
+        self.trouble = None
+        for item in items:
+            if isinstance(item, Outgoing):
+                if item.outstanding:
+                    item.outstanding = False
+                else:
+                    item.free()
+
     def drop(self) -> None:
         """Let go of everything in hand and go back to the checkpoint. Nothing is outstanding.
 
@@ -340,6 +369,7 @@ class Lane:
     def identify(self, identity: ProducerStamp) -> None:
         """Take a new identity; sequences begin at 0, and whatever was stamped is stamped anew."""
         self.identity = identity
+        self.owner = identity.producer_id, identity.epoch
         self.sequence = 0
         self.is_established = False
         for item in self.queue:

@@ -18,6 +18,14 @@ from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
 from mirror.ports import LaneKey
 
 FORMAT: Final = 1
+_GREATEST: Final = 2**63 - 1
+_TOPIC_ID_BYTES: Final = 16
+
+Owner = tuple[int, int]
+"""(producer id, epoch)."""
+Version = tuple[str, int, int]
+"""What tells the stored records of a lane apart: (engine that wrote it, epoch ms, next offset). The engine
+is empty in records of versions that did not name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,9 @@ class LaneProgress:
 
     `target_id`: the destination topic's id, `target_topic` its name; `target_next`: where the lane's next
     record will lie there. `clean`: the lane was drained and nobody has written since. `life` counts source
-    topics that bore the name. `gaps`: sentences about what was lost, newest last.
+    topics that bore the name. `gaps`: sentences about what was lost, newest last. `owner`: the producer id
+    and epoch that the lane wrote under last, None when it never wrote. `version`: which stored record this
+    is, None when it was made here.
     """
 
     ledger: Ledger
@@ -48,6 +58,8 @@ class LaneProgress:
     pause: Mapping[str, Any] | None = None
     gaps: list[str] = field(default_factory=list)
     target_topic: str = ""
+    owner: Owner | None = None
+    version: Version | None = None
 
     @property
     def next_offset(self) -> int:
@@ -69,8 +81,10 @@ def chunk_key(key: LaneKey, number: int) -> bytes:
     return main_key(key) + b"/map/%d" % number
 
 
-def entries_of(key: LaneKey, progress: LaneProgress, written_ms: int) -> tuple[list[Entry], int]:
-    """(records to write, value of `offset_map.sealed` once they are durable)."""
+def entries_of(
+    key: LaneKey, progress: LaneProgress, written_ms: int, engine: str = ""
+) -> tuple[list[Entry], int]:
+    """(records to write, value of `offset_map.sealed` once they are durable). `engine`: which one writes."""
     full, rest = progress.offset_map.unsealed()
     entries: list[Entry] = [
         (chunk_key(key, number), _compact([list(run) for run in runs])) for number, runs in full
@@ -87,6 +101,8 @@ def entries_of(key: LaneKey, progress: LaneProgress, written_ms: int) -> tuple[l
         "epoch": progress.source.leader_epoch,
         "target_id": progress.target_id.hex(),
         "clean": progress.clean,
+        "engine": engine,
+        "owner": list(progress.owner or ()),
     }
     optional: dict[str, Any] = {"life": progress.life, "pause": progress.pause, "gaps": progress.gaps}
     if progress.target_topic != key.partition.topic:
@@ -101,6 +117,25 @@ def entries_of(key: LaneKey, progress: LaneProgress, written_ms: int) -> tuple[l
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
     """Tombstones for the chunks that pruning from run `before` to run `after` has emptied."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
+
+
+def is_outdated(stored: bytes, newer: bytes) -> bool:
+    """Whether `newer`, which was written after `stored`, comes from a former owner all the same: one that
+    was frozen, and wrote what it knew when it woke up. The epochs of a producer id only rise."""
+    before, after = _owner(stored), _owner(newer)
+    if not before or after is None:
+        return False
+    return not after or (after[0] == before[0] and after[1] < before[1])
+
+
+def _owner(value: bytes) -> list[int] | None:
+    """Empty when the lane had never written; None where the record does not tell."""
+    try:
+        owner = json.loads(value).get("owner")
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    is_known = isinstance(owner, list) and len(owner) in (0, 2) and all(type(one) is int for one in owner)
+    return owner if is_known else None
 
 
 def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress | None:
@@ -119,30 +154,51 @@ def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress |
                 advice="start the newer version again",
             )
         return _progress(key, document, stored)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptData(f"the stored progress of {key.partition} cannot be read: {error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise CorruptData(
+            f"the stored progress of {key.partition} cannot be read: {error!r}",
+            advice=f"write a good record under the key {main_key(key).decode()} of the progress topic, or"
+            ' {"next_offset": N} to continue at source offset N',
+        ) from error
 
 
 def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, bytes]) -> LaneProgress:
-    next_offset = int(document["next_offset"])
+    next_offset = _number(document, "next_offset")
+    version = (str(document.get("engine", "")), _number(document, "written_ms", 0), next_offset)
     if "ledger" not in document:
-        return LaneProgress(Ledger(next_offset), OffsetMap())
+        return LaneProgress(Ledger(next_offset), OffsetMap(), version=version)
     return LaneProgress(
         ledger=Ledger.from_json(document["ledger"], next_offset),
         offset_map=_offset_map(key, document["map"], stored),
-        source=SourceIdentity(bytes.fromhex(document["source_id"]), int(document["epoch"])),
-        target_id=bytes.fromhex(document["target_id"]),
-        target_next=document.get("target_next"),
+        source=SourceIdentity(_topic_id(document, "source_id"), _number(document, "epoch", least=-1)),
+        target_id=_topic_id(document, "target_id"),
+        target_next=_number(document, "target_next") if "target_next" in document else None,
         clean=bool(document["clean"]),
-        life=int(document.get("life", 0)),
+        life=_number(document, "life", 0),
         pause=document.get("pause"),
         gaps=[str(gap) for gap in document.get("gaps", ())],
         target_topic=str(document.get("target", key.partition.topic)),
+        owner=(int(owner[0]), int(owner[1])) if (owner := document.get("owner")) else None,
+        version=version,
     )
 
 
+def _number(document: Mapping[str, Any], name: str, default: int | None = None, *, least: int = 0) -> int:
+    value = document[name] if default is None else document.get(name, default)
+    if type(value) is not int or not least <= value <= _GREATEST:
+        raise ValueError(f"{name} cannot be {value!r:.100}")
+    return value
+
+
+def _topic_id(document: Mapping[str, Any], name: str) -> bytes:
+    found = bytes.fromhex(document[name])
+    if len(found) not in (0, _TOPIC_ID_BYTES):
+        raise ValueError(f"{name} has {len(found)} bytes")
+    return found
+
+
 def _offset_map(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, bytes]) -> OffsetMap:
-    first, sealed = int(document["first"]), int(document["sealed"])
+    first, sealed = _number(document, "first"), _number(document, "sealed")
     offset_map = OffsetMap(first)
     for number in range(first // CHUNK, sealed // CHUNK):
         runs = json.loads(stored[chunk_key(key, number)])

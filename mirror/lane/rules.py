@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from mirror.errors import TransformFailed
 from mirror.lane.ledger import Fate
 from mirror.wire.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
+from mirror.wire.compression import LARGEST_PAYLOAD
 from mirror.wire.records import Record, read_batch
 
 LARGEST_BATCH: Final = 1_048_588
@@ -45,7 +47,10 @@ class IntakeRules:
     `batch_limit`: the destination's largest batch in bytes. Without `merge` small batches stay as they
     are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
     records that the destination refused, with their fate, by source offset. Batches that begin below
-    `opened_below` are encoded anew, with `opens_singly` one for each record.
+    `opened_below` are encoded anew, with `opens_singly` one for each record. `transform_names`: of the
+    transforms, for messages. `opened_bytes`, `opened_records`: a batch that opens into more is not opened,
+    unless it is large as it comes. `unopened`: batches that are left out for that, with the fate of their
+    records, by the offset of the first.
     """
 
     read_committed: bool = True
@@ -55,18 +60,37 @@ class IntakeRules:
     takes_zstd: bool = True
     opens_records: bool = False
     transforms: tuple[Transform, ...] = ()
+    transform_names: tuple[str, ...] = ()
     omitted: Mapping[int, Fate] = field(default_factory=dict)
+    unopened: Mapping[int, Fate] = field(default_factory=dict)
+    opened_bytes: int = LARGEST_PAYLOAD
+    opened_records: int = 250_000
     opened_below: int = -1
     opens_singly: bool = False
 
     def transform(self, record: Record) -> Record | None:
-        """The record after all transforms, None when one of them dropped it."""
-        changed: Record | None = record
-        for step in self.transforms:
-            if changed is None:
-                return None
-            changed = step(changed)
+        """The record after all transforms, None when one of them dropped it. Raises TransformFailed."""
+        changed = record
+        for number, step in enumerate(self.transforms):
+            try:
+                made = step(changed)
+                if made is None:
+                    return None
+                changed = made._replace(offset=record.offset)
+            except Exception as error:
+                raise self.transform_failed(record.offset, error, number) from error
         return changed
+
+    def transform_failed(self, offset: int, error: Exception, number: int = -1) -> TransformFailed:
+        """What to raise for a record at that source offset. `number`: of the transform, -1 for the last."""
+        name = self.transform_names[number] if self.transform_names else "?"
+        return TransformFailed(
+            f"transform {name} fails for the record at offset {offset}: {type(error).__name__}: {error}"[
+                :500
+            ],
+            offset=offset,
+            advice="mend the transform or the record, or let on-rejection put such records aside",
+        )
 
 
 class AbortedFilter:

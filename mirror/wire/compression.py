@@ -14,10 +14,10 @@ from typing import Final
 import lz4.frame
 import zstandard
 
-from mirror.errors import CorruptData
+from mirror.errors import CorruptData, PayloadTooLarge
 
-LARGEST_PAYLOAD: Final = 256 * 2**20
-"""No batch may decompress to more bytes than this."""
+LARGEST_PAYLOAD: Final = 64 * 2**20
+"""No batch may decompress to more bytes than this, unless the caller says otherwise."""
 
 
 class Codec(IntEnum):
@@ -45,7 +45,8 @@ _zstd: Final = zstandard.ZstdCompressor(level=3, write_content_size=False)
 
 
 def decompress(codec: int, data: Buffer, limit: int = LARGEST_PAYLOAD) -> bytes:
-    """The records of a batch. Raises CorruptData for bytes that are not what the codec writes."""
+    """The records of a batch. Raises CorruptData for bytes that are not what the codec writes, and
+    PayloadTooLarge for those that open into more than `limit` bytes."""
     try:
         if codec == Codec.NONE:
             return bytes(data)
@@ -82,14 +83,18 @@ def compress(codec: int, data: Buffer) -> bytes:
 def _from_lz4(data: Buffer, limit: int) -> bytes:
     if len(data) > _LZ4_FRAME_HEADER and data[4] & _LZ4_HAS_SIZE:
         claimed = int.from_bytes(data[6:14], "little")
-        if claimed > min(limit, len(data) * _LZ4_GREATEST_RATIO):
+        if claimed > len(data) * _LZ4_GREATEST_RATIO:
             raise CorruptData("an lz4 frame claims more than its bytes can hold")
+        if claimed > limit:
+            raise PayloadTooLarge(f"an lz4 frame opens into more than {limit} bytes")
     if len(data) * _LZ4_GREATEST_RATIO <= limit:
         return lz4.frame.decompress(data)
     reader = lz4.frame.LZ4FrameDecompressor()
     payload = reader.decompress(data, max_length=limit)
     if not reader.eof:
-        raise CorruptData("an lz4 frame is cut off or larger than allowed")
+        if len(payload) >= limit:
+            raise PayloadTooLarge(f"an lz4 frame opens into more than {limit} bytes")
+        raise CorruptData("an lz4 frame is cut off")
     return payload
 
 
@@ -102,7 +107,7 @@ def _from_zstd(data: Buffer, limit: int) -> bytes:
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise CorruptData("a zstd frame is larger than allowed")
+            raise PayloadTooLarge(f"a zstd frame opens into more than {limit} bytes")
         if reader.eof:
             return part if len(parts) == 1 else b"".join(parts)
     raise CorruptData("a zstd frame is cut off")
@@ -112,5 +117,7 @@ def _from_gzip(data: Buffer, limit: int) -> bytes:
     reader = zlib.decompressobj(wbits=31)
     payload = reader.decompress(data, limit)
     if not reader.eof:
-        raise CorruptData("a gzip stream is cut off or larger than allowed")
+        if len(payload) >= limit:
+            raise PayloadTooLarge(f"a gzip stream opens into more than {limit} bytes")
+        raise CorruptData("a gzip stream is cut off")
     return payload

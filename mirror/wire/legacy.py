@@ -12,14 +12,15 @@ import zlib
 from typing import Final
 
 from mirror.errors import CorruptData
-from mirror.wire.batch import CODEC_MASK, LOG_APPEND_TIME, OVERHEAD
-from mirror.wire.compression import decompress
+from mirror.wire.batch import CODEC_MASK, LEGACY_SMALLEST, LOG_APPEND_TIME, OVERHEAD
+from mirror.wire.compression import LARGEST_PAYLOAD, decompress
 from mirror.wire.records import Record
 
 _HEAD: Final = struct.Struct(">qiIbb")
 """Offset, size, CRC-32 of what follows it, magic, attributes."""
 _CHECKED_FROM: Final = 16
 _NO_TIMESTAMP: Final = -1
+SMALLEST_MESSAGE: Final = OVERHEAD + LEGACY_SMALLEST
 
 
 def last_offset(message: memoryview) -> int:
@@ -27,15 +28,16 @@ def last_offset(message: memoryview) -> int:
     return int.from_bytes(message[:8], "big", signed=True)
 
 
-def read_message(message: memoryview) -> list[Record]:
-    """The records of one whole message, compressed or not. Raises CorruptData."""
+def read_message(message: memoryview, limit: int = LARGEST_PAYLOAD) -> list[Record]:
+    """The records of one whole message, compressed or not. Raises CorruptData, PayloadTooLarge for more than
+    `limit` bytes."""
     try:
-        return _read(message, nested=False)
+        return _read(message, limit, nested=False)
     except (struct.error, IndexError):
         raise CorruptData(f"the message at offset {last_offset(message)} ends too early") from None
 
 
-def _read(message: memoryview, *, nested: bool) -> list[Record]:
+def _read(message: memoryview, limit: int, *, nested: bool) -> list[Record]:
     offset, _, checksum, magic, attributes = _HEAD.unpack_from(message)
     if zlib.crc32(message[_CHECKED_FROM:]) != checksum:
         raise CorruptData(f"the message at offset {offset} does not match its checksum")
@@ -50,7 +52,7 @@ def _read(message: memoryview, *, nested: bool) -> list[Record]:
         return [Record(offset, timestamp, key, value)]
     if nested or value is None:
         raise CorruptData(f"the compressed message at offset {offset} holds no message set")
-    inner = _inner(memoryview(decompress(attributes & CODEC_MASK, value)))
+    inner = _inner(memoryview(decompress(attributes & CODEC_MASK, value, limit)))
     return _placed(inner, offset, magic, timestamp if attributes & LOG_APPEND_TIME else None)
 
 
@@ -62,7 +64,7 @@ def _inner(data: memoryview) -> list[Record]:
         end = position + OVERHEAD + size
         if size < 0 or end > len(data):
             raise CorruptData("a message runs beyond its set")
-        records += _read(data[position:end], nested=True)
+        records += _read(data[position:end], 0, nested=True)
         position = end
     if not records:
         raise CorruptData("a compressed message is empty")

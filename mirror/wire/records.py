@@ -7,11 +7,11 @@ with the destination's tail, `headrace verify`. Layout of a record: Apache Kafka
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.errors import CorruptData
 from mirror.wire.batch import HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, assemble
-from mirror.wire.compression import Codec, compress, decompress
+from mirror.wire.compression import LARGEST_PAYLOAD, Codec, compress, decompress
 from mirror.wire.varint import decode, encode
 
 Header = tuple[bytes, bytes | None]
@@ -32,13 +32,19 @@ class Record(NamedTuple):
         return self[1:]
 
 
-def read_batch(batch: memoryview, header: BatchHeader) -> list[Record]:
-    """The records of a whole batch. Raises CorruptData."""
-    return read_records(decompress(header.codec, batch[HEADER_SIZE:]), header)
+SMALLEST_RECORD: Final = 7
+"""Bytes of a record with neither key nor value."""
+
+
+def read_batch(batch: memoryview, header: BatchHeader, limit: int = LARGEST_PAYLOAD) -> list[Record]:
+    """The records of a whole batch. Raises CorruptData, PayloadTooLarge for more than `limit` bytes."""
+    return read_records(decompress(header.codec, batch[HEADER_SIZE:], limit), header)
 
 
 def read_records(payload: bytes, header: BatchHeader) -> list[Record]:
     """The records of a decompressed payload. Raises CorruptData when it is not what the header says."""
+    if header.record_count * SMALLEST_RECORD > len(payload):
+        raise CorruptData(f"the batch at offset {header.base_offset} claims {header.record_count} records")
     stamped = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     records: list[Record] = []
     position = 0

@@ -6,7 +6,7 @@ from typing import Final
 
 import cramjam
 
-from mirror.errors import CorruptData
+from mirror.errors import CorruptData, PayloadTooLarge
 
 _MAGIC: Final = b"\x82SNAPPY\x00"
 _HEADER: Final = _MAGIC + b"\x00\x00\x00\x01" * 2
@@ -38,7 +38,7 @@ def _decompress(data: memoryview, limit: int) -> bytes:
 
 def _bare(data: memoryview, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(data) > limit:
-        raise CorruptData("a snappy block is larger than allowed")
+        raise PayloadTooLarge("snappy blocks open into more bytes than is allowed")
     return bytes(cramjam.snappy.decompress_raw(data))
 
 

@@ -14,6 +14,8 @@ OURS = {
     errors.HeadraceError,
     errors.ConfigError,
     errors.CorruptData,
+    errors.PayloadTooLarge,
+    errors.Unexpected,
     errors.DataLossDetected,
     errors.SourceTruncated,
     errors.TopicRecreated,

@@ -28,14 +28,20 @@ def records(first: int, count: int) -> list[Record]:
     ]
 
 
-def make(cluster: KafkaCluster, topic: str, replicas: int, nodes: list[int] | None = None) -> None:
+def make(
+    cluster: KafkaCluster,
+    topic: str,
+    replicas: int,
+    nodes: list[int] | None = None,
+    settings: dict[str, str] | None = None,
+) -> None:
     """`nodes`: the brokers that alone hold the partitions, in turn."""
     admin = AdminClient({"bootstrap.servers": cluster.address})
     assignment = [[nodes[number % len(nodes)]] for number in range(PARTITIONS)] if nodes else None
     new = (
         NewTopic(topic, PARTITIONS, replica_assignment=assignment)
         if assignment
-        else NewTopic(topic, PARTITIONS, replicas)
+        else NewTopic(topic, PARTITIONS, replicas, config=settings or {})
     )
     admin.create_topics([new])[topic].result(PATIENCE_SECONDS)
 
@@ -75,22 +81,31 @@ def test_leaders_move_on_both_sides_while_records_flow(
     write(source.address, "moving", records(sent, 600), acks="all", retries=1_000)
     engine.run_to("moving", [(sent + 600) // PARTITIONS] * PARTITIONS)
     assert check_copy(engine, "moving", PARTITIONS) == sent + 600
-    assert not engine.paused()
+    assert not [event for event in engine.paused() if not is_stall(event.reason)]
     engine.stop()
 
 
-def test_only_the_partitions_of_a_lost_broker_wait(
+def is_stall(reason: str) -> bool:
+    """Whether the lane waits for something, and is not paused."""
+    return ", since 2" in reason
+
+
+def test_only_the_partitions_of_a_lost_broker_wait_and_it_is_said_for_what(
     new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
     source = new_kafka("source")
     target = new_kafka("destination", nodes=3, properties={"offsets.topic.replication.factor": 3})
     make(source, "lost", 1)
     make(target, "lost", 1, nodes=[1, 2])
+    make(source, "few", 1)
+    make(target, "few", 3, settings={"min.insync.replicas": "3"})
     engine = new_engine(source.address, target.address, options={"buffer_bytes": 8 * 2**20})
     engine.start("lost", PARTITIONS)
+    engine.start("few", PARTITIONS)
     write(source.address, "lost", records(0, 600))
     engine.run_to("lost", [100] * PARTITIONS)
     target.nodes[1].kill()
+    write(source.address, "few", records(0, 600))
     big = [Record(number % PARTITIONS, None, b"x" * 100_000, (), NOW) for number in range(1_200)]
     write(source.address, "lost", big)
     staying = [number for number in range(PARTITIONS) if number % 2 == 0]
@@ -98,7 +113,15 @@ def test_only_the_partitions_of_a_lost_broker_wait(
         lambda: all(engine.lane("lost", number).checkpoint == 300 for number in staying),
         "the others go on",
     )
-    engine.run_for(3)
+    waits = [engine.lane("lost", number) for number in (1, 3, 5)]
+    engine.run_until(
+        lambda: all(is_stall(lane.stalled_by) for lane in waits), "what the others wait for is said"
+    )
+    assert not any(engine.lane("lost", number).stalled_by for number in staying)
+    few = [engine.lane("few", number) for number in range(PARTITIONS)]
+    engine.run_until(
+        lambda: all("NOT_ENOUGH_REPLICAS" in lane.stalled_by for lane in few), "so are too few replicas"
+    )
     bench = engine.engine._bench
     assert bench.budget.used + bench.live_budget.used <= 8 * 2**20 + 8 * 2**20
     assert all(engine.lane("lost", number).checkpoint < 300 for number in (1, 3, 5))
@@ -110,6 +133,8 @@ def test_only_the_partitions_of_a_lost_broker_wait(
         "they resume",
     )
     engine.run_to("lost", [300] * PARTITIONS)
+    engine.run_to("few", [100] * PARTITIONS)
+    engine.run_until(lambda: not any(lane.stalled_by for lane in engine.lanes.values()), "nothing waits")
     assert check_copy(engine, "lost", PARTITIONS) == 1_800
     engine.stop()
 
@@ -126,7 +151,9 @@ def test_a_frozen_broker_is_given_up_and_nothing_is_written_twice(
     engine.run_to("frozen", [100] * PARTITIONS)
     target.nodes[0].suspend()
     write(source.address, "frozen", records(600, 6_000))
-    engine.run_for(5)
+    engine.run_until(
+        lambda: all(is_stall(lane.stalled_by) for lane in engine.lanes.values()), "what they wait for is said"
+    )
     target.nodes[0].resume()
     engine.run_to("frozen", [1_100] * PARTITIONS)
     assert check_copy(engine, "frozen", PARTITIONS) == 6_600

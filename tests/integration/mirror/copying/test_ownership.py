@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
@@ -14,7 +15,7 @@ from mirror.copying.source import Tier
 from mirror.model.policy import CopyPolicy, Guarantee
 from mirror.wire.batch import ProducerStamp
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, check_copy, look, specs, write
-from tests.kafka_data import Record, group_positions, make_topic
+from tests.kafka_data import Record, delete_topic, group_positions, make_topic
 
 pytestmark = pytest.mark.servers
 
@@ -261,3 +262,112 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
     engine.engine._steering.restart(lane, "the test says so")
     engine.run_to("own-anew", [20])
     assert seen(engine, "own-anew") == [record.value for record in numbered(0, 20)]
+
+
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+@pytest.mark.parametrize("sends", [False, True])
+def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
+    engine: EngineUnderTest, guarantee: Guarantee, sends: bool
+) -> None:
+    """It wakes up as one that had loaded its progress long ago, and either finds records or is stopped."""
+    topic = f"own-frozen-{guarantee}-{sends}"
+    pair(engine, topic)
+    policy = CopyPolicy(guarantee=guarantee)
+    frozen, owner = another(engine), another(engine)
+    frozen.start(topic, policy=policy)
+    frozen.run_until(lambda: frozen.lane(topic).high_watermark == 0, "it is up to date")
+    write(engine.source, topic, numbered(0, 1000), per_batch=100)
+    owner.start(topic, policy=policy)
+    owner.run_to(topic, [1000])
+    owner.stop()
+    if sends:
+        frozen.run_to(topic, [1000])
+    frozen.stop()
+    write(engine.source, topic, numbered(1000, 10))
+    engine.start(topic, policy=policy)
+    engine.run_to(topic, [1010])
+    assert seen(engine, topic) == [record.value for record in numbered(0, 1010)]
+    assert engine.lane(topic).ledger.start == 0
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+def test_a_former_owner_that_stops_late_does_not_take_progress_back(
+    engine: EngineUnderTest, guarantee: Guarantee
+) -> None:
+    """It is drained and has an identity, so nothing tells it that another owner came and went."""
+    topic = f"own-late-{guarantee}"
+    pair(engine, topic)
+    policy = CopyPolicy(guarantee=guarantee)
+    frozen, owner = another(engine), another(engine)
+    write(engine.source, topic, numbered(0, 20))
+    frozen.start(topic, policy=policy)
+    frozen.run_to(topic, [20])
+    write(engine.source, topic, numbered(20, 500), per_batch=100)
+    owner.start(topic, policy=policy)
+    owner.run_to(topic, [520])
+    owner.stop()
+    frozen.engine.stop_lanes([frozen.lane(topic).key])
+    frozen.run_until(frozen.stopped, "it stops")
+    frozen.stop()
+    write(engine.source, topic, numbered(520, 10))
+    engine.start(topic, policy=policy)
+    engine.run_to(topic, [530])
+    assert seen(engine, topic) == [record.value for record in numbered(0, 530)]
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+def test_of_owners_that_begin_at_once_one_copies_and_the_other_is_fenced_for_good(
+    engine: EngineUnderTest, guarantee: Guarantee
+) -> None:
+    topic, partitions, each = f"own-race-{guarantee}", 4, 400
+    make_topic(engine.source, topic, partitions)
+    make_topic(engine.destination, topic, partitions)
+    for number in range(partitions):
+        records = [replace(one, partition=number) for one in numbered(0, each)]
+        write(engine.source, topic, records, per_batch=20)
+    policy = CopyPolicy(guarantee=guarantee)
+    racers = [another(engine) for _ in range(3)]
+    for racer in racers:
+        racer.start(topic, partitions, policy=policy, end_offset=each)
+    keys = [(racer, racer.lane(topic, number).key) for racer in racers for number in range(partitions)]
+
+    def is_over(racer: EngineUnderTest, key: Any) -> bool:
+        lane = racer.lanes.get(key)
+        return lane is None or lane.is_fenced
+
+    until = time.monotonic() + 60
+    while not all(is_over(*one) for one in keys):
+        assert time.monotonic() < until, [racer.describe() for racer in racers]
+        for racer in racers:
+            racer.step(0.01)
+    for number in range(partitions):
+        values = [one.value for one in look(engine.destination, topic, number)]
+        assert values == [record.value for record in numbered(0, each)]
+    for racer in racers:
+        assert all(event.next_offset == each for event in racer.stopped())
+        racer.stop()
+    stopped = {event.key for racer in racers for event in racer.stopped() if event.next_offset == each}
+    assert len(stopped) == partitions
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+def test_progress_that_was_deleted_is_missed_and_nothing_is_repeated(
+    engine: EngineUnderTest, guarantee: Guarantee
+) -> None:
+    topic, progress = f"own-gone-{guarantee}", f"own-gone-progress-{guarantee}"
+    pair(engine, topic)
+    policy = CopyPolicy(guarantee=guarantee)
+    write(engine.source, topic, numbered(0, 200), per_batch=BATCH)
+    first = another(engine, progress_topic=progress)
+    first.start(topic, policy=policy)
+    first.run_to(topic, [200])
+    first.stop()
+    delete_topic(engine.destination, progress)
+    write(engine.source, topic, numbered(200, 10))
+    second = another(engine, progress_topic=progress)
+    second.start(topic, policy=policy)
+    second.run_to(topic, [210])
+    assert seen(engine, topic) == [record.value for record in numbered(0, 210)]
+    (gap,) = second.lane(topic).gaps
+    assert "was copied before, but no progress is stored" in gap
+    second.stop()

@@ -29,7 +29,9 @@ RULES = st.builds(
 )
 
 
-def walk(log: SourceLog, rules: IntakeRules, start: int, sizes: list[int]) -> tuple[list[Item], ByteBudget]:
+def walk(
+    log: SourceLog, rules: IntakeRules, start: int, sizes: list[int], room: int = 10**9
+) -> tuple[list[Item], ByteBudget]:
     """Fetch the log in pieces of these sizes (the last one repeats) until its end."""
     budget = ByteBudget(10**9)
     pool = SlabPool(1 << 16, budget)
@@ -42,7 +44,7 @@ def walk(log: SourceLog, rules: IntakeRules, start: int, sizes: list[int]) -> tu
         assert slab is not None
         view = memoryview(slab.buffer)[: len(data)]
         view[:] = data
-        intake = Intake(rules, position, budget)
+        intake = Intake(rules, position, budget, None, room)
         intake.take(view, log.aborted_in(position), slab)
         slab.release()
         assert intake.position > position, "a fetch must make headway"
@@ -86,7 +88,7 @@ def test_every_offset_meets_its_fate_and_every_record_its_batch(
 ) -> None:
     start = data.draw(st.integers(0, log.end))
     sizes = data.draw(st.lists(st.integers(1, 600), min_size=1, max_size=5))
-    items, _ = walk(log, rules, start, sizes)
+    items, _ = walk(log, rules, start, sizes, data.draw(st.sampled_from([1, 7, 10**9])))
     expected = [record for record in log.visible if record.offset >= start]
     assert sent_records(items) == expected
     ledger = ledger_of(items, start)

@@ -81,6 +81,9 @@ class Reader:
         assert lane.reader is not None
         lane.reader.include(lane)
 
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        raise error
+
     def on_relocated(self, lane: LiveLane) -> None:
         raise AssertionError(f"{lane.key} has its broker")
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pytest
+
+from mirror.errors import BatchTooLarge, CorruptData, TransformFailed
 from mirror.lane.intake import Intake
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.lane.outgoing import Outgoing
+from mirror.lane.outgoing import Outgoing, Passed
 from mirror.lane.rules import IntakeRules, MergeRule
-from mirror.wire.batch import NO_PRODUCER
+from mirror.wire.batch import NO_PRODUCER, seal
 from mirror.wire.compression import Codec
-from mirror.wire.records import Record
+from mirror.wire.records import Record, write_batch
 from tests.models.source_log import holed_batch, sealed
 
 MERGING = MergeRule()
@@ -75,3 +79,91 @@ def test_behind_the_end_nothing_is_taken_but_a_batch_that_reaches_over_it_is_who
         [0, 1],
         {Fate.MIRRORED: 2, Fate.COMPACTED: 2},
     )
+
+
+def bomb(codec: Codec, count: int, size: int = 0, claimed: int | None = None) -> memoryview:
+    """A batch of few bytes that opens into many records of so many bytes."""
+    batch = write_batch([Record(0, 1, None, bytes(size))] * count, codec)
+    if claimed is not None:
+        batch[57:61] = claimed.to_bytes(4, "big")
+        batch[23:27] = (claimed - 1).to_bytes(4, "big")
+        seal(memoryview(batch))
+    return memoryview(batch)
+
+
+def opened(batches: bytes, rules: IntakeRules, room: int = 10**9) -> Intake:
+    intake = Intake(rules, 0, ByteBudget(10**9), None, room)
+    intake.take(memoryview(bytearray(batches)), (), Slab(bytearray(), None))
+    return intake
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize(("records", "size"), [(30_000, 0), (10, 300_000)])
+def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
+    codec: Codec, records: int, size: int
+) -> None:
+    rules = IntakeRules(opens_records=True, opened_records=20_000, opened_bytes=2**20)
+    batch = bomb(codec, records, size)
+    intake = Intake(rules, 0, ByteBudget(10**9))
+    with pytest.raises(BatchTooLarge, match="at offset 0 is not opened") as raised:
+        intake.take(batch, (), Slab(bytearray(), None))
+    assert (raised.value.offset, intake.position, intake.items) == (0, 0, [])
+    left_out = replace(rules, unopened={0: Fate.FILTERED})
+    (item,) = opened(bytes(batch), left_out).items
+    assert isinstance(item, Passed)
+    assert (item.fate, item.count) == (Fate.FILTERED, records)
+
+
+def test_a_large_batch_of_large_bytes_is_opened_whatever_the_limit() -> None:
+    rules = IntakeRules(opens_records=True, opened_records=2, opened_bytes=1000)
+    assert opened(bytes(bomb(Codec.NONE, 1, 100_000)), rules).position == 1
+
+
+def test_a_count_of_records_that_the_bytes_cannot_hold_is_not_believed() -> None:
+    batch = bomb(Codec.LZ4, 3, claimed=200_000)
+    with pytest.raises(CorruptData, match="claims 200000 records"):
+        opened(bytes(batch), IntakeRules(opens_records=True))
+
+
+def test_what_there_is_no_room_for_is_left_for_later() -> None:
+    log = bytearray()
+    for number in range(5):
+        batch = bytearray(bomb(Codec.LZ4, 1000))
+        batch[0:8] = (number * 1000).to_bytes(8, "big")
+        log += batch
+    rules = IntakeRules(opens_records=True)
+    intake = opened(bytes(log), rules, room=1500)
+    assert (intake.is_cut, intake.position) == (True, 2000)
+    assert opened(bytes(log), rules).position == 5000
+
+
+def shouts(record: Record) -> Record | None:
+    """A transform that cannot treat some records, and makes something else of others."""
+    assert record.value is not None
+    if record.value == b"raises":
+        raise KeyError(record.value)
+    if record.value == b"garbage":
+        return "no record"  # type: ignore[return-value]
+    if record.value == b"half":
+        return record._replace(key="not bytes")  # type: ignore[arg-type]
+    return None if record.value == b"dropped" else record._replace(value=record.value.upper())
+
+
+@pytest.mark.parametrize("bad", [b"raises", b"garbage", b"half"])
+def test_a_record_that_a_transform_cannot_treat_is_named_and_what_is_before_it_goes_on(bad: bytes) -> None:
+    rules = IntakeRules(transforms=(shouts,), transform_names=("shouts:x",))
+    before = write_batch([Record(0, 5, None, b"one")])
+    after = write_batch([Record(0, 5, None, value) for value in (b"dropped", b"two", bad, b"three")])
+    after[0:8] = (1).to_bytes(8, "big")
+    intake = Intake(rules, 0, ByteBudget(10**9))
+    with pytest.raises(
+        TransformFailed, match="transform shouts:x fails for the record at offset 3"
+    ) as raised:
+        intake.take(memoryview(before + after), (), Slab(bytearray(), None))
+    assert raised.value.offset == 3
+    assert intake.position == 3
+    assert sum(item.count for item in intake.items if isinstance(item, Outgoing)) == 2
+    omitting = replace(rules, omitted={3: Fate.DEAD_LETTERED})
+    whole = Intake(omitting, 0, ByteBudget(10**9))
+    whole.take(memoryview(before + after), (), Slab(bytearray(), None))
+    assert whole.position == 5

@@ -8,12 +8,23 @@ import pytest
 
 from mirror.errors import CorruptData, NewerFormat
 from mirror.lane.pausing import Pause, ProbeRule, pause_again
-from mirror.lane.progress import main_key, read_progress
+from mirror.lane.progress import is_outdated, main_key, read_progress
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
 
 KEY = LaneKey(GroupName("g"), TopicPartition("orders", 3))
+
+
+GOOD: dict[str, object] = {
+    "next_offset": 0,
+    "ledger": {"start": 0, "counts": {}},
+    "map": {"first": 0, "sealed": 0, "runs": []},
+    "source_id": "",
+    "epoch": -1,
+    "target_id": "",
+    "clean": True,
+}
 
 
 def stored(**fields: object) -> dict[bytes, bytes]:
@@ -45,6 +56,20 @@ def test_a_later_format_is_refused_with_advice() -> None:
     [
         {},
         {"next_offset": "x"},
+        {"next_offset": -1},
+        {"next_offset": 2**63},
+        {"next_offset": True},
+        {"next_offset": 5, "written_ms": "now"},
+        GOOD | {"epoch": 10**30},
+        GOOD | {"source_id": "00"},
+        GOOD | {"source_id": 3},
+        GOOD | {"target_next": "x"},
+        GOOD | {"life": -1},
+        GOOD | {"gaps": 3},
+        GOOD | {"owner": "x"},
+        GOOD | {"owner": [1]},
+        GOOD | {"map": {"first": 0, "sealed": 0, "runs": [[2**70, 0, 1]]}},
+        GOOD | {"map": {"first": 0, "sealed": 0, "runs": [[1]]}},
         {"next_offset": 5, "ledger": {"start": 0, "counts": {"mirrored": 4}}, "map": {}},
         {"next_offset": 5, "ledger": {"start": 0, "counts": {"unheard": 5}}},
         {
@@ -83,3 +108,28 @@ def test_a_restart_probes_at_once_and_keeps_the_count() -> None:
     again = Pause.from_json(pause.to_json(), now_ms=50_000)
     assert again.is_due(50_000)
     assert (again.reason, again.since_ms, again.attempt) == ("full", 0, 2)
+
+
+def owned(*owner: object) -> bytes:
+    return json.dumps(GOOD | {"owner": list(owner)}).encode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outdated"),
+    [
+        (owned(7, 3), owned(7, 2), True),
+        (owned(7, 3), owned(), True),
+        (owned(7, 3), owned(7, 3), False),
+        (owned(7, 3), owned(7, 4), False),
+        (owned(7, 3), owned(8, 0), False),
+        (owned(), owned(), False),
+        (owned(), owned(7, 0), False),
+        (owned(7, 3), json.dumps(GOOD).encode(), False),
+        (json.dumps(GOOD).encode(), owned(), False),
+        (owned(7, 3), b"damaged", False),
+        (owned(7, 3), owned("x", 1), False),
+        (b"[" * 100_000, owned(7, 3), False),
+    ],
+)
+def test_what_a_former_owner_stores_late_does_not_count(before: bytes, after: bytes, outdated: bool) -> None:
+    assert is_outdated(before, after) is outdated
