@@ -148,3 +148,22 @@ def test_every_place_in_zookeeper_is_on_the_page_of_operations() -> None:
     places = {value for name, value in vars(znodes).items() if name.isupper() and str(value).startswith("/")}
     assert places
     assert described == places
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", heading.replace("`", "")).strip().lower() for heading in headings]
+    return {re.sub(r"\s+", "-", heading) for heading in plain}
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = [
+        (page, *match[1].partition("#")[::2])
+        for page in PAGES
+        for match in re.finditer(r"\]\(((?!https?:)[^)\s]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    assert len(links) > 30
+    for page, file, anchor in links:
+        target = page.parent / file if file else page
+        assert target.exists(), f"{page.name}: {file}"
+        assert not anchor or anchor in anchors_of(target), f"{page.name}: {file}#{anchor}"
