@@ -5,8 +5,10 @@ The assigner's planner (OR-Tools, bounds, proofs) takes its place where it is in
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping
+from itertools import count
 
 from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import PartitionLoad
@@ -33,11 +35,16 @@ class SimplePlanner:
             else:
                 tasks[home].append(partition)
         loads = {name: _sum(request.loads, held) for name, held in tasks.items()}
+        lightest = [(loads[name], len(held), name) for name, held in tasks.items() if len(held) < most]
+        heapq.heapify(lightest)
         for partition in homeless:
-            with_room = (name for name, held in tasks.items() if len(held) < most)
-            lightest = min(with_room, key=lambda name: (loads[name], len(tasks[name]), name))
-            tasks[lightest].append(partition)
-            loads[lightest] += _load(request.loads, partition)
+            _, _, name = lightest[0]
+            tasks[name].append(partition)
+            loads[name] += _load(request.loads, partition)
+            if len(tasks[name]) < most:
+                heapq.heapreplace(lightest, (loads[name], len(tasks[name]), name))
+            else:
+                heapq.heappop(lightest)
         return GroupPlan(
             tasks={name: frozenset(held) for name, held in tasks.items()},
             loads_bytes_per_second=loads,
@@ -46,12 +53,13 @@ class SimplePlanner:
         )
 
     def required_tasks(self, request: PlanningRequest) -> int:
-        """Enough for the load and for the cap on partitions a task; never more than partitions."""
+        """Enough for the load, the cap on partitions a task and the minimum; never more than partitions."""
         usable = request.capacity.usable_bytes_per_second
         by_load = math.ceil(_sum(request.loads, request.partitions) / usable)
         cap = request.limits.max_partitions_per_task
         by_count = math.ceil(len(request.partitions) / cap) if cap else 1
-        return max(request.limits.min_tasks, min(max(by_load, by_count), max(len(request.partitions), 1)))
+        wanted = max(request.limits.min_tasks, by_load, by_count)
+        return min(wanted, max(len(request.partitions), 1))
 
     def _names(self, request: PlanningRequest, required: int) -> list[TaskName]:
         existing = sorted(set(request.current.values()))
@@ -59,12 +67,13 @@ class SimplePlanner:
         if request.limits.max_tasks is not None:
             wanted = min(wanted, request.limits.max_tasks)
         names = existing[:wanted]
-        number = 0
-        while len(names) < wanted:
+        taken = set(names)
+        for number in count():
+            if len(names) >= wanted:
+                break
             name = task_name(GroupName(request.group), number)
-            if name not in names:
+            if name not in taken:
                 names.append(name)
-            number += 1
         return names
 
 

@@ -13,6 +13,10 @@ from mirror.model.identifiers import InstanceName, TaskName
 _LEAST_GAIN: Final = 0.01
 """Of the fuller instance's load: an exchange that gains less is not worth two moves."""
 
+_MOST_STEPS: Final = 500
+_MOST_COMPARED: Final = 40
+"""Tasks of an instance that are compared for an exchange, so that a plan of very many stays quick."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
@@ -48,9 +52,9 @@ def spread_tasks(
             homeless.append(task)
     shares = _shares(len(tasks), instances)
     for room in rooms.values():
-        while len(room.tasks) > math.ceil(shares[room.name]) and (lightest := room.lightest()):
-            room.give(lightest)
-            homeless.append(lightest)
+        surplus = len(room.tasks) - math.ceil(shares[room.name])
+        if surplus > 0:
+            homeless += room.give_lightest(surplus)
     _house(homeless, list(rooms.values()), shares)
     _fill_up(list(rooms.values()), shares)
     _level(list(rooms.values()), shares, imbalance)
@@ -72,6 +76,15 @@ class _Room:
     def lightest(self) -> TaskLoad | None:
         movable = (task for task in self.tasks.values() if not task.is_pinned)
         return min(movable, key=lambda task: (task.bytes_per_second, task.task), default=None)
+
+    def give_lightest(self, count: int) -> list[TaskLoad]:
+        """At most so many; those that are pinned stay."""
+        movable = [task for task in self.tasks.values() if not task.is_pinned]
+        given = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))[:count]
+        for task in given:
+            del self.tasks[task.task]
+        self.load = math.fsum(one.bytes_per_second for one in self.tasks.values())
+        return given
 
     def take(self, task: TaskLoad) -> None:
         self.tasks[task.task] = task
@@ -114,9 +127,10 @@ def _fill_up(rooms: list[_Room], shares: Mapping[InstanceName, float]) -> None:
 
 
 def _level(rooms: list[_Room], shares: Mapping[InstanceName, float], imbalance: float) -> None:
-    """At most one step a task: each makes the fuller of two less full, so none is ever undone."""
+    """At most one step a task, and `_MOST_STEPS`: each makes the fuller of two less full, so none is ever
+    undone."""
     mean = sum(room.load for room in rooms) / sum(room.weight for room in rooms)
-    for _ in range(sum(len(room.tasks) for room in rooms)):
+    for _ in range(min(_MOST_STEPS, sum(len(room.tasks) for room in rooms))):
         full, empty = max(rooms, key=_Room.fullness), min(rooms, key=_Room.fullness)
         if full.load / full.weight <= imbalance * mean:
             return
@@ -148,4 +162,9 @@ def _best_step(full: _Room, empty: _Room, may_give: bool) -> tuple[TaskLoad, Tas
 
 
 def _movable(room: _Room) -> list[TaskLoad]:
-    return sorted((task for task in room.tasks.values() if not task.is_pinned), key=lambda task: task.task)
+    """By name; of very many, some of every load."""
+    movable = [task for task in room.tasks.values() if not task.is_pinned]
+    if len(movable) > _MOST_COMPARED:
+        by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))
+        movable = by_load[:: math.ceil(len(by_load) / _MOST_COMPARED)]
+    return sorted(movable, key=lambda task: task.task)
