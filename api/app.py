@@ -16,7 +16,8 @@ from api.endpoints import brooklin, datastreams, plans, status
 from api.errors import ProblemResponse, problem, restli_problem, status_of
 from api.prometheus import InstanceCollector
 from api.services import Services
-from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, NotFound
+from api.slow_calls import SlowCalls
+from mirror.errors import Busy, HeadraceError, IllegalTransition, InvalidRequest, NotFound
 
 _BROOKLIN_PATHS = ("/datastream", "/diag", "/health")
 _RESTLI_VERSION = "X-RestLi-Protocol-Version"
@@ -26,6 +27,7 @@ def create_app(services: Services) -> FastAPI:
     """An application without globals: tests make as many as they like."""
     app = FastAPI(title="Headrace", summary="Load-aware Kafka mirroring", docs_url="/v1/docs")
     app.state.services = services
+    app.state.slow_calls = SlowCalls()
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status))
     for router in (datastreams.router, plans.router, status.router, brooklin.router):
@@ -52,7 +54,8 @@ async def _explain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadraceError)
     if not request.url.path.startswith(_BROOKLIN_PATHS):
         body, media = problem(error), "application/problem+json"
-        return ProblemResponse(body, status_of(error), media_type=media)
+        headers = {"Retry-After": "5"} if isinstance(error, Busy) else {}
+        return ProblemResponse(body, status_of(error), headers=headers, media_type=media)
     services: Services = request.app.state.services
     version = request.headers.get(_RESTLI_VERSION, "1.0.0")
     marker = "X-RestLi-Error-Response" if version.startswith("2") else "X-LinkedIn-Error-Response"

@@ -7,11 +7,18 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api.services import Services
+from api.slow_calls import SlowCalls
 
 
-def _services(request: Request) -> Services:
+async def _services(request: Request) -> Services:
     services: Services = request.app.state.services
     return services
 
 
+async def _slow_calls(request: Request) -> SlowCalls:
+    calls: SlowCalls = request.app.state.slow_calls
+    return calls
+
+
 ServicesDep = Annotated[Services, Depends(_services)]
+SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]

@@ -24,6 +24,7 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.CoordinationError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.LoadUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.AnalyticsError: HTTPStatus.BAD_GATEWAY,
+    errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.Refused: HTTPStatus.BAD_GATEWAY,
     errors.HeadraceError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }

@@ -29,6 +29,7 @@
     │   └── PayloadTooLarge         compressed bytes that open into more than is allowed
     ├── Unexpected                  a step failed in a way that nobody foresaw
     ├── PlanRejected                a plan breaks a rule; it is not published
+    ├── Busy                        too many calls of a kind are under way       retriable
     ├── LoadUnavailable             no provider can say what partitions carry
     └── AnalyticsError              Pinot or Spark answered with an error or half an answer
 
@@ -192,6 +193,12 @@ class PayloadTooLarge(CorruptData):
 
 class PlanRejected(HeadraceError):
     """A plan breaks an invariant and is not published."""
+
+
+class Busy(HeadraceError):
+    """Too many calls of this kind are under way."""
+
+    retriable = True
 
 
 class LoadUnavailable(HeadraceError):

@@ -104,7 +104,7 @@ def _texts(body: dict[str, Any], field: str) -> dict[str, str]:
 
 
 @router.get("/health")
-def health(services: ServicesDep) -> dict[str, Any]:
+async def health(services: ServicesDep) -> dict[str, Any]:
     """ServerHealth: connectors with their tasks on this instance."""
     tasks: dict[str, list[str]] = {}
     groups: dict[str, str] = {}

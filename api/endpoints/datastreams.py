@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Response
 
-from api.dependencies import ServicesDep
+from api.dependencies import ServicesDep, SlowCallsDep
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.partitions import MoveAnswer, MoveBody, PausesBody
 from api.schemas.progress import LaneProgressAnswer
@@ -59,20 +59,25 @@ def _damaged(found: DamagedDefinition, told: Problem | None, services: Services)
 
 
 @router.get("/{name}/progress")
-def progress(
+async def progress(
     name: NamePath,
     services: ServicesDep,
+    slow_calls: SlowCallsDep,
     offset_map: Annotated[bool, Query(description="with every run of the offset maps")] = False,
 ) -> list[LaneProgressAnswer]:
     """Checkpoints, what became of every offset, and offset maps, as they were stored last; of all partitions
     of the datastream's group that go to its destination."""
-    datastream = services.control.get(DatastreamName(name))
-    stored = services.progress(datastream.destination, datastream.group)
-    return [
-        LaneProgressAnswer.from_progress(key, one, with_map=offset_map)
-        for key, one in stored.items()
-        if datastream.selection.matches(key.partition.topic)
-    ]
+
+    def read() -> list[LaneProgressAnswer]:
+        datastream = services.control.get(DatastreamName(name))
+        stored = services.progress(datastream.destination, datastream.group)
+        return [
+            LaneProgressAnswer.from_progress(key, one, with_map=offset_map)
+            for key, one in stored.items()
+            if datastream.selection.matches(key.partition.topic)
+        ]
+
+    return await slow_calls.run(read)
 
 
 @router.delete("/{name}", status_code=202)

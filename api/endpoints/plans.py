@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
+from fastapi.concurrency import run_in_threadpool
 
-from api.dependencies import ServicesDep
+from api.dependencies import ServicesDep, SlowCallsDep
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
 from mirror.control.commands import TriggerRebalance
 from mirror.model.identifiers import DatastreamName
@@ -21,13 +22,17 @@ def plan(services: ServicesDep) -> PlanAnswer:
 
 
 @router.post("/rebalance", status_code=202)
-def rebalance(body: RebalanceBody, services: ServicesDep, response: Response) -> RebalanceAnswer:
+async def rebalance(
+    body: RebalanceBody, services: ServicesDep, slow_calls: SlowCallsDep, response: Response
+) -> RebalanceAnswer:
     """Ask the leader to plan anew, or tell what that would change."""
     command = TriggerRebalance(DatastreamName(body.datastream), body.full, body.requested_by, body.reason)
     if body.dry_run:
         response.status_code = 200
-        return RebalanceAnswer.from_decision(services.preview(services.control.request_of(command)))
-    identity = services.control.rebalance(command)
+        return await slow_calls.run(
+            lambda: RebalanceAnswer.from_decision(services.preview(services.control.request_of(command)))
+        )
+    identity = await run_in_threadpool(services.control.rebalance, command)
     return RebalanceAnswer(request=identity, sentence="queued; the leader answers with a plan")
 
 

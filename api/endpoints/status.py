@@ -6,6 +6,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -15,8 +16,8 @@ router = APIRouter(tags=["status"])
 
 
 @router.get("/v1/health")
-def health(services: ServicesDep, response: Response) -> dict[str, Any]:
-    """200 when every part is well, else 503; each part says how it is."""
+async def health(services: ServicesDep, response: Response) -> dict[str, Any]:
+    """200 when every part is well, else 503; each part says how it is. Waits for nothing."""
     conditions = services.status.conditions
     is_well = all(condition.is_well for condition in conditions.values())
     response.status_code = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
@@ -56,6 +57,8 @@ def lanes(services: ServicesDep) -> list[dict[str, Any]]:
 
 
 @router.get("/metrics", include_in_schema=False)
-def metrics(request: Request) -> Response:
-    """Prometheus."""
-    return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)
+async def metrics(request: Request) -> Response:
+    """Prometheus; waits for no other call."""
+    registry = request.app.state.registry
+    text = await to_thread.run_sync(generate_latest, registry, limiter=CapacityLimiter(1))
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from api.app import create_app
@@ -13,7 +14,7 @@ from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import NO_PLAN
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
 from mirror.ports import LaneKey
 from mirror.settings import KafkaCluster
 from tests.builders import DESTINATION, SOURCE
@@ -31,6 +32,7 @@ class Site:
     def __init__(self, server: FakeZooKeeper | None = None, name: str = "one") -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
+        self.before_progress: Callable[[], None] = lambda: None
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
         self.follower = FollowerRig(self.server, name)
@@ -67,10 +69,14 @@ class Site:
             default_destination=DESTINATION,
             cluster_of_address=directory.of_address,
             address_of_cluster=directory.address_of,
-            progress=lambda _, group: {key: one for key, one in self.progress.items() if key.group == group},
+            progress=lambda _, group: self._progress_of(group),
         )
         self.app = create_app(services)
         self.client = client_of(self.app)
+
+    def _progress_of(self, group: GroupName) -> dict[LaneKey, LaneProgress]:
+        self.before_progress()
+        return {key: one for key, one in self.progress.items() if key.group == group}
 
     def tick(self, times: int = 2) -> None:
         """Let follower and leader do what is to be done."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
+from api.slow_calls import MOST_AT_ONCE
 from headrace.client import RestClient
 from headrace.rest import RestServer
 from mirror.errors import ConfigError, Unreachable
+from tests.fakes.node_store import Operation
 from tests.fakes.site import Site, a_body
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 
 @pytest.fixture
@@ -75,3 +78,59 @@ def test_requests_are_answered_side_by_side(server: RestServer) -> None:
     for thread in threads:
         thread.join()
     assert answers == [200] * 50
+
+
+def test_calls_that_ask_slow_servers_starve_nobody(server: RestServer) -> None:
+    site, go_on, waiting = Site(), threading.Event(), threading.Semaphore(0)
+    site.create()
+
+    def never_soon() -> None:
+        waiting.release()
+        assert go_on.wait(PATIENCE_SECONDS)
+
+    site.before_progress = never_soon
+    server.attach(site.app)
+    server.start()
+    url = f"http://{server.address}/v1/datastreams/orders/progress"
+    with ThreadPoolExecutor(60) as crew:
+        try:
+            calls = [crew.submit(httpx.get, url, timeout=PATIENCE_SECONDS) for _ in range(60)]
+            for _ in range(MOST_AT_ONCE):
+                assert waiting.acquire(timeout=PATIENCE_SECONDS)
+            wait_until(lambda: sum(one.done() for one in calls) == 60 - MOST_AT_ONCE)
+            refused = [one.result() for one in calls if one.done()]
+            assert {one.status_code for one in refused} == {503}
+            assert all(one.headers["retry-after"] for one in refused)
+            for path in ("/v1/health", "/metrics", "/v1/datastreams", "/health"):
+                answer = httpx.get(f"http://{server.address}{path}", timeout=PATIENCE_SECONDS)
+                assert answer.status_code == 200
+        finally:
+            go_on.set()
+        assert sum(one.result().status_code == 200 for one in calls) == MOST_AT_ONCE
+    assert httpx.get(url, timeout=PATIENCE_SECONDS).status_code == 200
+
+
+def test_health_and_metrics_wait_for_no_call_that_asks_zookeeper(server: RestServer) -> None:
+    site, go_on, waiting = Site(), threading.Event(), threading.Semaphore(0)
+    site.tick()
+
+    def stand_still(_: Operation) -> None:
+        waiting.release()
+        assert go_on.wait(PATIENCE_SECONDS)
+
+    server.attach(site.app)
+    server.start()
+    site.session.script = stand_still
+    with ThreadPoolExecutor(60) as crew:
+        try:
+            url = f"http://{server.address}/v1/instances"
+            calls = [crew.submit(httpx.get, url, timeout=PATIENCE_SECONDS) for _ in range(60)]
+            for _ in range(2):
+                assert waiting.acquire(timeout=PATIENCE_SECONDS)
+            for path in ("/v1/health", "/metrics", "/health"):
+                answer = httpx.get(f"http://{server.address}{path}", timeout=PATIENCE_SECONDS)
+                assert answer.status_code == 200
+        finally:
+            site.session.script = lambda _: None
+            go_on.set()
+        assert {one.result().status_code for one in calls} == {200}
