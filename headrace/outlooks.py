@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Final
 
 from headrace.clusters import ClusterDirectory
 from headrace.own_topics import own_topics
 from headrace.planners import choose_planning
 from headrace.settings import HeadraceSettings
+from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.cluster_ids import ClusterIds
@@ -46,7 +46,8 @@ class Outlooks:
     def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> Outlooks:
         """Nothing is connected yet."""
         directory, factor = ClusterDirectory(settings.clusters), settings.mirror.leader.replication_factor
-        return cls(settings, nodes, cache(lambda cluster: KafkaAdmin(directory.resolve(cluster), factor)))
+        pool = AdminPool(lambda cluster: KafkaAdmin(directory.resolve(cluster), factor), SystemClock())
+        return cls(settings, nodes, pool)
 
     def leader(self, stores: LeaderStores, errands: Errands, memory: LoadMemory) -> Outlook:
         """The one that plans are made from."""

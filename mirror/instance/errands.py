@@ -5,8 +5,8 @@ Who asks waits a moment for the answer; in a line that is slow already, not at a
 from __future__ import annotations
 
 import math
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from time import monotonic
@@ -37,7 +37,8 @@ class Errands(Protocol):
 
 
 class ThreadedErrands:
-    """One daemon thread for each line. `wake` is called, from that thread, when an answer came late."""
+    """One daemon thread for each line that has something to do. `wake` is called, from that thread, when an
+    answer came late."""
 
     def __init__(self, patience_seconds: float, wake: Callable[[], None]) -> None:
         self._patience = patience_seconds
@@ -47,18 +48,26 @@ class ThreadedErrands:
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
         """As in the port. Used by one thread."""
         if line not in self._lines:
+            self._lines = {name: one for name, one in self._lines.items() if not one.is_forgotten()}
             self._lines[line] = _Line(line)
         return self._lines[line].ask(key, job, self._patience, self._wake)
 
 
 class _Line:
-    """A thread that does one job after the other, and the answers that nobody has fetched yet."""
+    """Does one job after the other, and keeps the answers that nobody has fetched yet. Its thread ends when
+    there is nothing left to do."""
 
     def __init__(self, name: str) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._name = name
+        self._jobs: deque[Callable[[], None]] = deque()
         self._answers: dict[str, _Answer[Any]] = {}
         self._is_slow = False
-        threading.Thread(target=self._run, name=f"errands-{name}", daemon=True).start()
+        self._lock = threading.Lock()
+        self._is_running = False
+
+    def is_forgotten(self) -> bool:
+        """Whether nobody waits for anything any more."""
+        return not self._is_running and all(one.is_stale() for one in self._answers.values())
 
     def ask(self, key: str, job: Callable[[], _T], patience_seconds: float, wake: Callable[[], None]) -> _T:
         known = self._answers.get(key)
@@ -67,8 +76,8 @@ class _Line:
         is_new = known is None
         answer: _Answer[_T] = _Answer() if known is None else known
         if is_new:
+            self._give(lambda: _do(job, answer))
             self._answers[key] = answer
-            self._jobs.put(lambda: _do(job, answer))
         done, _ = wait([answer], 0 if self._is_slow else patience_seconds)
         if not done:
             if is_new:
@@ -79,9 +88,21 @@ class _Line:
         del self._answers[key]
         return answer.result()
 
+    def _give(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._is_running:
+                threading.Thread(target=self._run, name=f"errands-{self._name}", daemon=True).start()
+                self._is_running = True
+            self._jobs.append(job)
+
     def _run(self) -> None:
         while True:
-            self._jobs.get()()
+            with self._lock:
+                if not self._jobs:
+                    self._is_running = False
+                    return
+                job = self._jobs.popleft()
+            job()
 
 
 class _Answer(Future[_T]):

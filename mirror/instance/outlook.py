@@ -169,12 +169,18 @@ class Outlook:
             self._waiting += [group for group, members in world.groups.items() if members[0].source == source]
 
     def preview(self, request: RebalanceRequest) -> Decision:
-        """What the request would change now. Raises Unreachable."""
+        """What the request would change now of its group; only that one's clusters are asked. Raises
+        Unreachable, also while a source cluster has not answered."""
         with self._previewing:
-            definitions = self._latest_definitions.newest()
-            datastreams, plan = definitions.datastreams, self._latest_plan()
-            world = self.world(datastreams, plan, self.judgement(datastreams, plan).refused)
-            return self.decide(replace(world, requests=(request,), is_whole=definitions.is_whole))
+            definitions, plan = self._latest_definitions.newest(), self._latest_plan()
+            mine = tuple(one for one in definitions.datastreams if one.group == request.group)
+            sources = sorted({one.source for one in mine})
+            for source in set(sources) - self.surroundings.topics(sources).keys():
+                raise self.surroundings.problem(source)
+            refused = self.judgement(definitions.datastreams, plan).refused
+            # The other groups are not named, so that they keep what they have.
+            world = self.world(mine, plan, refused)
+            return self.decide(replace(world, requests=(request,), is_whole=False))
 
     def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:
         """Reports by group; and the groups whose loads are on their way."""

@@ -60,9 +60,9 @@ class RouteWatch:
         return self._apply(datastreams, plan, self._surroundings.topics(sorted(clusters)))
 
     def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
-        """As `look`, with what other instances have learnt of the clusters."""
+        """As `look`, with what other instances have learnt of the clusters; none is asked for that."""
         self.recall(clusters_of(datastreams))
-        topics = self._surroundings.topics(sorted({one.source for one in datastreams}))
+        topics = self._surroundings.known_topics(sorted({one.source for one in datastreams}))
         return self._apply(datastreams, plan, topics)
 
     def learn(self, clusters: Collection[ClusterRef]) -> None:

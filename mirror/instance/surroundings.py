@@ -20,7 +20,7 @@ from mirror.coordination.discovery import (
 from mirror.coordination.made_topics import MadeTopics
 from mirror.coordination.matching import Limits, TopicMatching
 from mirror.coordination.problems import reason_of
-from mirror.errors import HeadraceError
+from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.errands import Errands, StillAsking
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -141,7 +141,16 @@ class Surroundings:
         for cluster in clusters:
             if now - self._asked_at.get(cluster, -self._interval) >= self._interval:
                 self._ask(cluster, now)
+        return self.known_topics(clusters)
+
+    def known_topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
+        """What the clusters answered last; one whose last answer was none is missing."""
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
+
+    def problem(self, cluster: ClusterRef) -> Exception:
+        """Why a cluster's topics are not known."""
+        found = self._problems.get(cluster)
+        return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been asked yet")
 
     def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
         """What these call themselves, as they last answered; one that has not answered yet is missing."""

@@ -161,6 +161,7 @@ class LeaderRig:
         )
         self.events = EventLog(session)
         planning = Planning(planner or SimplePlanner(), provider or MeasuredLoads(session), TaskCapacity(100))
+        self.clusters = clusters
         self.surroundings = surroundings_of(session, clusters, self.clock)
         self.watch = RouteWatch(self.surroundings, ClusterIds(session), OWN_TOPICS)
         self.outlook = Outlook(self.stores, planning, self.surroundings, self.clock, self.watch.look)

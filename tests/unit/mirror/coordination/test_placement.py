@@ -110,3 +110,11 @@ def test_where_the_limits_contradict_each_other_every_partition_is_placed_all_th
 def test_the_names_of_existing_tasks_are_kept_and_the_lowest_free_number_is_next() -> None:
     found = plan([90, 90, 90], current={0: "g-7", 1: "g-1"})
     assert sorted(found.tasks) == ["g-0", "g-1", "g-7"]
+
+
+def test_no_task_is_made_for_which_there_is_no_partition() -> None:
+    world = [TopicPartition("t", number) for number in range(3)]
+    request = PlanningRequest(
+        GroupName("g"), tuple(world), {}, TaskCapacity(100), TaskLimits(min_tasks=10_000), {}
+    )
+    assert len(SimplePlanner().plan(request).tasks) == 3

@@ -11,7 +11,7 @@ from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.errands import PatientLoads, StillAsking, ThreadedErrands
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadReport
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 HERE = ClusterRef("here")
 
@@ -103,3 +103,27 @@ def test_an_answer_that_nobody_fetched_for_long_is_not_the_answer_to_a_new_quest
     errands._lines["line"]._answers["key"].done_at -= 60
     errands._patience = 20.0
     assert errands.ask("line", "key", lambda: "it is there") == "it is there"
+
+
+def test_threads_end_when_there_is_nothing_left_to_do_and_idle_lines_are_forgotten() -> None:
+    def running() -> list[str]:
+        return [one.name for one in threading.enumerate() if one.name.startswith("errands-idle")]
+
+    errands, slow = Errands(), Slow(1)
+    for number in range(60):
+        with pytest.raises(StillAsking):
+            errands.ask(f"idle-{number}", "key", slow)
+    assert len(running()) == 60
+    slow.go_on.set()
+    wait_until(lambda: not running())
+    for line in errands._lines.values():
+        for answer in line._answers.values():
+            answer.done_at -= 60
+    assert Errands.ask(errands, "another", "key", lambda: 5) == 5
+    assert set(errands._lines) == {"another"}
+
+
+def test_a_line_works_on_after_its_thread_has_ended() -> None:
+    errands = Errands(20)
+    for number in range(50):
+        assert errands.ask("line", f"key {number}", lambda number=number: number) == number  # type: ignore[misc]

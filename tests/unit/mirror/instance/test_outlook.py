@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import RebalanceRequest
-from mirror.errors import LoadUnavailable
+from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.errands import LoadsOnTheWay
 from mirror.instance.observations import LoadMemory
 from mirror.instance.outlook import Outlook, Planning
@@ -213,3 +215,24 @@ def test_a_preview_knows_what_the_leader_has_observed() -> None:
     rig.clock.advance(1)
     outlook.preview(a_request())
     assert len(asked.requests[0].recent) == 1
+
+
+def test_a_dry_run_asks_only_the_clusters_of_its_group_and_names_the_one_that_is_away() -> None:
+    rig, _, _, source = a_rig()
+    rig.leader.tick()
+    away, elsewhere = FakeTopicAdmin(), ClusterRef("elsewhere")
+    away.failure = Unreachable("gone fishing")
+    rig.clusters[elsewhere] = away
+    rig.stores.definitions.create(a_datastream("far", "t", source=elsewhere))
+    rig.clock.advance(10)
+    rig.outlook.judgement = rig.watch.glance
+    asked = RebalanceRequest(GroupName("orders"), True, "me", "to see", 1)
+    decision = rig.outlook.preview(asked)
+    assert away.asked == 0
+    assert decision.problems == {}
+    if decision.plan is not None:
+        assert {one.group for one in decision.plan.tasks} == {"orders"}
+    with pytest.raises(Unreachable, match="gone fishing"):
+        rig.outlook.preview(replace(asked, group=GroupName("far")))
+    assert away.asked == 1
+    assert source.asked > 0

@@ -268,7 +268,12 @@ def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew:
     crew.until(lambda: crew.supervisor._seats[1].data_plane != "")  # else it does not listen yet, either
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
-    crew.supervisor.revive()
+
+    def is_heard() -> bool:
+        crew.supervisor.revive()
+        return not crew.supervisor._seats[1].outgoing
+
+    wait_until(is_heard, interval_seconds=0.01)
     assert crew.supervisor.workers_running == 2
     crew.clock.advance(60)
     crew.supervisor.revive()
