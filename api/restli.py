@@ -7,7 +7,8 @@ metadata values are strings; unset fields are omitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from mirror.coordination.definitions import DamagedDefinition
@@ -30,35 +31,67 @@ TRANSPORT: Final = "system.transportProviderName"
 PREFIX: Final = "system.destination.destinationTopicPrefix"
 _START: Final = "system.auto.offset.reset"
 _TASK_COUNT: Final = "numTasks"
-_SCHEMES: Final = ("kafka://", "kafkassl://")
+_TLS: Final = "kafkassl://"
+_SCHEMES: Final = ("kafka://", _TLS)
 
 
-def datastream_from_restli(
-    document: Mapping[str, Any],
-    cluster_of_address: Callable[[str], ClusterRef],
-    default_destination: ClusterRef,
-) -> Datastream:
+@dataclass(frozen=True)
+class Terms:
+    """What a definition is read with. `tls`: clusters that are reached through TLS; `connectors`: names that
+    stand for mirroring Kafka."""
+
+    cluster_of_address: Callable[[str], ClusterRef]
+    default_destination: ClusterRef
+    tls: Collection[ClusterRef]
+    connectors: Collection[str]
+
+
+def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastream:
     """A definition as a Brooklin client sends it. Raises InvalidRequest that names the field."""
     for field in ("name", "connectorName", "source", "metadata"):
         if not document.get(field):
             raise InvalidRequest(f"Must specify {field}")
     metadata = _metadata(document["metadata"])
     source, pattern = _split(_connection(document["source"], "source"), "source")
-    destination, template = cluster_address(document.get("destination") or {})
+    place = document.get("destination") or {}
+    destination, template = cluster_address(place)
     prefix = metadata.get(PREFIX, "")
-    metadata[CONNECTOR] = _text(document["connectorName"], "connectorName")
+    metadata[CONNECTOR] = _connector(document["connectorName"], terms)
     if document.get("transportProviderName"):
         metadata[TRANSPORT] = _text(document["transportProviderName"], "transportProviderName")
     return Datastream(
         name=DatastreamName(_text(document["name"], "name").strip()),
-        source=cluster_of_address(source),
+        source=_cluster(source, "source", document["source"], terms),
         selection=selection_without_look_ahead(pattern, "", False),
-        destination=cluster_of_address(destination) if destination else default_destination,
+        destination=_cluster(destination, "destination", place, terms),
         naming=TopicNaming(template if template != PLACEHOLDER else prefix + PLACEHOLDER),
         start=_start(metadata),
         limits=_limits(metadata),
         metadata=metadata,
     )
+
+
+def _connector(value: object, terms: Terms) -> str:
+    name = _text(value, "connectorName")
+    if name not in terms.connectors:
+        raise InvalidRequest(
+            f"Invalid connector: {shown(name)}",
+            advice=f"known are {', '.join(sorted(terms.connectors))}; others that mirror Kafka"
+            " are named in the setting api.connector_names",
+        )
+    return name
+
+
+def _cluster(address: str, role: str, place: object, terms: Terms) -> ClusterRef:
+    if not address:
+        return terms.default_destination
+    cluster = terms.cluster_of_address(address)
+    if _connection(place, role).startswith(_TLS) and cluster not in terms.tls:
+        raise InvalidRequest(
+            f"its {role} {shown(cluster)} is reached through TLS, of which nothing is configured",
+            advice="add the cluster under [clusters] with security.protocol = SSL",
+        )
+    return cluster
 
 
 def datastream_to_restli(

@@ -85,5 +85,9 @@ class Services:
     default_destination: ClusterRef
     cluster_of_address: Callable[[str], ClusterRef]
     address_of_cluster: Callable[[ClusterRef], str]
+    tls: frozenset[ClusterRef]
+    """Clusters that are reached through TLS."""
+    connectors: frozenset[str]
+    """Connector names of Brooklin's that stand for mirroring Kafka."""
     progress: Callable[[ClusterRef, GroupName], Mapping[LaneKey, LaneProgress]]
     """What a group of datastreams has stored at a destination. Raises InvalidRequest, Unreachable."""

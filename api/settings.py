@@ -12,5 +12,8 @@ class ApiSettings(Settings):
 
     host: str = "127.0.0.1"
     """Address to bind; others than loopback make the interface reachable from the network."""
+    connector_names: list[str] = Field(default=["kafkaMirroringConnector", "headrace"])
+    """What Brooklin's configuration calls its connectors that mirror Kafka; datastreams of another connector
+    are refused."""
     port: int = Field(default=32311, ge=0, le=65535)
     """Brooklin's port by default; 0 picks a free one."""

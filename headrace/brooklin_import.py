@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from api.restli import datastream_from_restli
+from api.restli import Terms, datastream_from_restli
 from mirror.coordination.brooklin import (
     PAUSED_PARTITIONS,
     BrooklinCluster,
@@ -21,6 +21,7 @@ from mirror.model.datastream import Datastream, DatastreamStatus, Pause, StartPo
 from mirror.model.expressions import LONGEST
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metadata import GROUP_ID, OWNER
+from mirror.model.policy import GROW_EXISTING
 
 _RESET: Final = "system.auto.offset.reset"
 _IDENTITY: Final = "system.destination.identityPartitioningEnabled"
@@ -89,13 +90,14 @@ class Finding:
 @dataclass(frozen=True)
 class Surroundings:
     """What the import needs to know of this side. `present`: definitions by name; `damaged`: what is wrong
-    with those that cannot be read, by name; `tls`: clusters that are reached through TLS; `paused`:
-    everything that runs arrives paused."""
+    with those that cannot be read, by name; `tls`: clusters that are reached through TLS; `connectors`:
+    names of those that mirror Kafka; `paused`: everything that runs arrives paused."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
     present: Mapping[str, Datastream]
     tls: frozenset[ClusterRef]
+    connectors: frozenset[str]
     owner: str
     paused: bool
     now_ms: int
@@ -144,18 +146,19 @@ def _carried(one: BrooklinDatastream, here: Surroundings) -> tuple[Datastream, t
     }
     metadata.pop(PAUSED_PARTITIONS, None)
     metadata[GROUP_ID] = one.group_id
+    metadata.setdefault(GROW_EXISTING, "true")  # Brooklin has made them
     if not metadata.get(OWNER):
         if not here.owner:
             raise InvalidRequest("it has no owner", advice="give one with --owner")
         metadata[OWNER] = here.owner
     _check_expression(_source(one).rpartition("/")[2])
     document = {**one.document, "metadata": metadata, "destination": _destination(one)}
+    terms = Terms(here.cluster_of_address, here.default_destination, here.tls, here.connectors)
     datastream = replace(
-        datastream_from_restli(document, here.cluster_of_address, here.default_destination),
+        datastream_from_restli(document, terms),
         start=StartPosition.COMMITTED_OR_LATEST if reset == "latest" else StartPosition.COMMITTED,
         pauses=pauses,
     )
-    _check_tls(one, datastream, here)
     if datastream.expires_ms is not None and datastream.expires_ms <= here.now_ms:
         raise InvalidRequest("its time to live is over", advice="delete it in Brooklin")
     return datastream, tuple(_notes(one, datastream, reset))
@@ -188,14 +191,6 @@ def _check_expression(expression: str) -> None:
         raise InvalidRequest(
             f"topics {shown(expression)} are Java's and mean something else here ({why})",
             advice="create it by hand with another expression for the same topics",
-        )
-
-
-def _check_tls(one: BrooklinDatastream, datastream: Datastream, here: Surroundings) -> None:
-    if _source(one).startswith("kafkassl://") and datastream.source not in here.tls:
-        raise InvalidRequest(
-            f"its source {datastream.source} is reached through TLS, of which nothing is configured",
-            advice="add the cluster under [clusters] with security.protocol = SSL",
         )
 
 

@@ -19,6 +19,15 @@ class ClusterDirectory:
         """Every configured alias."""
         return frozenset(ClusterRef(alias) for alias in self._clusters)
 
+    @property
+    def tls(self) -> frozenset[ClusterRef]:
+        """Aliases of clusters that are reached through TLS."""
+        return frozenset(
+            ClusterRef(alias)
+            for alias, one in self._clusters.items()
+            if one.security.protocol.endswith("SSL")
+        )
+
     def resolve(self, cluster: ClusterRef) -> KafkaCluster:
         """How to reach it."""
         configured = self._clusters.get(cluster)

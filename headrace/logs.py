@@ -72,3 +72,8 @@ def _mask_secrets(_logger: Any, _method: str, event: structlog.types.EventDict) 
         if any(word in key.lower() for word in _SECRET_WORDS):
             event[key] = "***"
     return event
+
+
+def log_to_stderr() -> None:
+    """For commands that print their answer and set up no log: what is logged does not get between."""
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))

@@ -82,6 +82,8 @@ def _type(annotation: Any) -> str:
         return " or ".join(_type(one) for one in arguments if one is not NoneType)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(f"`{_toml(one.value)}`" for one in annotation)
+    if origin is list:
+        return f"list of {_type(arguments[0])}"
     return _WORDS[origin or annotation]
 
 
@@ -100,6 +102,8 @@ def _toml(value: object) -> str:
     """A value as it is written in the file."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

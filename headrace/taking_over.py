@@ -62,11 +62,8 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
             default_destination=ClusterRef(settings.mirror.destination_cluster),
             present={one.datastream.name: one.datastream for one in known.readable},
             damaged={one.name: one.problem for one in known.damaged},
-            tls=frozenset(
-                ClusterRef(alias)
-                for alias, one in settings.clusters.items()
-                if one.security.protocol.endswith("SSL")
-            ),
+            tls=directory.tls,
+            connectors=frozenset(settings.api.connector_names),
             owner=wishes.owner,
             paused=wishes.paused,
             now_ms=clock.now_ms(),

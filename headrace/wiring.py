@@ -148,6 +148,8 @@ def _services(
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,
         address_of_cluster=directory.address_of,
+        tls=directory.tls,
+        connectors=frozenset(settings.api.connector_names),
         progress=lambda destination, group: _stored_progress(settings, destination, group),
     )
 

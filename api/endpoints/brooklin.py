@@ -8,7 +8,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from api.dependencies import ServicesDep
-from api.restli import damaged_to_restli, datastream_from_restli, datastream_to_restli, text_field
+from api.ignored import refuse_ignored
+from api.restli import Terms, damaged_to_restli, datastream_from_restli, datastream_to_restli, text_field
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.coordination.definitions import DamagedDefinition
@@ -25,7 +26,11 @@ router = APIRouter(tags=["brooklin"])
 @router.post("/datastream", status_code=201)
 def create(document: dict[str, Any], services: ServicesDep, request: Request) -> Response:
     """Create; the body is empty and the id is in a header, as Rest.li has it."""
-    datastream = datastream_from_restli(document, services.cluster_of_address, services.default_destination)
+    terms = Terms(
+        services.cluster_of_address, services.default_destination, services.tls, services.connectors
+    )
+    datastream = datastream_from_restli(document, terms)
+    refuse_ignored(datastream.metadata)
     stored = services.control.create(CreateDatastream(datastream))
     version = request.headers.get("X-RestLi-Protocol-Version", "1.0.0")
     header = "X-RestLi-Id" if version.startswith("2") else "X-LinkedIn-Id"

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Response
 
 from api.dependencies import ServicesDep, SlowCallsDep
+from api.ignored import refuse_ignored
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.partitions import MoveAnswer, MoveBody, PausesBody
 from api.schemas.progress import LaneProgressAnswer
@@ -27,6 +28,7 @@ NamePath = Annotated[str, Path(description="the datastream's name")]
 def create(body: DatastreamBody, services: ServicesDep, response: Response) -> DatastreamAnswer:
     """Register a datastream; the leader makes it READY and plans its tasks."""
     datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
+    refuse_ignored(datastream.metadata)
     stored = services.control.create(CreateDatastream(datastream))
     response.headers["Location"] = f"/v1/datastreams/{quote(stored.name, safe='')}"
     return DatastreamAnswer.from_datastream(stored)

@@ -8,6 +8,7 @@ import socket
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -71,9 +72,11 @@ def copy(
     """Copy topics from one cluster to another, batch by batch, and say what became of every offset."""
     from headrace.copy_report import document_of, tell_outcome, tell_plan
     from headrace.copy_run import CopyRun
+    from headrace.own_topics import own_topics
+    from headrace.settings import load_settings
 
     started = time.monotonic()
-    job = _job(ctx.params)
+    job = replace(_job(ctx.params), own=own_topics(load_settings(config)))
     run = CopyRun(_setup(config, job, replication_factor), job, workers or usable_cores())
     plan = run.plan()
     tell_plan(plan)

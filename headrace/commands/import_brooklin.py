@@ -37,11 +37,13 @@ def import_brooklin(
 
     Brooklin's ZooKeeper is only read. The exit status is 0 when every datastream can be carried.
     """
+    from headrace.logs import log_to_stderr
     from headrace.settings import load_settings
     from headrace.taking_over import Wishes, take_over
     from headrace.terminal import print_json
     from mirror.settings import ZooKeeperSettings
 
+    log_to_stderr()
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()
     there = place.model_copy(update={"servers": zookeeper, "root": f"/{cluster.strip('/')}"})

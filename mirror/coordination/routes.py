@@ -43,9 +43,10 @@ class Route:
         return self.source == self.destination and self.datastream.naming.is_identity
 
     @property
-    def age(self) -> tuple[int, str]:
-        """Sorts the older one first."""
-        return self.datastream.created_ms or 0, self.datastream.name
+    def age(self) -> tuple[bool, int, str]:
+        """Sorts the older one first; one that does not say when it was created comes last."""
+        created_ms = self.datastream.created_ms
+        return (created_ms is None, created_ms or 0, self.datastream.name)
 
 
 @dataclass

@@ -63,6 +63,7 @@ class Cluster:
         self._dialings = dialings
         self.brokers: dict[int, Endpoint] = {}
         self.controller = -1
+        self.cluster_id = ""
         self.topics: dict[str, TopicMetadata] = {}
         self._loop = dialings.aside.loop
         self._connections: dict[tuple[int, str], Connection] = {}
@@ -201,7 +202,7 @@ class Cluster:
             answer = await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE]))
             if answer.brokers:
                 self.brokers = dict(answer.brokers)
-            self.controller = answer.controller
+            self.controller, self.cluster_id = answer.controller, answer.cluster_id
             for topic in answer.topics:
                 self.topics[topic.name] = topic
 
@@ -209,6 +210,7 @@ class Cluster:
         """Every topic of the cluster. Raises Unreachable."""
         answer = await self.ask(metadata(None))
         self.brokers, self.controller = dict(answer.brokers), answer.controller
+        self.cluster_id = answer.cluster_id
         self.topics.update({topic.name: topic for topic in answer.topics})
         return {topic.name: topic for topic in answer.topics}
 

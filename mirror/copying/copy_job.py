@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.copying.topics import TopicChanges, prepare_destination
@@ -11,7 +12,7 @@ from mirror.errors import InvalidRequest, TopicMissing, Unreachable
 from mirror.model.datastream import StartPosition
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.policy import DEFAULT_POLICY, CopyPolicy, Isolation
-from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicSelection
 from mirror.ports import LaneKey, LaneSpec
 from mirror.wire.control.offsets import LATEST
 
@@ -21,7 +22,8 @@ class CopyJob:
     """What to copy. `state` names the stored progress: the same state goes on where it stopped.
 
     `until_end` stops each partition at its present end (the last stable offset for committed records).
-    `needs_checkpoint`: refuse partitions that have none.
+    `needs_checkpoint`: refuse partitions that have none. `own`: topics that Headrace writes for itself under
+    names that were configured.
     """
 
     state: str
@@ -34,14 +36,13 @@ class CopyJob:
     start_ms: int | None = None
     until_end: bool = False
     needs_checkpoint: bool = False
+    own: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.state or "/" in self.state:
             raise InvalidRequest("a state has a name without a slash")
         if self.source == self.destination and self.naming.is_identity:
-            raise InvalidRequest(
-                "this would copy topics onto themselves", advice="choose --rename, such as copy-*"
-            )
+            raise _onto_themselves()
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,10 @@ async def plan_copy(bench: Workbench, job: CopyJob) -> CopyPlan:
     """
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
+    await target.patiently(lambda: target.refresh(()))
     usable = [name for name, topic in topics.items() if not topic.error and not topic.internal]
-    chosen = job.selection.choose(usable)
+    is_one_cluster = source.cluster_id != "" and source.cluster_id == target.cluster_id
+    chosen = topics_to_copy(job, usable, is_one_cluster=is_one_cluster)
     if not chosen:
         raise TopicMissing(
             f"no topic of {job.source} matches {job.selection.include}",
@@ -92,6 +95,36 @@ async def plan_copy(bench: Workbench, job: CopyJob) -> CopyPlan:
         ),
         changes,
     )
+
+
+def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool) -> tuple[str, ...]:
+    """The chosen ones among a source's topics, sorted. Raises InvalidRequest when they would be copied onto
+    themselves, when some of them are copies that such a job has made, and for a destination of our own."""
+    chosen = tuple(
+        topic
+        for topic in job.selection.choose(topics)
+        if topic not in job.own or job.selection.takes_own(topic)
+    )
+    if is_one_cluster and job.naming.is_identity:
+        raise _onto_themselves()
+    for topic in chosen:
+        before = job.naming.source(topic)
+        if is_one_cluster and before is not None and job.selection.matches(before):
+            copies = ".*".join(map(re.escape, job.naming.template.split(PLACEHOLDER)))
+            raise InvalidRequest(
+                f"topic {topic} may be a copy of {before}, and would be copied again by each further run",
+                advice=f"leave the copies out: --exclude '{copies}'",
+            )
+        if job.naming.destination(topic) in job.own:
+            raise InvalidRequest(
+                f"topic {topic} would be copied into a topic that Headrace writes for itself",
+                advice="choose another --rename",
+            )
+    return chosen
+
+
+def _onto_themselves() -> InvalidRequest:
+    return InvalidRequest("this would copy topics onto themselves", advice="choose --rename, such as copy-*")
 
 
 async def _ends(

@@ -62,14 +62,15 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A datastream's destination as it was left. `wanted`: partition counts there; `short`: by source
-    topic."""
+    """A datastream's destination as it was left. `wanted`: partition counts of its topics there; `present`:
+    of all topics there; `short`: by source topic."""
 
     question: _Question
     wanted: Mapping[str, int]
     look_again_at: float
     drift: tuple[str, ...] = ()
     short: Mapping[str, Shortfall] = field(default_factory=dict)
+    present: Mapping[str, int] = field(default_factory=dict)
 
     def needs_nothing_for(self, question: _Question, wanted: Mapping[str, int]) -> bool:
         """Whether the destination is as it was left, and that is what is wanted now."""
@@ -203,7 +204,13 @@ class Surroundings:
             self._limit()
 
     def _note_prepared(self, name: DatastreamName, prepared: _Prepared) -> None:
-        known = self._prepared.get(name)
+        known, destination = self._prepared.get(name), prepared.question.datastream.destination
+        if destination in self._topics:
+            # What was heard of it before is older; a topic that is deleted again must make a difference.
+            counts = self._topics[destination]
+            self._topics[destination] = counts if counts == prepared.present else prepared.present
+            question = replace(prepared.question, destination_counts=self._topics[destination])
+            prepared = replace(prepared, question=question)
         self._prepared[name] = prepared
         for sentence in sorted(set(prepared.drift) - set(known.drift if known else ())):
             _log.warning("destination topic differs", datastream=name, difference=sentence)
@@ -263,7 +270,8 @@ class Surroundings:
         }
         found = destination.describe(sorted(wanted)) if wanted else {}
         differing = [sentence for name, one in found.items() for sentence in drift(wanted[name], one)]
-        return work, replace(asked, drift=tuple(sorted(differing)), short=short)
+        left = {**present, **{item.topic.name: item.topic.partitions for item in work}}
+        return work, replace(asked, drift=tuple(sorted(differing)), short=short, present=left)
 
     def _made_for(
         self, datastream: Datastream, written: Callable[[], Collection[str]], present: Mapping[str, int]

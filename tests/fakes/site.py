@@ -69,6 +69,8 @@ class Site:
             default_destination=DESTINATION,
             cluster_of_address=directory.of_address,
             address_of_cluster=directory.address_of,
+            tls=directory.tls,
+            connectors=frozenset({"kafkaMirroringConnector", "headrace"}),
             progress=lambda _, group: self._progress_of(group),
         )
         self.app = create_app(services)

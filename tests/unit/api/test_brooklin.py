@@ -7,17 +7,19 @@ The exchanges are those of its Java client (protocol 2.0.0) and of plain curl (n
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from httpx import Client
 
-from api.restli import datastream_from_restli, datastream_to_restli
+from api.restli import Terms, datastream_from_restli, datastream_to_restli
+from mirror.errors import InvalidRequest
 from mirror.model.datastream import DatastreamStatus, StartPosition
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
 from tests.builders import DESTINATION, SOURCE
-from tests.fakes.site import Site
+from tests.fakes.site import Site, a_body
 
 VERSION = "X-RestLi-Protocol-Version"
 JAVA = {VERSION: "2.0.0", "X-RestLi-Method": "create", "Content-Type": "application/json"}
@@ -26,6 +28,11 @@ CREATE = (
     ' "source":{"connectionString":"kafka://source-host:9092/^(orders|users)$"},\n'
     ' "metadata":{"owner":"sre","system.reuseExistingDestination":"false"}}'
 )
+
+
+def terms(cluster_of_address: Callable[[str], ClusterRef]) -> Terms:
+    """The source cluster is reached through TLS, the destination is not."""
+    return Terms(cluster_of_address, DESTINATION, {SOURCE}, {"kafkaMirroringConnector"})
 
 
 def document(**change: Any) -> dict[str, Any]:
@@ -218,7 +225,7 @@ def test_health_lists_the_tasks_of_this_instance(client: Client, site: Site) -> 
 def read(value: dict[str, Any]) -> Any:
     """As the service does."""
     known = {"source-host:9092": SOURCE}
-    return datastream_from_restli(value, lambda address: known.get(address, ClusterRef(address)), DESTINATION)
+    return datastream_from_restli(value, terms(lambda address: known.get(address, ClusterRef(address))))
 
 
 def test_metadata_that_drives_placement_and_start_is_understood_and_kept() -> None:
@@ -258,12 +265,47 @@ def test_where_topics_go(destination: dict[str, str] | None, metadata: dict[str,
     )
 
 
-@pytest.mark.parametrize("scheme", ["kafka", "kafkassl"])
-def test_everything_after_the_last_slash_is_the_expression(scheme: str) -> None:
-    text = f"{scheme}://a:1,b:2/^(test|prod)\\w+$"
-    found = read(document(source={"connectionString": text}))
+def test_everything_after_the_last_slash_is_the_expression() -> None:
+    found = read(document(source={"connectionString": "kafka://a:1,b:2/^(test|prod)\\w+$"}))
     assert found.source == "a:1,b:2"
     assert found.selection.include == "^(test|prod)\\w+$"
+
+
+@pytest.mark.parametrize("role", ["source", "destination"])
+def test_what_is_asked_for_through_tls_is_not_copied_openly(role: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"its {role} 'a:1' is reached through TLS.*security.protocol"):
+        read(document(**{role: {"connectionString": "kafkassl://a:1/*"}}))
+    assert read(document(source={"connectionString": "kafkassl://source-host:9092/t"})).source == SOURCE
+
+
+def test_a_connector_that_does_not_mirror_kafka_is_refused(client: Client, site: Site) -> None:
+    answer = client.post("/datastream", json=document(connectorName="no-such-connector"), headers=JAVA)
+    assert answer.status_code == 400
+    assert "Invalid connector: 'no-such-connector'" in answer.json()["message"]
+    assert site.definitions.names() == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("system.start.position", '{"0": 12}'),
+        ("system.pausedSourcePartitions", '{"t": ["0"]}'),
+        ("system.destination.encryptionRequired", "true"),
+        ("system.source.decryptionRequired", "TRUE"),
+    ],
+)
+def test_metadata_that_would_not_be_followed_is_refused(
+    client: Client, site: Site, key: str, value: str
+) -> None:
+    metadata = {"owner": "sre", key: value}
+    assert client.post("/datastream", json=document(metadata=metadata)).status_code == 400
+    answer = client.post("/v1/datastreams", json=a_body(metadata=metadata))
+    assert answer.status_code == 400
+    assert key in answer.json()["detail"]
+    assert answer.json()["advice"]
+    assert site.definitions.names() == ()
+    nothing = {"owner": "sre", "system.start.position": "{}", "system.source.decryptionRequired": "false"}
+    assert client.post("/datastream", json=document(metadata=nothing)).status_code == 201
 
 
 @pytest.mark.parametrize("pattern", [r"^(?!__)\w+", r"^(?!a)(?!b|c).*", "^(?!test-).*"])
@@ -282,7 +324,7 @@ def test_what_is_read_is_written_back() -> None:
     whole = document(destination={"connectionString": "kafka://destination-host:9192/x.*"})
     del whole["source"]["partitions"]
     known = {address: alias for alias, address in addresses.items()}
-    found = datastream_from_restli(whole, lambda address: known[address], DESTINATION)
+    found = datastream_from_restli(whole, terms(lambda address: known[address]))
     written = datastream_to_restli(found, lambda cluster: addresses[cluster])
     assert written == whole | {"Status": "INITIALIZING"}
 

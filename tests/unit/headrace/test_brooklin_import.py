@@ -27,7 +27,13 @@ def cluster_of(*streams: Mapping[str, Any]) -> BrooklinCluster:
 
 
 def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> Surroundings:
-    values: dict[str, Any] = {"tls": frozenset(), "owner": "", "paused": False, **more}
+    values: dict[str, Any] = {
+        "tls": frozenset(),
+        "connectors": frozenset({"kafkaMirroringConnector"}),
+        "owner": "",
+        "paused": False,
+        **more,
+    }
     return Surroundings(
         cluster_of_address=lambda address: ALIASES.get(address, ClusterRef(address)),
         default_destination=ClusterRef("standard"),

@@ -12,7 +12,7 @@ from mirror.coordination.definitions import DefinitionStore, to_document
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.problems import TroubleStore
 from mirror.coordination.requests import MoveRequest, RebalanceRequest
 from mirror.coordination.routes import Verdict
@@ -66,6 +66,12 @@ class House:
             self.clock.advance(10)
             said = self.leader.tick()
         return said
+
+    def stored(self, name: str) -> Datastream:
+        return self.definitions.get(DatastreamName(name)).datastream
+
+    def problem(self, name: str) -> str:
+        return self.rig.stores.problems.all()[DatastreamName(name)].reason
 
     def planned(self) -> set[str]:
         plan = PlanStore(self.server.session(), "r").read().plan
@@ -583,3 +589,50 @@ def test_lanes_that_stand_still_anywhere_are_their_datastreams_problem(house: Ho
     house.tick()
     assert house.ill() == []
     told.say(7, {})
+
+
+def test_what_two_would_write_is_written_by_the_older_one_and_said(house: House) -> None:
+    house.create(
+        a_datastream("old", "t", metadata={"system.creation.ms": "1"}),
+        a_datastream("new", "t", metadata={"system.creation.ms": "2"}),
+    )
+    house.tick()
+    assert house.planned() == {"old:t-0", "old:t-1"}
+    assert house.ill() == ["datastream new"]
+    assert "datastream old writes its destination topic already" in house.problem("new")
+    house.set_status("old", _S.DELETING)
+    house.tick(3)
+    assert house.planned() == {"new:t-0", "new:t-1"}
+    assert house.ill() == []
+
+
+def test_a_datastream_that_would_copy_back_has_no_tasks(house: House) -> None:
+    there = a_datastream("there", "t", metadata={"system.creation.ms": "1"})
+    house.create(there, a_datastream("back", "t", source=DESTINATION, destination=SOURCE))
+    house.tick(3)
+    assert house.planned() == {"there:t-0", "there:t-1"}
+    assert "it may hold records of source" in house.problem("back")
+
+
+def test_one_cluster_under_two_names_stays_refused_while_it_is_away(house: House) -> None:
+    elsewhere = ClusterRef("elsewhere")
+    house.clusters[elsewhere] = house.clusters[SOURCE]
+    house.create(a_datastream("self", "t", destination=elsewhere), a_datastream("orders", "t"))
+    house.tick()
+    assert "one cluster" in house.problem("self")
+    another = LeaderRig(house.session, house.clusters, house.rig.clock)
+    house.clusters[SOURCE].failure = Unreachable("gone")
+    verdict = another.watch.look([house.stored("self")], NO_PLAN.plan)
+    assert "one cluster" in verdict.refused[DatastreamName("self")]
+
+
+def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None:
+    house.create(a_datastream("nothing", "none"), a_datastream("orders", "t"))
+    house.tick()
+    problem = house.rig.stores.problems.all()[DatastreamName("nothing")]
+    assert (problem.reason, problem.sets_aside) == ("no topic of source matches none", False)
+    assert house.ill() == []
+    assert "no topic of source matches none" in house.rig.health.conditions()["datastream nothing"].sentence
+    house.clusters[SOURCE].create(TopicDescription("none", 1))
+    house.tick()
+    assert house.rig.stores.problems.all() == {}

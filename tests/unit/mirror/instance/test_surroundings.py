@@ -10,11 +10,12 @@ import pytest
 
 from mirror.errors import Refused, Unreachable
 from mirror.instance.errands import StillAsking
+from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
-from tests.fakes.instances import surroundings_of
+from tests.fakes.instances import OWN_TOPICS, surroundings_of
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
@@ -176,3 +177,83 @@ def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_fo
     assert surroundings.prepare_destination(a_datastream(), set) == ()
     assert (first.topic.partitions, second.topic.partitions) == (2, 5)
     assert land.destination.list_topics() == {"t": 5}
+
+
+def prepared(land: Land, datastream: Datastream) -> dict[str, str]:
+    """What is not done at the destination, and why, after another look."""
+    land.clock.advance(3.0)
+    land.surroundings.topics([SOURCE, DESTINATION])
+    land.surroundings.prepare_destination(datastream, set)
+    return {topic: one.reason for topic, one in land.surroundings.shortfalls(datastream).items()}
+
+
+def wanted(land: Land, datastream: Datastream) -> int:
+    topics = land.surroundings.topics([SOURCE])
+    return len(land.surroundings.matching.wanted([datastream], topics) or ())
+
+
+def test_a_topic_that_was_there_before_does_not_grow(land: Land) -> None:
+    land.destination.create(TopicDescription("t", 2))
+    assert prepared(land, a_datastream()) == {}
+    land.source.grow("t", 5)
+    assert "t: it has 5" not in (found := prepared(land, a_datastream()))
+    assert "it has 5 partitions, t at the destination 2" in found["t"]
+    assert land.destination.list_topics() == {"t": 2}
+    assert wanted(land, a_datastream()) == 2
+    land.destination.grow("t", 5)
+    assert prepared(land, a_datastream()) == {}
+    assert wanted(land, a_datastream()) == 5
+
+
+def test_it_grows_when_its_owner_wants_it(land: Land) -> None:
+    land.destination.create(TopicDescription("t", 1))
+    assert prepared(land, a_datastream(metadata={"headrace.grow-existing": "true"})) == {}
+    assert land.destination.list_topics() == {"t": 2}
+
+
+def test_what_an_older_version_made_and_copies_still_grows(land: Land) -> None:
+    land.destination.create(TopicDescription("t", 2))
+    land.source.grow("t", 3)
+    land.surroundings.topics([SOURCE])
+    (work,) = land.surroundings.prepare_destination(a_datastream(), lambda: {"t"})
+    assert (work.topic.partitions, work.create) == (3, False)
+
+
+def test_no_topic_is_made_or_grown_beyond_the_limit(land: Land) -> None:
+    clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
+    land.surroundings = surroundings_of(land.session, clusters, land.clock, most_partitions=3)
+    land.source.topics["u"] = TopicDescription("u", 4)
+    assert "max_partitions_per_topic = 3" in prepared(land, a_datastream())["u"]
+    assert land.destination.list_topics() == {"t": 2}
+    assert wanted(land, a_datastream()) == 2
+    land.source.grow("t", 5_000)
+    assert set(prepared(land, a_datastream())) == {"t", "u"}
+    assert land.destination.list_topics() == {"t": 2}
+    assert wanted(land, a_datastream()) == 2
+
+
+def test_a_deleted_destination_topic_is_made_again_at_the_next_look(land: Land) -> None:
+    prepared(land, a_datastream())
+    del land.destination.topics["t"]
+    prepared(land, a_datastream())
+    assert land.destination.list_topics() == {"t": 2}
+
+
+def test_what_is_left_out_is_not_made(land: Land) -> None:
+    land.source.create(TopicDescription("u", 1))
+    land.surroundings.leave_out({a_datastream().name: frozenset({"u"})})
+    prepared(land, a_datastream())
+    assert land.destination.list_topics() == {"t": 2}
+    assert wanted(land, a_datastream()) == 2
+    land.surroundings.leave_out({})
+    prepared(land, a_datastream())
+    assert land.destination.list_topics() == {"t": 2, "u": 1}
+
+
+def test_own_topics_of_any_name_are_not_taken_by_accident(land: Land) -> None:
+    for name in OWN_TOPICS:
+        land.source.create(TopicDescription(name, 1))
+    prepared(land, a_datastream())
+    assert land.destination.list_topics() == {"t": 2}
+    prepared(land, a_datastream(topics="own-progress"))
+    assert "own-progress" in land.destination.list_topics()

@@ -1,0 +1,128 @@
+"""What is refused before it is created, with what can be known of the clusters then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from mirror.coordination.plan_store import NO_PLAN, PlanStore
+from mirror.errors import InvalidRequest, Unreachable
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicNaming, TopicSelection
+from tests.builders import a_datastream, a_plan, a_task
+from tests.fakes.clock import ManualClock
+from tests.fakes.instances import gate_of
+from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+
+class Border:
+    """A gate before the clusters A, B, C; what has passed is there."""
+
+    def __init__(self) -> None:
+        self.clusters = {ClusterRef(name): FakeTopicAdmin(t=1, u=1) for name in ("A", "B", "C")}
+        self.session = FakeZooKeeper().session()
+        self.clock = ManualClock(1)
+        self.gate = gate_of(self.session, self.clusters, self.clock)
+        self.there: list[Datastream] = []
+
+    def passes(
+        self,
+        name: str,
+        way: str,
+        topics: str = ".*",
+        naming: str = "*",
+        metadata: Mapping[str, str] | None = None,
+        exclude: str = "",
+    ) -> None:
+        source, destination = way.split(">")
+        stamp = {"system.creation.ms": str(len(self.there))}
+        one = Datastream(
+            a_datastream(name).name,
+            ClusterRef(source),
+            TopicSelection(topics, exclude),
+            ClusterRef(destination),
+            TopicNaming(naming),
+            metadata={"owner": "tests", **stamp, **(metadata or {})},
+        )
+        self.gate.check(one, self.there)
+        self.there.append(one)
+
+    def refuses(self, words: str, name: str, way: str, topics: str = ".*", naming: str = "*") -> None:
+        with pytest.raises(InvalidRequest, match=words) as caught:
+            self.passes(name, way, topics, naming)
+        assert caught.value.advice
+
+
+@pytest.fixture
+def border() -> Border:
+    return Border()
+
+
+def test_the_way_back_is_refused_and_names_who_leads_there(border: Border) -> None:
+    border.passes("there", "A>B", "t")
+    border.refuses("t: it may hold records of A, from where datastream there copies", "back", "B>A")
+    border.passes("other", "B>A", "u")
+
+
+def test_a_ring_is_refused_where_it_closes(border: Border) -> None:
+    border.passes("one", "A>B", "t")
+    border.passes("two", "B>C", "t")
+    border.refuses("t: it may hold records of A", "three", "C>A", "t")
+
+
+def test_a_chain_within_a_cluster_is_foreseen(border: Border) -> None:
+    border.refuses(r"2 topics are left out \(x\.t: .*x\.u", "chain", "A>A", naming="x.*")
+    border.passes("chain", "A>A", naming="x.*", exclude=r"x\..*")
+
+
+def test_prefixes_both_ways_are_foreseen(border: Border) -> None:
+    border.passes("there", "A>B", "t", naming="a.*")
+    border.refuses(r"a\.t: it may hold records of A", "back", "B>A", naming="b.*")
+    border.passes("back", "B>A", naming="b.*", exclude=r"a\..*")
+
+
+def test_one_cluster_under_two_names_is_refused_also_when_it_is_away_later(border: Border) -> None:
+    border.clusters[ClusterRef("alias")] = border.clusters[ClusterRef("A")]
+    border.refuses("its source and its destination are one cluster", "self", "A>alias")
+    border.clusters[ClusterRef("A")].failure = Unreachable("gone")
+    fresh = gate_of(border.session, border.clusters, ManualClock())
+    border.gate = fresh
+    border.refuses("its source and its destination are one cluster", "self", "A>alias")
+
+
+def test_a_destination_topic_has_one_writer(border: Border) -> None:
+    border.passes("one", "A>C", "t")
+    border.refuses("t: datastream one writes its destination topic already", "two", "B>C")
+    border.passes("two", "B>C", "u")
+
+
+def test_writers_that_agree_share_a_destination(border: Border) -> None:
+    shared = {"headrace.shared-destination": "true"}
+    border.passes("one", "A>C", "t", metadata=shared)
+    border.refuses("one writes", "two", "B>C", "t")
+    border.passes("two", "B>C", "t", metadata=shared)
+
+
+def test_what_is_copied_already_is_not_taken_away(border: Border) -> None:
+    """`b.t` is at A by nature, and the new datastream would make topics of such names there."""
+    border.clusters[ClusterRef("A")] = FakeTopicAdmin(**{"b.t": 1})
+    border.passes("there", "A>B", naming="a.*")
+    border.refuses(r"datastream there would lose what it copies: .*b\.t", "back", "B>A", "u|t", "b.*")
+
+
+def test_a_cluster_that_cannot_be_asked_refuses_nothing(border: Border) -> None:
+    for cluster in border.clusters.values():
+        cluster.failure = Unreachable("gone")
+    border.passes("there", "A>B")
+    border.passes("back", "B>A")
+
+
+def test_what_a_plan_says_counts_where_the_source_cannot_be_asked(border: Border) -> None:
+    border.passes("one", "A>C", "t")
+    border.clusters[ClusterRef("A")].failure = Unreachable("gone")
+    PlanStore(border.session, "leader").publish(a_plan(a_task("one-0", ["t-0"])), NO_PLAN)
+    border.clock.advance(60)
+    border.refuses("one writes its destination topic already", "two", "B>C", "t")
