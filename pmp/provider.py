@@ -163,6 +163,8 @@ class PinotLoadProvider:
         window_ms = int(self._provider.window_seconds * 1000)
         try:
             report = self.measured(cluster, now_ms, window_ms)
+        except LoadUnavailable:
+            raise  # it answered, of a cluster that it does not know
         except HeadraceError:
             self._catching_up.suspect()
             raise

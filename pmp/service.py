@@ -20,13 +20,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mirror.errors import HeadraceError
+from mirror.errors import ConfigError, HeadraceError
 from mirror.ports import Clock
 from pmp.adapters.checkpoint_facts import hold_to_facts
 from pmp.adapters.checkpoint_locks import CheckpointLocks
 from pmp.job import Configuration, Stream, start_stream, streams
 from pmp.metrics import JobMetrics
-from pmp.settings import PmpSettings
+from pmp.settings import JobSettings, PmpSettings
 
 _log = structlog.get_logger(__name__)
 
@@ -83,9 +83,7 @@ class PmpService:
         Raises ConfigError, also where the checkpoint was begun with other settings.
         """
         self._reload()
-        job = self._known_settings.job
-        hold_to_facts(self._session, job.checkpoint_folder.rstrip("/"), job.buckets)
-        self._locks = CheckpointLocks(job.checkpoint_folder)
+        self._locks = CheckpointLocks(self._known_settings.job.checkpoint_folder)
         self._thread = threading.Thread(target=self._run, name="pmp")
         self._thread.start()
 
@@ -100,8 +98,9 @@ class PmpService:
         return self._thread is not None and self._thread.is_alive()
 
     def problems(self) -> dict[str, str]:
-        """What is wrong, by cluster; empty when every cluster is read."""
-        return {name: running.problem for name, running in self._running.items() if running.problem}
+        """What is wrong, by cluster, and of the `configuration`; empty when every cluster is read."""
+        found = {name: running.problem for name, running in self._running.items() if running.problem}
+        return found | ({"configuration": self._refused} if self._refused else {})
 
     @property
     def _known_settings(self) -> PmpSettings:
@@ -143,6 +142,7 @@ class PmpService:
     def _reload(self) -> None:
         configuration = self._configuration()
         wanted = streams(configuration)
+        self._hold_to_facts(configuration.settings.job)
         self._settings = configuration.settings
         for name in list(self._running):
             if wanted.get(name) != self._running[name].stream:
@@ -151,6 +151,17 @@ class PmpService:
         for name, stream in wanted.items():
             if name not in self._running:
                 self._running[name] = Running(stream)
+
+    def _hold_to_facts(self, job: JobSettings) -> None:
+        """Raises ConfigError where a setting differs that a checkpoint cannot change."""
+        before = None if self._settings is None else self._settings.job
+        if before is not None and before.checkpoint_folder != job.checkpoint_folder:
+            raise ConfigError(
+                f"pmp.job.checkpoint_folder has become {job.checkpoint_folder} while the job runs",
+                advice="restart the job",
+            )
+        if before is None or before.buckets != job.buckets:
+            hold_to_facts(self._session, job.checkpoint_folder.rstrip("/"), job.buckets)
 
     def _launch(self, name: str, stream: Stream) -> StreamingQuery:
         """In a thread of the pool."""

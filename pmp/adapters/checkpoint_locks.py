@@ -10,7 +10,7 @@ import fcntl
 import os
 import socket
 from pathlib import Path
-from urllib.parse import quote, urlparse
+from urllib.parse import quote, unquote, urlparse
 
 from mirror.errors import ConfigError, Refused
 
@@ -20,8 +20,8 @@ class CheckpointLocks:
 
     def __init__(self, folder: str) -> None:
         self._name = folder
-        url = urlparse(folder)
-        self._folder = Path(url.path) / "locks" if url.scheme in ("", "file") else None
+        place = _local(folder)
+        self._folder = None if place is None else place / "locks"
         self._held: dict[str, int] = {}
 
     def take(self, name: str) -> None:
@@ -57,3 +57,11 @@ class CheckpointLocks:
         lock = self._held.pop(name, None)
         if lock is not None:
             os.close(lock)
+
+
+def _local(folder: str) -> Path | None:
+    """The folder on this machine; None for a URL of another file system."""
+    url = urlparse(folder)
+    if url.scheme == "file":
+        return Path(unquote(url.path))
+    return None if "://" in folder else Path(folder)

@@ -165,10 +165,16 @@ def test_another_number_of_buckets_over_an_old_checkpoint_is_refused(
     world.service.start()
     write_samples(world.address, topic, [a_sample()])
     wait_until(lambda: len(world.rows()) == 1)
+    begun = world.settings.job
+    for wrong, sentence in (
+        ({"checkpoint_folder": "other"}, "while the job runs"),
+        ({"buckets": 32}, "with 16"),
+    ):
+        world.settings = world.settings.model_copy(update={"job": begun.model_copy(update=wrong)})
+        wait_until(lambda said=sentence: said in world.service.problems().get("configuration", ""))  # type: ignore[misc]
+    write_samples(world.address, topic, [a_sample(time_ms=1_795_000_010_000)])
+    wait_until(lambda: len(world.rows()) == 2, "it goes on as it was begun")
     world.service.stop(60)
-    world.settings = world.settings.model_copy(
-        update={"job": world.settings.job.model_copy(update={"buckets": 32})}
-    )
     with pytest.raises(ConfigError, match=r"buckets is 32, but the checkpoint .* was begun with 16"):
         world.a_service(spark).start()
 

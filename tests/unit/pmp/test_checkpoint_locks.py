@@ -13,7 +13,8 @@ from pmp.adapters.checkpoint_locks import CheckpointLocks
 
 
 def test_a_name_is_held_once_and_can_be_given_back(tmp_path: Path) -> None:
-    first, second = CheckpointLocks(str(tmp_path)), CheckpointLocks(tmp_path.as_uri())
+    folder = tmp_path / "odd #1? name"
+    first, second = CheckpointLocks(str(folder)), CheckpointLocks(folder.as_uri())
     first.take("cluster a/b")
     first.take("cluster a/b")
     second.take("cluster c")
