@@ -46,6 +46,8 @@ class RestClient:
                 f"no Headrace instance answers at {self._address}",
                 advice="start one with headrace serve, or name another with --at host:port",
             ) from error
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(f"the request holds text that is no UTF-8: {error.object!r}") from error
         if response.is_success:
             return response.json() if response.content else None
         raise _error_of(response)

@@ -32,7 +32,7 @@ def connect(at: str, config: Path | None) -> RestClient:
 
 def path_of(name: str) -> str:
     """Where REST has a datastream of any name."""
-    return f"/v1/datastreams/{quote(name, safe='')}"
+    return f"/v1/datastreams/{quote(name, safe='', errors='surrogatepass')}"
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
@@ -22,6 +23,8 @@ KEPT: Final = 200
 MOVES_SHOWN: Final = 500
 """Moves of one plan that are told one by one; a plan that moves more says how many."""
 
+_NODE: Final = re.compile(r"e-[0-9]{10}")
+
 
 class EventLog:
     """A bounded log; each entry is one publication's events."""
@@ -36,14 +39,14 @@ class EventLog:
             events = events[: len(events) // 2]
             chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
         self._nodes.create(f"{znodes.EVENTS}/e-", chunks[0], sequential=True)
-        for node in self._nodes.children(znodes.EVENTS)[:-KEPT]:
-            self._nodes.delete(f"{znodes.EVENTS}/{node}")
+        for node in self._publications()[:-KEPT]:
+            self._nodes.delete_tree(f"{znodes.EVENTS}/{node}")
 
     def newest(self, limit: int) -> tuple[PlacementEvent, ...]:
         """At most `limit` events, newest publication first. A damaged publication is one event that says
         so."""
         events: list[PlacementEvent] = []
-        for node in reversed(self._nodes.children(znodes.EVENTS)):
+        for node in reversed(self._publications()):
             path = f"{znodes.EVENTS}/{node}"
             try:
                 document = znodes.decode_chunks([self._nodes.read(path).data], path)
@@ -56,6 +59,10 @@ class EventLog:
             if len(events) >= limit:
                 break
         return tuple(events[:limit])
+
+    def _publications(self) -> list[str]:
+        """Nodes of publications, oldest first; what else somebody put there is none."""
+        return [node for node in self._nodes.children(znodes.EVENTS) if _NODE.fullmatch(node)]
 
 
 def _read_event(document: Mapping[str, Any]) -> PlacementEvent:

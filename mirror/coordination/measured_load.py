@@ -35,15 +35,15 @@ class MeasuredLoads:
         }
         folder = znodes.child(znodes.LOADS, instance)
         chunks = znodes.encode_chunks(document)
-        present = self._nodes.children(folder)
-        for number, chunk in enumerate(chunks):
-            path = f"{folder}/{number:04}"
+        ours = {f"{number:04}": chunk for number, chunk in enumerate(chunks)}
+        for name in set(self._nodes.children(folder)) - ours.keys():
+            self._nodes.delete_tree(f"{folder}/{name}")
+        for name, chunk in ours.items():
+            path = f"{folder}/{name}"
             try:
                 self._nodes.write(path, chunk, self._nodes.read(path).version)
             except NotFound:
                 self._nodes.create(path, chunk)
-        for name in present[len(chunks) :]:
-            self._nodes.delete(f"{folder}/{name}")
 
     def withdraw(self, instance: InstanceName) -> None:
         """Forget an instance's rates."""

@@ -241,9 +241,9 @@ class PlanStore:
                 self._delete_empty(path)
 
     def _delete_document(self, path: str) -> None:
-        if path.endswith("x0"):
+        try:
             self._nodes.delete(path)  # one request, most documents are small
-        else:
+        except VersionConflict:  # it has further chunks
             self._nodes.delete_tree(path)
 
     def _delete_empty(self, path: str) -> None:

@@ -116,7 +116,7 @@ class Tenants:
                 assert self.ask(number, "GET", path).status_code == 200, path
 
 
-def rest_cases() -> Iterator[tuple[str, bytes]]:
+def rest_cases(kafka_pair: KafkaPair) -> Iterator[tuple[str, bytes]]:
     body: Mapping[str, Any] = {
         "name": "bad",
         "source": {"cluster": "source", "topics": "nothing"},
@@ -128,8 +128,8 @@ def rest_cases() -> Iterator[tuple[str, bytes]]:
     brooklin: Mapping[str, Any] = {
         "name": "bad",
         "connectorName": "kafkaMirroringConnector",
-        "source": {"connectionString": "kafka://127.0.0.1:1/nothing"},
-        "destination": {"connectionString": "kafka://127.0.0.1:1/bad.*"},
+        "source": {"connectionString": f"kafka://{kafka_pair.source.address}/nothing"},
+        "destination": {"connectionString": f"kafka://{kafka_pair.destination.address}/bad.*"},
         "metadata": {"owner": "tests"},
     }
     for _, data in (*every_value(body, REST_FIELDS), *every_key(body, "metadata")):
@@ -173,7 +173,7 @@ def test_nothing_that_is_sent_or_stored_for_one_datastream_harms_another(
     tenants = Tenants(kafka_pair, instances)
     tenants.check_good()
 
-    for number, (path, body) in enumerate(rest_cases()):
+    for number, (path, body) in enumerate(rest_cases(kafka_pair)):
         tenants.ask(number, "POST", path, body.replace(b"bad", f"bad{number}".encode()))
     assert len(tenants.names(0)) > 20, "what can be meant is accepted"
     tenants.check_good()

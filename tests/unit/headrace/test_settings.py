@@ -182,3 +182,10 @@ def test_an_instance_has_the_same_name_after_a_restart_unless_its_port_is_any() 
 def test_a_name_that_was_given_is_the_name(write: Write) -> None:
     settings = load_settings(write('[mirror]\ninstance_name = "east-1"\n'))
     assert instance_name(settings, 32311) == "east-1"
+
+
+@pytest.mark.parametrize("alias", ["eu:west", "a,b"])
+def test_an_alias_that_reads_as_an_address_is_refused(write: Write, alias: str) -> None:
+    path = write(f'[clusters."{alias}"]\nbootstrap_servers = "host:9092"\n')
+    with pytest.raises(ConfigError, match="reads as an address"):
+        load_settings(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -252,3 +253,44 @@ def test_a_time_to_live_is_a_number(office: Office) -> None:
         office.create(a_datastream(metadata={"system.ttl.ms": "soon"}))
     made = office.create(a_datastream(metadata={"system.ttl.ms": "1000"}))
     assert made.expires_ms == 2234
+
+
+def test_a_list_reads_only_what_has_changed_and_sees_what_was_done_before_it(office: Office) -> None:
+    for number in range(20):
+        office.definitions.create(a_datastream(f"d-{number:02}", f"t-{number}"))
+    assert len(office.control.list().readable) == 20
+    before = len(office.session.log)
+    assert len(office.control.list().readable) == 20
+    assert [one.name for one in office.session.log[before:]] == ["children"]
+    office.control.change_status(ChangeStatus(DatastreamName("d-03"), "pause"))
+    listed = {one.name: one.status for one in office.control.list().datastreams}
+    assert listed[DatastreamName("d-03")] is DatastreamStatus.PAUSED
+    office.control.delete(DatastreamName("d-04"))
+    listed = {one.name: one.status for one in office.control.list().datastreams}
+    assert listed[DatastreamName("d-04")] is DatastreamStatus.DELETING
+    reads = [one.path for one in office.session.log[before:] if one.name == "read"]
+    assert len(reads) < 8
+
+
+def test_many_threads_may_list_while_definitions_come_and_go(office: Office) -> None:
+    failures: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            for _ in range(50):
+                names = [one.name for one in office.control.list().datastreams]
+                assert names == sorted(names)
+        except BaseException as error:  # noqa: BLE001 - told by the thread that waits
+            failures.append(error)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(30):
+        office.definitions.create(a_datastream(f"d-{number:02}", f"t-{number}"))
+        if number % 3 == 0:
+            office.definitions.remove(DatastreamName(f"d-{number:02}"))
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(office.control.list().readable) == 20

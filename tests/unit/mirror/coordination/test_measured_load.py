@@ -79,3 +79,13 @@ def test_an_instance_that_withdraws_while_all_are_read_is_left_out() -> None:
             o.withdraw(ONE) if one.number % 10 == n else None
         )
         assert T1 in MeasuredLoads(reader).loads(SOURCE, [T0, T1]).loads
+
+
+def test_what_somebody_put_beside_our_rates_is_removed() -> None:
+    session = FakeZooKeeper().session()
+    session.create("/loads/one/!/below", b"x")
+    session.create("/loads/one/0007", b"x")
+    loads = MeasuredLoads(session)
+    loads.publish(InstanceName("one"), {SOURCE: {TopicPartition("t", 0): (5.0, 1.0)}}, 7)
+    assert session.children("/loads/one") == ("0000",)
+    assert loads.loads(SOURCE, [TopicPartition("t", 0)]).measured == 1

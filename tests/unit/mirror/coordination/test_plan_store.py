@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -192,3 +193,42 @@ def test_a_group_may_have_any_name(size: int) -> None:
     found = PlanStore(server.session(), "r").read().plan
     assert set(found.tasks) == set(plan.tasks)
     assert znodes.PLAN in server.dump()
+
+
+def test_nodes_that_somebody_put_below_the_plan_hold_up_no_publication() -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    store = PlanStore(session, "w")
+    first = store.publish(a_plan(a_task("a-0", ["t-0"])), NO_PLAN)
+    (name,) = session.children("/plan/a")
+    for path in (f"/plan/a/{name}/0000/below", "/plan/x", "/plan/y/z", "/plan/a/junk", "/plan/a/0-0/below"):
+        session.create(path, b"{")
+    second = store.publish(a_plan(a_task("a-0", ["t-1"]), epoch=2), first)
+    assert PlanStore(session, "r").read().plan == second.plan
+    third = PlanStore(session, "v").publish(a_plan(a_task("b-0", ["t-1"]), epoch=3), second)
+    assert PlanStore(session, "r").read().plan == third.plan
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"b-0": {"t": "0"}},
+        {"a-1": {"t": "0"}},
+        {"a-0": {"t": "0"}},
+        {"a-x": {"t": "3"}},
+        {"a-1": {"t": "0-99999999"}},
+        {"a-1": "t"},
+    ],
+    ids=str,
+)
+def test_a_document_that_contradicts_others_costs_its_own_group_only(content: dict[str, Any]) -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    tasks = [a_task("a-0", ["t-0"], "one"), a_task("a-1", ["t-1"], "two"), a_task("b-0", ["t-0"])]
+    PlanStore(session, "w").publish(a_plan(*tasks), NO_PLAN)
+    documents = {name: session.read(f"/plan/a/{name}").data for name in session.children("/plan/a")}
+    (name,) = [name for name, data in documents.items() if b"a-1" in zlib.decompress(data)]
+    session.write(f"/plan/a/{name}", znodes.encode_chunks(content)[0], 0)
+    found = PlanStore(session, "r").read().plan
+    assert [one for one in found.tasks if one.group == "b"] == [a_task("b-0", ["t-0"])]
+    assert {one.task for one in found.tasks} <= {"a-0", "a-1", "b-0"}

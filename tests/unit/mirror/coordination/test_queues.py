@@ -204,3 +204,14 @@ def test_a_plan_with_very_many_moves_still_fits_into_one_entry() -> None:
     EventLog(server.session()).append(events)
     assert len(EventLog(server.session()).newest(10_000)) == len(events)
     assert events[1] == replace(events[1], sentence="new partition")
+
+
+def test_what_is_no_publication_is_neither_shown_nor_in_the_way_of_the_next() -> None:
+    server = FakeZooKeeper()
+    session, log = server.session(), EventLog(server.session())
+    for name in ("a/below", "e-0000000000/below", *(f"z-{number}" for number in range(KEPT + 5))):
+        session.create(f"/events/{name}", b"{")
+    for number in range(KEPT + 2):
+        log.append((replace(an_event(str(number)), time_ms=number),))
+    newest = log.newest(KEPT + 10)
+    assert [one.time_ms for one in newest] == list(range(KEPT + 1, 1, -1))
