@@ -168,3 +168,25 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
     clusters.copy("--state", state)
     code, verdict, _ = clusters.run("verify", "--state", state)
     assert (code, verdict["partitions"][0]["records"]) == (0, 30)
+
+
+@pytest.mark.parametrize("guarantee", ["effectively-once", "exactly-once"])
+def test_of_copies_of_one_state_at_once_each_ends_and_nothing_is_repeated(
+    clusters: Clusters, guarantee: str
+) -> None:
+    topic, state = f"{clusters.prefix}-race", f"state-{clusters.prefix}"
+    for address, name in ((clusters.source, topic), (clusters.destination, f"copy.{topic}")):
+        make_topic(address, name, 4)
+    write(clusters.source, topic, records(20_000, 4), batch_size=2_000)
+    options = ("--until-end", "--state", state, "--guarantee", guarantee)
+    with ThreadPoolExecutor() as pool:
+        racing = [pool.submit(clusters.run, "copy", *options) for _ in range(3)]
+        outcomes = [one.result() for one in racing]
+    for code, document, told in outcomes:
+        assert code == (0 if document["complete"] and not document["failures"] else 1), told
+        if code:
+            assert "another copy with the same --state" in " ".join(document["failures"])
+    clusters.copy("--state", state, "--guarantee", guarantee)
+    code, verdict, _ = clusters.run("verify")
+    found = [(one["records"], one["surplus"]) for one in verdict["partitions"]]
+    assert (code, found) == (0, [(5_000, 0)] * 4)
