@@ -95,14 +95,15 @@ class Steering:
         if lane.pause is None or problem.message not in lane.pause.reason:
             _log.error("lane %s: a step failed", lane.key.partition, exc_info=error)
         lane.is_broken = True
+        is_stopping = lane.intent is Intent.STOP
         try:
             lane.recount()
             self.pause(lane, problem)
         except Exception as worse:  # noqa: BLE001 - not even pausing works; the other lanes continue
             _log.error("lane %s: cannot be paused", lane.key.partition, exc_info=worse)
-            self._force_pause(lane, problem)
+            self._force_pause(lane, problem, is_stopping=is_stopping)
 
-    def _force_pause(self, lane: LiveLane, problem: HeadraceError) -> None:
+    def _force_pause(self, lane: LiveLane, problem: HeadraceError, *, is_stopping: bool) -> None:
         """Pause a lane whose own steps for that fail, whatever state it is in."""
         lane.turn += 1
         for step in (self._detach_reader, self._detach_writer, LiveLane.free_all):
@@ -110,11 +111,11 @@ class Steering:
                 step(lane)
             except Exception as error:  # noqa: BLE001
                 _log.error("lane %s: letting go fails", lane.key.partition, exc_info=error)
-        is_stopping = lane.intent is Intent.STOP
         lane.intent, lane.identity, lane.needs_fence = None, None, True
         lane.is_broken = lane.is_loaded = False
         lane.pause = pause_again(lane.pause, str(problem), self.bench.clock.now_ms(), self._rule)
         if is_stopping:
+            lane.intent, lane.state = Intent.STOP, LaneState.DRAINING
             self.stopping[lane] = None
             return
         lane.state = LaneState.PAUSED

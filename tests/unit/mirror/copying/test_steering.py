@@ -1,0 +1,143 @@
+"""A lane whose step fails is set aside with its reason and gives back what it holds, whatever fails then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mirror.copying.access import ClusterAccess
+from mirror.copying.live_lane import Intent, LiveLane
+from mirror.copying.options import CopyingOptions
+from mirror.copying.refusals import Refusals
+from mirror.copying.steering import Steering
+from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.copying.writing import Writing
+from mirror.errors import Fenced, Unreachable
+from mirror.lane.intake import Intake
+from mirror.lane.lane import LaneState
+from mirror.lane.rules import IntakeRules
+from mirror.ports import LaneEvent, LanePaused
+from mirror.wire.batch import ProducerStamp
+from mirror.wire.produce import ProducedPartition
+from mirror.wire.records import Record, write_batch
+from tests.builders import a_spec
+from tests.fakes.clock import ManualClock
+
+
+class Rig:
+    """Steering without clusters, and lanes that copy."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        identity = EngineIdentity("unit")
+        self.bench = Workbench(lambda _: ClusterAccess(()), CopyingOptions(), identity, self.clock)
+        self.steering = Steering(self.bench)
+        self.writing = Writing(self.steering, Refusals(self.steering))
+
+    def lane(self, partition: str, kind: type[LiveLane] = LiveLane) -> LiveLane:
+        """A lane with two batches in hand, of which one is on its way."""
+        lane = kind(a_spec(partition), 1000, ())
+        lane.begin(0)
+        lane.is_loaded, lane.state = True, LaneState.COPYING
+        self.steering.lanes[lane.key] = lane
+        slab = self.bench._pool.slab(100_000)
+        assert slab is not None
+        data = bytearray()
+        for number in range(2):
+            batch = write_batch([Record(0, 1, None, bytes(100))])
+            batch[0:8] = number.to_bytes(8, "big")
+            data += batch
+        slab.buffer[: len(data)] = data
+        intake = Intake(IntakeRules(), 0, self.bench.budget)
+        intake.take(memoryview(slab.buffer)[: len(data)], (), slab)
+        slab.release()
+        lane.identify(ProducerStamp(1, 0))
+        lane.accept(intake, 0.0)
+        return lane
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """What was told of lanes that were paused."""
+        found: list[LaneEvent] = self.steering.events
+        return {str(one.key.partition): one.reason for one in found if isinstance(one, LanePaused)}
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig()
+    yield rig
+    rig.bench.close()
+
+
+def failing(name: str) -> type[LiveLane]:
+    """A lane of which one more step fails."""
+
+    def fail(self: object, *_: Any) -> Any:
+        raise ZeroDivisionError(name)
+
+    return type("Failing", (LiveLane,), {name: fail, "__slots__": ()})
+
+
+@pytest.mark.parametrize("name", ["nothing else", "drop", "recount", "requeue", "shed"])
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_whatever_else_fails_the_lane_pauses_and_its_memory_comes_back(
+    rig: Rig, name: str, is_sent: bool
+) -> None:
+    lane, other = rig.lane("t-0", failing(name)), rig.lane("t-1")
+    outgoing = lane.next_to_send() if is_sent else None
+    held = rig.bench.budget.used
+    rig.steering.guard(lane, lambda _: 1 // 0)
+    if outgoing is not None:
+        rig.writing.on_answer(lane, outgoing, ProducedPartition(b"", 0, 0, 0, -1, 0, (), "", None))
+    assert lane.state is LaneState.PAUSED
+    assert list(rig.reasons) == ["t-0"]
+    assert "ZeroDivisionError" in rig.reasons["t-0"]
+    assert (lane.queue, lane.sent, lane.in_flight, lane.bytes_in_hand) == ([], [], 0, 0)
+    assert rig.bench.budget.used == held // 2
+    assert (lane.is_loaded, lane.needs_fence, lane.identity) == (False, True, None)
+    assert (other.state, len(other.queue)) == (LaneState.COPYING, 2)
+    rig.clock.advance(60)
+    rig.steering.probe(rig.clock.now_ms())
+    assert list(rig.steering.to_start) == [lane]
+
+
+def test_an_error_that_was_foreseen_is_the_reason_and_the_lane_is_not_loaded_anew(rig: Rig) -> None:
+    lane = rig.lane("t-0")
+    rig.steering.set_aside(lane, Unreachable("nobody is there"))
+    assert "nobody is there" in rig.reasons["t-0"]
+    assert lane.is_loaded
+    assert not lane.is_fenced
+
+
+def test_a_lane_that_is_fenced_does_not_try_again(rig: Rig) -> None:
+    lane = rig.lane("t-0")
+    rig.steering.set_aside(lane, Fenced("another owner"))
+    assert lane.is_fenced
+    rig.clock.advance(3600)
+    rig.steering.probe(rig.clock.now_ms())
+    assert not rig.steering.to_start
+
+
+def test_a_step_that_no_longer_counts_pauses_nothing(rig: Rig) -> None:
+    lane = rig.lane("t-0")
+    rig.steering.set_aside(lane, ZeroDivisionError(), lane.turn - 1)
+    assert (lane.state, rig.reasons) == (LaneState.COPYING, {})
+
+
+def test_a_lane_that_fails_while_it_stops_stops(rig: Rig) -> None:
+    lane = rig.lane("t-0", failing("drop"))
+    lane.intent, lane.state = Intent.STOP, LaneState.DRAINING
+    rig.steering.set_aside(lane, ZeroDivisionError())
+    assert list(rig.steering.stopping) == [lane]
+    assert not lane.is_loaded
+
+
+def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    lane = rig.lane("t-0")
+    for _ in range(3):
+        rig.steering.guard(lane, lambda _: 1 // 0)
+        lane.state = LaneState.COPYING
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR and one.exc_info]) == 1
