@@ -23,27 +23,43 @@ _MOST_MEMORY: Final = 1 << 20
 
 _LITERAL: Final = re.compile(r"\^?([A-Za-z0-9_-]*)")
 _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
-_OPTIONS: Final = re2.Options()
-_OPTIONS.max_mem = _MOST_MEMORY
-_OPTIONS.log_errors = False
-_OPTIONS.never_capture = True
+_NAMES_AT_ONCE: Final = 100
+_LARGEST_AT_ONCE: Final = 2_000
+"""Instructions of a program that many names are given to at once: nobody else runs meanwhile."""
+_MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
+"""Flags, and escapes that may mean the beginning or end of a text, which a line has not."""
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem = _MOST_MEMORY
+    options.log_errors = False
+    options.never_capture = True
+    return options
+
+
+_OF_A_NAME: Final = _options()
+_OF_LINES: Final = _options()
+_OF_LINES.never_nl = True
 
 
 class Expression:
     """A compiled expression over whole topic names. Raises InvalidRequest that names the field `what`."""
 
-    __slots__ = ("_pattern", "_prefix")
+    __slots__ = ("_lines", "_pattern", "_prefix")
 
     def __init__(self, what: str, expression: object) -> None:
         source = bounds.text(what, expression, LONGEST)
         try:
-            self._pattern = re2.compile(source, _OPTIONS)
+            self._pattern = re2.compile(source, _OF_A_NAME)
         except re2.error as error:
             raise InvalidRequest(
                 f"{what} {bounds.shown(source)} is not a regular expression: {_reason(error)}",
                 advice=_advice(source),
             ) from error
         self._prefix = _literal_prefix(source)
+        is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
+        self._lines = re2.compile(f"(?m)^(?:{source})$", _OF_LINES) if is_small else None
 
     def matches(self, name: str) -> bool:
         """Whether the whole name matches; a name that UTF-8 cannot encode does not."""
@@ -51,10 +67,18 @@ class Expression:
 
     def choose(self, names: Iterable[str]) -> set[str]:
         """Those of many names that match."""
-        prefix, fullmatch = self._prefix, self._pattern.fullmatch
-        return {
-            one for one in names if one.startswith(prefix) and fullmatch(one.encode(errors="surrogatepass"))
-        }
+        candidates = [one for one in names if one.startswith(self._prefix)]
+        if self._lines is None:
+            return set(filter(self.matches, candidates))
+        found: set[str] = set()
+        for start in range(0, len(candidates), _NAMES_AT_ONCE):
+            lines = "\n".join(candidates[start : start + _NAMES_AT_ONCE]).encode(errors="surrogatepass")
+            taken = self._lines.findall(lines)
+            found.update(one.decode(errors="surrogatepass") for one in taken)
+            if len(taken) > _NAMES_AT_ONCE // 4:  # a line that is taken costs more than a name
+                found.update(filter(self.matches, candidates[start + _NAMES_AT_ONCE :]))
+                break
+        return found
 
 
 def split_look_ahead(expression: str) -> tuple[str, str]:

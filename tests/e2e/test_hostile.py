@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -27,7 +27,6 @@ from tests.hostile import (
     STORED_FIELDS,
     VALUES,
     every_key,
-    every_value,
     with_value,
 )
 from tests.kafka_data import make_topic, produce, read_all
@@ -132,32 +131,36 @@ def rest_cases(kafka_pair: KafkaPair) -> Iterator[tuple[str, bytes]]:
         "destination": {"connectionString": f"kafka://{kafka_pair.destination.address}/bad.*"},
         "metadata": {"owner": "tests"},
     }
-    for _, data in (*every_value(body, REST_FIELDS), *every_key(body, "metadata")):
+    for field, value in some_values(REST_FIELDS):
+        yield "/v1/datastreams", with_value(body, field, value)
+    for _, data in every_key(body, "metadata"):
         yield "/v1/datastreams", data
-    for _, data in every_value(brooklin, BROOKLIN_FIELDS):
-        yield "/datastream", data
+    for field, value in some_values(BROOKLIN_FIELDS):
+        yield "/datastream", with_value(brooklin, field, value)
+
+
+def some_values(fields: Sequence[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every field with a few values, and clusters with all of them; tests/unit/api has every pair."""
+    values = list(VALUES.values())
+    for place, field in enumerate(fields):
+        is_cluster = field[-1] in {"source", "destination", "cluster", "connectionString"}
+        for number in range(len(values) if is_cluster else A_FEW_VALUES):
+            yield field, values[(place * 5 + number) % len(values)]
 
 
 def stored_cases() -> Iterator[tuple[str, bytes]]:
-    """Every field with some values, and clusters with all of them."""
-    values = list(VALUES.values())
-    number = 0
-    for place, field in enumerate(STORED_FIELDS):
-        is_cluster = field in {("source",), ("destination",)}
-        some = [values[(place * 5 + one) % len(values)] for one in range(A_FEW_VALUES)]
-        for value in values if is_cluster else some:
-            document = to_document(
-                a_datastream(
-                    f"bad-{number}",
-                    "nothing",
-                    objective=LatencyObjective(5),
-                    pauses={"t": Pause(frozenset({0}), "why", 1)},
-                )
+    for number, (field, value) in enumerate(some_values(STORED_FIELDS)):
+        document = to_document(
+            a_datastream(
+                f"bad-{number}",
+                "nothing",
+                objective=LatencyObjective(5),
+                pauses={"t": Pause(frozenset({0}), "why", 1)},
             )
-            data = with_value(document, field, value)
-            if len(data) <= znodes.CHUNK_BYTES:
-                yield f"bad-{number}", data
-            number += 1
+        )
+        data = with_value(document, field, value)
+        if len(data) <= znodes.CHUNK_BYTES:
+            yield f"bad-{number}", data
     for role in ("source", "destination"):
         document = to_document(a_datastream(f"no-{role}", "nothing"))
         yield f"no-{role}", json.dumps({**document, role: "no-such-alias"}).encode()
@@ -175,7 +178,7 @@ def test_nothing_that_is_sent_or_stored_for_one_datastream_harms_another(
 
     for number, (path, body) in enumerate(rest_cases(kafka_pair)):
         tenants.ask(number, "POST", path, body.replace(b"bad", f"bad{number}".encode()))
-    assert len(tenants.names(0)) > 20, "what can be meant is accepted"
+    assert len(tenants.names(0)) > 5, "what can be meant is accepted"
     tenants.check_good()
     tenants.delete_all_but_good()
 

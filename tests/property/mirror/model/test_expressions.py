@@ -12,8 +12,26 @@ from mirror.errors import InvalidRequest
 from mirror.model.expressions import LONGEST, Expression, joined_look_ahead, split_look_ahead
 from mirror.model.topics import selection_without_look_ahead
 
-NAMES = st.text("ab-.", max_size=8)
-ATOMS = st.sampled_from(["a", "b", "-", r"\.", ".", "[ab]", "[^a]", r"[\]b]", "(a|b)", "(?:ab)", "ab", r"\w"])
+NAMES = st.text("ab-.", min_size=1, max_size=8)
+ATOMS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "-",
+        r"\.",
+        ".",
+        "[ab]",
+        "[^a]",
+        r"[\]b]",
+        "(a|b)",
+        "(?:ab)",
+        "ab",
+        r"\w",
+        r"\W",
+        "(a$)",
+        "(^a)",
+    ]
+)
 PIECES = st.tuples(ATOMS, st.sampled_from(["", "", "*", "+", "?", "{1,2}"])).map("".join)
 ALTERNATIVES = st.lists(PIECES, min_size=1, max_size=4).map("".join)
 EXPRESSIONS = st.lists(ALTERNATIVES, min_size=1, max_size=3).map("|".join)
@@ -78,3 +96,13 @@ def test_what_cannot_be_matched_so_is_refused(expression: str, said: str) -> Non
     with pytest.raises(InvalidRequest, match=said) as caught:
         Expression("topics", expression)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "expression", [".*", "a.*", ".*7", "b|a-1.*", "(?i)A-1.*", r"\Aa-1\d+\z", "a-(10|2)*5"]
+)
+def test_of_thousands_of_names_the_same_are_chosen_as_one_by_one(expression: str) -> None:
+    names = [f"a-{number}" for number in range(3_000)]
+    mine = Expression("topics", expression)
+    assert mine.choose(names) == {name for name in names if mine.matches(name)}
+    assert mine.choose(names)
