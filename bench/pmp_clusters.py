@@ -1,4 +1,4 @@
-"""How many clusters one driver of the Spark job bears: start, a round of samples of all, and its cost."""
+"""How many clusters one driver of the Spark job bears: start, a round of samples of all, and memory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from pmp.settings import SampledCluster
 
 _COUNTS = (10, 50, 100)
 _PARTITIONS = 200
-_IDLE_SECONDS = 60
 _PATIENCE_SECONDS = 3600
 
 
 def main(counts: Sequence[int] = _COUNTS) -> None:
     """One driver after the other, each with more clusters; every cluster has 200 partitions."""
     print(f"{_PARTITIONS} partitions a cluster, a trigger of 10 s, driver heap of 2 GB")
-    print("  clusters   all started   a round of all   CPU idle, cores   CPU s a round   memory")
+    print("  clusters   all started   a round of all   a cluster   memory")
     for count in counts:
         with servers() as made:
             _measure(made, count)
@@ -52,17 +51,13 @@ def _measure(made: Servers, count: int) -> None:
         started = time.monotonic() - began
         _write_round(made, names, 0)
         _until(lambda: _shown(metrics, "samples_written_total") == count * _PARTITIONS, service)
-        before = _cpu_seconds(broker)
-        time.sleep(_IDLE_SECONDS)
-        idle = (_cpu_seconds(broker) - before) / _IDLE_SECONDS
-        before, began = _cpu_seconds(broker), time.monotonic()
+        began = time.monotonic()
         _write_round(made, names, 1)
         _until(lambda: _shown(metrics, "samples_written_total") == 2 * count * _PARTITIONS, service)
         lasted = time.monotonic() - began
-        spent = _cpu_seconds(broker) - before - idle * lasted
         memory = sum(process.memory_info().rss for process in _processes(broker)) / 2**20
         print(
-            f"  {count:8} {started:11.1f} s {lasted:14.1f} s {idle:17.2f} {spent:15.1f} {memory:6.0f} MiB",
+            f"  {count:8} {started:11.1f} s {lasted:14.1f} s {lasted / count:9.2f} s {memory:6.0f} MiB",
             flush=True,
         )
     finally:
@@ -96,11 +91,6 @@ def _processes(broker_pid: int) -> Iterator[psutil.Process]:
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         if process.pid != broker_pid:
             yield process
-
-
-def _cpu_seconds(broker_pid: int) -> float:
-    times = [process.cpu_times() for process in _processes(broker_pid)]
-    return sum(one.user + one.system for one in times)
 
 
 if __name__ == "__main__":
