@@ -24,9 +24,8 @@ from mirror.errors import (
     TransformFailed,
     Unreachable,
 )
-from mirror.lane.lane import Trouble
 from mirror.lane.ledger import Fate
-from mirror.lane.outgoing import Outgoing, Path
+from mirror.lane.outgoing import Outgoing, Path, Trouble
 from mirror.model.policy import OnRejection
 from mirror.wire.batch import scan
 from mirror.wire.codes import Code, error_of

@@ -18,10 +18,9 @@ from mirror.copying.log_reader import Stretch
 from mirror.copying.loop import Loop
 from mirror.errors import BatchTooLarge, TransformFailed, Unreachable
 from mirror.lane.intake import Intake
-from mirror.lane.lane import Found
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.lane.outgoing import Item, Passed
+from mirror.lane.outgoing import Found, Item, Passed
 from mirror.model.policy import Guarantee, OnRejection
 from mirror.wire.batch import CONTROL, scan
 from mirror.wire.control.offsets import LATEST

@@ -10,8 +10,8 @@ from mirror.copying.live_lane import LiveLane
 from mirror.copying.refusals import REFUSED, Refusals
 from mirror.copying.steering import Steering
 from mirror.errors import DataLossDetected, HeadraceError, TopicMissing
-from mirror.lane.lane import LaneState, Trouble
-from mirror.lane.outgoing import Outgoing
+from mirror.lane.lane import LaneState
+from mirror.lane.outgoing import Outgoing, Trouble
 from mirror.model.policy import OnLoss
 from mirror.wire.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.wire.produce import ProducedPartition

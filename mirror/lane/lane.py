@@ -11,15 +11,14 @@ advances over what is acknowledged without a gap, and never back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from mirror.lane.counters import LaneCounters
 from mirror.lane.intake import Intake
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
-from mirror.lane.outgoing import Item, Outgoing, Passed
+from mirror.lane.outgoing import Found, Item, Outgoing, Passed, Trouble
 from mirror.lane.pausing import Pause
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import IntakeRules
@@ -42,26 +41,6 @@ class LaneState(StrEnum):
     DRAINING = "draining"
     """Told to stop: sends what it has in hand, then checkpoints."""
     STOPPED = "stopped"
-
-
-class Found(NamedTuple):
-    """A stretch of source offsets whose fate a comparison has shown; the offsets of mirrored ones."""
-
-    fate: Fate
-    length: int
-    source: int = -1
-    target: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """The first batch that the destination did not take, and its words. Nothing more is sent until all
-    that is outstanding is answered; then it is decided how to go on."""
-
-    outgoing: Outgoing
-    code: int
-    message: str = ""
-    record_errors: tuple[tuple[int, str], ...] = ()
 
 
 class Lane:
@@ -331,10 +310,7 @@ class Lane:
         self.trouble = None
         for item in items:
             if isinstance(item, Outgoing):
-                if item.outstanding:
-                    item.outstanding = False
-                else:
-                    item.free()
+                item.forget()
 
     def drop(self) -> None:
         """Let go of everything in hand and go back to the checkpoint. Nothing is outstanding.

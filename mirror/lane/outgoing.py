@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
@@ -116,6 +117,13 @@ class Outgoing:
             self.charge(budget)
             slab.release()
 
+    def forget(self) -> None:
+        """Nobody waits for the answer; the bytes are let go, when it comes if the batch is outstanding."""
+        if self.outstanding:
+            self.outstanding = False
+        else:
+            self.free()
+
     def free(self) -> None:
         """The bytes are not needed any more."""
         if self.slab is not None:
@@ -130,3 +138,23 @@ class Outgoing:
 _NOTHING = memoryview(b"")
 
 Item = Outgoing | Passed
+
+
+class Found(NamedTuple):
+    """A stretch of source offsets whose fate a comparison has shown; the offsets of mirrored ones."""
+
+    fate: Fate
+    length: int
+    source: int = -1
+    target: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The first batch that the destination did not take, and its words. Nothing more is sent until all
+    that is outstanding is answered; then it is decided how to go on."""
+
+    outgoing: Outgoing
+    code: int
+    message: str = ""
+    record_errors: tuple[tuple[int, str], ...] = ()
