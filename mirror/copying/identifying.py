@@ -21,7 +21,7 @@ from typing import Final
 
 from mirror.copying.cluster import Cluster
 from mirror.copying.identity import fence, take_identity
-from mirror.copying.live_lane import LiveLane, TransactionState, identity_name
+from mirror.copying.live_lane import Intent, LiveLane, TransactionState, identity_name
 from mirror.copying.slots import Slots
 from mirror.copying.steering import Steering
 from mirror.copying.tail import compare_tail
@@ -181,6 +181,8 @@ class Identifying:
             lane.position,
         )
         lane.state = LaneState.COPYING
+        if lane.intent is Intent.FINISH:
+            lane.intent = None  # what it had read was let go; it is read again, up to the end
         if lane.intent is None:
             self._steering.read_on(lane)
         else:

@@ -143,6 +143,22 @@ def test_the_comparison_ends_where_the_copy_shall_end(engine: EngineUnderTest) -
     assert len(seen(engine, topic)) == 101
 
 
+def test_a_copy_to_the_end_goes_on_behind_what_the_comparison_finds(engine: EngineUnderTest) -> None:
+    """All that it has to read comes with one answer, before it is compared."""
+    topic = "own-behind"
+    pair(engine, topic)
+    first = another(engine, checkpoint_seconds=60.0)
+    write(engine.source, topic, numbered(0, 100), per_batch=BATCH)
+    first.start(topic)
+    first.run_until(lambda: first.lane(topic).checkpoint == 100, "all is copied")
+    first.crash()
+    write(engine.source, topic, numbered(100, 50))
+    engine.start(topic, end_offset=150)
+    engine.run_until(engine.stopped, "it stops at its end")
+    assert engine.stopped()[0].next_offset == 150
+    assert seen(engine, topic) == [record.value for record in numbered(0, 150)]
+
+
 @pytest.mark.parametrize("guarantee", list(Guarantee))
 def test_a_former_owner_is_fenced_on_the_partitions_that_moved_and_no_other(
     engine: EngineUnderTest, guarantee: Guarantee
