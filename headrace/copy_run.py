@@ -14,11 +14,13 @@ from typing import Any, Final, TypeVar
 
 from headrace.access import plain
 from headrace.compiled import worker_command
+from headrace.stop_signals import held_back
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.worker_protocol import StartLanes, encode_message
 from mirror.copying.access import access_from
 from mirror.copying.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, shares
 from mirror.copying.options import CopyingOptions
+from mirror.copying.transforms import load_transforms
 from mirror.copying.workbench import EngineIdentity, Workbench
 from mirror.errors import Unreachable
 from mirror.model.identifiers import NO_EPOCH, ClusterRef
@@ -38,7 +40,8 @@ _STEADY_SECONDS: Final = 60.0
 @dataclass
 class CopyProgress:
     """Sums over the workers. `lag` in records; `paused` by partition, with the reason; `reasons`: all that
-    there were, each with the partition that paused for it first."""
+    there were, each with the partition that paused for it first. `stuck`: partitions that have paused since
+    a record was copied last, with the reason, also when they try again just now."""
 
     records: int = 0
     bytes: int = 0
@@ -46,6 +49,7 @@ class CopyProgress:
     remaining: int = 0
     paused: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    stuck: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -113,7 +117,9 @@ class CopyRun:
         self.outcome = CopyOutcome()
 
     def plan(self) -> CopyPlan:
-        """Look at both sides and prepare the destination. Raises what `plan_copy` raises."""
+        """Look at both sides and prepare the destination. Raises what `plan_copy` raises, and ConfigError for
+        a transform that cannot be made."""
+        load_transforms(self._job.policy.transforms)
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
     def forget(self, specs: Sequence[LaneSpec]) -> None:
@@ -169,9 +175,9 @@ class CopyRun:
             "identity": identity,
             "log_level": self._setup.log_level,
         }
-        process = subprocess.Popen(
-            worker_command("headrace.copy_worker"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        command = worker_command("headrace.copy_worker")
+        with held_back():
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
         seat.process, seat.started_at = process, time.monotonic()
         with contextlib.suppress(BrokenPipeError):  # it has died already, which `_listen` finds out
@@ -206,7 +212,7 @@ class CopyRun:
             self.outcome.failures.append(f"worker {number} died")
             return False
         for topic, partition in seat.left:
-            self.progress.paused.pop(f"{topic}-{partition}", None)
+            self._forget(f"{topic}-{partition}")
         self.outcome.restarts += 1
         self._start(number, seat)
         return True
@@ -214,18 +220,17 @@ class CopyRun:
     def _take(self, seat: _Seat, message: dict[str, Any]) -> None:
         kind = message["kind"]
         if kind == "lane":
-            report = message["report"]
-            self.outcome.lanes.append(report)
-            seat.left.pop((report["topic"], report["partition"]), None)
+            self._take_report(seat, message["report"])
         elif kind == "paused":
             self.progress.paused[message["partition"]] = message["reason"]
+            self.progress.stuck[message["partition"]] = message["reason"]
             self.progress.reasons.setdefault(message["reason"], message["partition"])
         elif kind == "resumed":
             self.progress.paused.pop(message["partition"], None)
         elif kind == "failed":
             seat.is_over = True
             self.outcome.failures.append(message["error"])
-            self.stop()  # whoever looks after this command shall see that it is not whole any more
+            self.stop()  # a service manager must see that the copy is not whole
         elif kind == "done":
             seat.is_over = True
             self.outcome.cpu_seconds += message["cpu_seconds"]
@@ -234,12 +239,29 @@ class CopyRun:
             seat.latest = {what: message[what] for what in seat.latest}
             self._add_up()
 
+    def _take_report(self, seat: _Seat, report: dict[str, Any]) -> None:
+        """A lane that stops before its end has a reason, also when it was just trying again."""
+        spec = seat.left.pop((report["topic"], report["partition"]), None)
+        name = f"{report['topic']}-{report['partition']}"
+        end = spec.end_offset if spec is not None else None
+        if end is not None and report["next_offset"] < end and not report["reason"]:
+            report["reason"] = self.progress.stuck.get(name, "")
+        self.outcome.lanes.append(report)
+        self._forget(name)
+
+    def _forget(self, partition: str) -> None:
+        self.progress.paused.pop(partition, None)
+        self.progress.stuck.pop(partition, None)
+
     def _add_up(self) -> None:
         seats, progress = self._seats, self.progress
+        before = progress.records
         progress.records = sum(seat.before["records"] + seat.latest["records"] for seat in seats)
         progress.bytes = sum(seat.before["bytes"] + seat.latest["bytes"] for seat in seats)
         progress.lag = sum(seat.latest["lag"] for seat in seats)
         progress.remaining = sum(len(seat.left) for seat in seats)
+        if progress.records > before:
+            progress.stuck = dict(progress.paused)
 
 
 def died(outcome: CopyOutcome) -> Unreachable | None:

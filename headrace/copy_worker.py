@@ -13,11 +13,11 @@ import logging
 import os
 import resource
 import select
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+from headrace.stop_signals import ignore_stop_signals
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.worker_protocol import MessageReader, StartLanes
 from mirror.copying.access import access_from
@@ -110,9 +110,7 @@ def say(kind: str, **fields: Any) -> None:
 
 def main() -> int:
     """The process. A foreseen failure is told to the parent."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the terminal sends it to the whole group; the parent decides
+    ignore_stop_signals()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
     document = json.loads(_read_line())
     logging.getLogger().setLevel(document["log_level"])

@@ -19,6 +19,7 @@ from headrace.instance_status import RunningStatus
 from headrace.one_off import bench_of
 from headrace.outlooks import Outlooks
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
+from headrace.stop_signals import held_back
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import SessionState, ZooKeeper
@@ -198,8 +199,9 @@ def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
         where = ("--channel", str(channel.fileno()))
         who = ("--number", str(number), "--instance", name)
         arguments = worker_command("headrace", "worker", *where, *who)
-        return subprocess.Popen(
-            arguments, pass_fds=[channel.fileno()], env=environment, stdin=subprocess.DEVNULL
-        )
+        with held_back():
+            return subprocess.Popen(
+                arguments, pass_fds=[channel.fileno()], env=environment, stdin=subprocess.DEVNULL
+            )
 
     return spawn

@@ -27,12 +27,16 @@ class Clusters:
         self.prefix = f"cp{uuid4().hex[:6]}"
         self._report = folder / "report.json"
 
-    def run(self, command: str, *options: str) -> tuple[int, dict[str, Any], str]:
-        """Exit status, the JSON document, and what was told besides."""
+    def command(self, name: str, *options: str) -> list[str]:
+        """A command as it is started, between the clusters on the topics of the prefix."""
         sides = ["--source", self.source, "--destination", self.destination]
         chosen = ["--topics", f"{self.prefix}-.*", "--rename", "copy.*", "--json"]
+        return [sys.executable, "-m", "headrace", name, *sides, *chosen, *options]
+
+    def run(self, command: str, *options: str) -> tuple[int, dict[str, Any], str]:
+        """Exit status, the JSON document, and what was told besides."""
         done = subprocess.run(
-            [sys.executable, "-m", "headrace", command, *sides, *chosen, *options],
+            self.command(command, *options),
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,

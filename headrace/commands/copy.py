@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import socket
@@ -167,23 +168,31 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
 
 
 def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
-    """Show progress; stop at the first SIGINT or SIGTERM, end at once at the second; give up when only
-    paused partitions are left of a copy that shall end."""
+    """Show progress; stop at the first SIGINT or SIGTERM, end at once at the second; give up when all that
+    is left of a copy that is to end has paused and nothing is copied any more."""
     from headrace.copy_report import ProgressLine
 
+    asked = itertools.count()
+
     def stop(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        run.stop()
+        if next(asked):
+            run.kill()
+        else:
+            run.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     line = ProgressLine()
     stuck_since: float | None = None
-    for progress in run.run(specs):
-        now = time.monotonic()
-        line.show(progress, now)
-        stuck = ends and 0 < progress.remaining <= len(progress.paused)
-        stuck_since = (stuck_since or now) if stuck else None
-        if stuck_since is not None and now - stuck_since > _PATIENCE_SECONDS:
-            run.stop()
+    try:
+        for progress in run.run(specs):
+            now = time.monotonic()
+            line.show(progress, now)
+            stuck = ends and 0 < progress.remaining <= len(progress.stuck)
+            stuck_since = (stuck_since or now) if stuck else None
+            if stuck_since is not None and now - stuck_since > _PATIENCE_SECONDS:
+                run.stop()
+    except BaseException:
+        run.kill()  # or the threads that listen to the workers would wait for ever
+        raise
     line.end()

@@ -74,12 +74,12 @@ def worker(
     from headrace.compiled import data_plane
     from headrace.logs import configure_logs
     from headrace.settings import load_settings
+    from headrace.stop_signals import ignore_stop_signals
     from headrace.wiring import build_worker
     from mirror.copying.worker import LeaseOver
     from mirror.model.identifiers import InstanceName
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the whole group
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the control process decides how to stop
+    ignore_stop_signals()
     settings = load_settings()
     configure_logs(settings.logging, instance=instance, worker=number)
     structlog.get_logger("headrace.worker").info("worker started", data_plane=data_plane())

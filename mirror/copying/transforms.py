@@ -10,18 +10,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mirror.errors import ConfigError
 from mirror.lane.rules import Transform
 from mirror.wire.records import Record
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "headrace.transforms"
 Factory = Callable[[str], Transform]
 
 
 def drop_header(name: str) -> Transform:
-    """`drop-header:NAME` removes every header of that name."""
+    """`drop-header:NAME` removes every header of that name. Raises ConfigError without a name."""
+    _require(name, "drop-header:NAME")
     wanted = name.encode()
 
     def apply(record: Record) -> Record:
@@ -46,7 +50,13 @@ def rename_header(names: str) -> Transform:
 
 
 def mask_field(field: str) -> Transform:
-    """`mask-field:a.b` replaces that field of JSON objects in values by `***`; other values pass."""
+    """`mask-field:a.b` replaces that field of JSON objects in values by `***`; values that are no JSON pass.
+
+    The transform raises what the JSON library raises for a document that is too deep or whose numbers are
+    too long: such a record must not pass with the field in the clear. Raises ConfigError without a field.
+    """
+    if not all(field.split(".")):
+        raise ConfigError(f"mask-field cannot use {field!r}", advice="write mask-field:a.b")
     *parents, last = field.split(".")
 
     def apply(record: Record) -> Record:
@@ -54,7 +64,7 @@ def mask_field(field: str) -> Transform:
             return record
         try:
             document = json.loads(record.value)
-        except ValueError:
+        except (json.JSONDecodeError, UnicodeDecodeError):
             return record
         place: Any = document
         for name in parents:
@@ -69,13 +79,19 @@ def mask_field(field: str) -> Transform:
 
 
 def keep_keys(prefix: str) -> Transform:
-    """`keep-keys:PREFIX` drops every record whose key does not begin so."""
+    """`keep-keys:PREFIX` drops every record whose key does not begin so. Raises ConfigError without one."""
+    _require(prefix, "keep-keys:PREFIX")
     wanted = prefix.encode()
 
     def apply(record: Record) -> Record | None:
         return record if record.key is not None and record.key.startswith(wanted) else None
 
     return apply
+
+
+def _require(text: str, form: str) -> None:
+    if not text:
+        raise ConfigError(f"{form.partition(':')[0]} needs a text behind a colon", advice=f"write {form}")
 
 
 BUILT_IN: Final[dict[str, Factory]] = {
@@ -88,7 +104,8 @@ BUILT_IN: Final[dict[str, Factory]] = {
 
 @cache
 def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
-    """The transforms of these names, in order. Raises ConfigError for an unknown one."""
+    """The transforms of these names, in order. Raises ConfigError for one that is unknown, or that cannot be
+    made of the text behind its colon."""
     return tuple(_load(name) for name in names)
 
 
@@ -102,5 +119,19 @@ def _load(described: str) -> Transform:
         if name not in found:
             known = ", ".join(sorted({*BUILT_IN, *found}))
             raise ConfigError(f"there is no transform {name!r}", advice=f"there are {known}")
-        factory = found[name].load()
+        return _made_by(found[name], text)
     return factory(text)
+
+
+def _made_by(plug_in: EntryPoint, text: str) -> Transform:
+    try:
+        made: Transform = plug_in.load()(text)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"the transform {plug_in.name!r} of {plug_in.value} cannot be made:"
+            f" {type(error).__name__}: {error}",
+            advice="look at the text behind its colon and at its package",
+        ) from error
+    return made

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -133,6 +135,29 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters
     assert (code, [one["surplus"] for one in verdict["partitions"]]) == (0, [0, 0, 0])
 
 
+def test_a_signal_to_the_whole_process_group_stops_a_copy_in_order(clusters: Clusters) -> None:
+    topic, state = f"{clusters.prefix}-signal", f"state-{clusters.prefix}"
+    make_topic(clusters.source, topic, 3)
+    some = [Record(n % 3, None, b"%9000d" % n, (), NOW) for n in range(300)]
+    write(clusters.source, topic, some, batch_size=20_000)
+    options = ("--until-end", "--state", state, "--workers", "2", "--bytes-per-second", "400000")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = has_copied(clusters.destination, f"copy.{topic}")
+        with subprocess.Popen(
+            clusters.command("copy", *options), stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as running:
+            wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}") > before, "it copies")  # noqa: B023
+            os.killpg(running.pid, number)
+            document = json.loads(running.communicate(timeout=PATIENCE_SECONDS)[0])
+        assert (running.returncode, document["complete"], document["failures"]) == (1, False, [])
+        assert document["records"] == has_copied(clusters.destination, f"copy.{topic}") - before
+        for lane in document["partitions"]:
+            assert sum(lane["offsets"].values()) == lane["next_offset"]
+    assert clusters.copy("--state", state)["complete"]
+    code, verdict, _ = clusters.run("verify", "--state", state)
+    assert (code, sum(one["records"] for one in verdict["partitions"])) == (0, 300)
+
+
 def running_copy() -> psutil.Process:
     """The copy that a test of this process has started."""
     (found,) = [
@@ -143,12 +168,12 @@ def running_copy() -> psutil.Process:
     return found
 
 
-def has_copied(address: str, topic: str) -> bool:
-    """Whether the topic is there and holds something."""
+def has_copied(address: str, topic: str) -> int:
+    """How many records the topic holds, none while it is not there."""
     try:
-        return counts(address, [topic])[topic] > 0
+        return counts(address, [topic])[topic]
     except KafkaException:
-        return False
+        return 0
 
 
 def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -> None:
