@@ -10,6 +10,7 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import TopicMissing
+from mirror.model.clusters import bootstrap_servers
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.settings import KafkaCluster
@@ -57,10 +58,12 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
 
 
 def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
-    """A monitor of the service at `at`, or where the settings say."""
+    """A monitor of the service at `at`, or where the settings say. Raises InvalidRequest for an address that
+    is none."""
     clock = SystemClock()
     monitor = settings.monitor
     address = at or monitor.service or f"{settings.api.host}:{settings.api.port}"
+    bootstrap_servers("--at", address)
     policy = IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds)
     measurements = PinotMeasurements(PinotClient(settings.pinot), clock)
     service = RestService(address, timeout_seconds=30.0)

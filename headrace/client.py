@@ -48,9 +48,15 @@ class RestClient:
             ) from error
         except UnicodeEncodeError as error:
             raise InvalidRequest(f"the request holds text that is no UTF-8: {error.object!r}") from error
-        if response.is_success:
+        if not response.is_success:
+            raise _error_of(response)
+        try:
             return response.json() if response.content else None
-        raise _error_of(response)
+        except ValueError as error:
+            raise HeadraceError(
+                f"what answers at {self._address} is no Headrace instance",
+                advice="name one with --at host:port",
+            ) from error
 
 
 def _error_of(response: httpx.Response) -> HeadraceError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mirror.errors import ConfigError, InvalidRequest
+from mirror.model.clusters import bootstrap_servers
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import KafkaCluster
 
@@ -32,6 +34,17 @@ class ClusterDirectory:
         """How to reach it."""
         configured = self._clusters.get(cluster)
         return configured or KafkaCluster(bootstrap_servers=cluster)
+
+    def checked(self, what: str, reference: str) -> ClusterRef:
+        """A reference that an option gives. Raises ConfigError unless it is an alias or an address."""
+        if reference not in self._clusters:
+            try:
+                bootstrap_servers(what, reference)
+            except InvalidRequest as error:
+                known = ", ".join(sorted(self._clusters))
+                advice = f"give host:port[,host:port…] or an alias ({known})"
+                raise ConfigError(error.message, advice=advice) from error
+        return ClusterRef(reference)
 
     def of_address(self, address: str) -> ClusterRef:
         """The alias of the cluster with these bootstrap servers, or the address itself."""

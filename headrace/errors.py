@@ -21,8 +21,8 @@ def explain(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:
         return _missing_extra(error.name)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return None
 
 

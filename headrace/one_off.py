@@ -15,9 +15,14 @@ from mirror.copying.workbench import EngineIdentity, Workbench
 
 
 @contextmanager
-def one_off(config: Path | None, client_id: str) -> Iterator[Workbench]:
-    """A workbench on the clusters of the settings; its connections end with the block. Raises ConfigError."""
-    with bench_of(load_settings(config), client_id) as bench:
+def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[Workbench]:
+    """A workbench on the clusters of the settings; its connections end with the block. `clusters`: those
+    that options of these names give. Raises ConfigError for a reference that is no alias and no address."""
+    settings = load_settings(config)
+    directory = ClusterDirectory(settings.clusters)
+    for option, reference in clusters.items():
+        directory.checked(f"--{option}", reference)
+    with bench_of(settings, client_id) as bench:
         yield bench
 
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -25,8 +28,8 @@ from api.settings import ApiSettings
 from assigner.settings import AssignerSettings
 from headrace.compiled import SWITCH
 from headrace.logs import LogSettings
-from mirror.errors import ConfigError
-from mirror.model.clusters import is_address
+from mirror.errors import ConfigError, HeadraceError
+from mirror.model.clusters import bootstrap_servers, is_address
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
 from monitor.settings import MonitorSettings
 from pinot.settings import PinotSettings
@@ -68,16 +71,22 @@ class HeadraceSettings(BaseSettings):
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
         """What was set must exist; a default that nobody uses need not."""
-        for alias in self.clusters:
+        wrong: list[HeadraceError] = []
+        for alias, cluster in self.clusters.items():
             if is_address(alias):
-                raise ConfigError(
-                    f"clusters: {alias!r} reads as an address", advice="name clusters without colon and comma"
-                )
+                advice = "name clusters without colon and comma"
+                wrong.append(ConfigError(f"clusters: {alias!r} reads as an address", advice=advice))
+            with _noted(wrong):
+                bootstrap_servers(f"clusters.{alias}.bootstrap_servers", cluster.bootstrap_servers)
         for section, values in (("mirror", self.mirror), ("pmp", self.pmp)):
             for key in values.model_fields_set & {"destination_cluster", "metrics_cluster", "output_cluster"}:
-                self.check_cluster(f"{section}.{key}", getattr(values, key))
+                with _noted(wrong):
+                    self.check_cluster(f"{section}.{key}", getattr(values, key))
         for alias in self.pmp.clusters if "clusters" in self.pmp.model_fields_set else ():
-            self.check_cluster("pmp.clusters", alias)
+            with _noted(wrong):
+                self.check_cluster("pmp.clusters", alias)
+        if wrong:
+            raise _all_of(wrong)
         return self
 
     def check_cluster(self, key: str, cluster: str) -> None:
@@ -103,16 +112,20 @@ class HeadraceSettings(BaseSettings):
 
 
 def load_settings(path: Path | None = None) -> HeadraceSettings:
-    """Read file and environment. Raises ConfigError that names the key."""
-    _refuse_unknown_variables()
+    """Read file and environment. Raises ConfigError that names every key that is wrong."""
+    document = _read(path)
+    wrong = _unknown_variables()
     try:
-        return HeadraceSettings(**({"clusters": DEFAULT_CLUSTERS} | _read(path)))
+        settings = HeadraceSettings(**({"clusters": DEFAULT_CLUSTERS} | document))
     except ValidationError as error:
-        raise ConfigError(
-            _first_problem(error), advice="headrace config reference lists every key"
-        ) from error
+        problems = [ConfigError(_sentence(problem)) for problem in error.errors()]
+        raise _all_of([*wrong, *problems], "headrace config reference lists every key") from error
     except SettingsError as error:
-        raise ConfigError(f"environment: {error}", advice="levels are joined by two underscores") from error
+        problem = ConfigError(f"environment: {error}", advice="levels are joined by two underscores")
+        raise _all_of([*wrong, problem]) from error
+    if wrong:
+        raise _all_of(wrong)
+    return settings
 
 
 def config_file(path: Path | None = None) -> Path | None:
@@ -140,18 +153,36 @@ def _read(path: Path | None) -> dict[str, Any]:
         raise ConfigError(f"{file} is not TOML: {error}") from error
 
 
-def _refuse_unknown_variables() -> None:
+def _unknown_variables() -> list[HeadraceError]:
     sections = {name.upper() for name in HeadraceSettings.model_fields}
-    for variable in os.environ:
-        if variable.startswith(PREFIX) and variable not in _NOT_SETTINGS:
-            section = variable.removeprefix(PREFIX).partition("__")[0]
-            if section not in sections:
-                raise ConfigError(f"{variable} sets nothing", advice="levels are joined by two underscores")
+    return [
+        ConfigError(f"{variable} sets nothing", advice="levels are joined by two underscores")
+        for variable in os.environ
+        if variable.startswith(PREFIX) and variable not in _NOT_SETTINGS
+        if variable.removeprefix(PREFIX).partition("__")[0] not in sections
+    ]
 
 
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors()[0]
+@contextmanager
+def _noted(wrong: list[HeadraceError]) -> Iterator[None]:
+    try:
+        yield
+    except HeadraceError as error:
+        wrong.append(error)
+
+
+def _all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
+    """One error of several, a line for each."""
+    lines = [str(error) for error in wrong]
+    if len(lines) == 1:
+        return ConfigError(lines[0], advice=advice)
+    return ConfigError("\n  ".join([f"{len(lines)} settings are wrong", *lines]), advice=advice)
+
+
+def _sentence(problem: ErrorDetails) -> str:
     key = ".".join(str(part) for part in problem["loc"]) or "settings"
     if problem["type"] == "extra_forbidden":
         return f"{key} is not a setting"
+    if problem["type"] == "missing":
+        return f"{key} is missing"
     return f"{key}: {problem['msg'].removeprefix('Value error, ')}"

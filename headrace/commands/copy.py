@@ -11,21 +11,18 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.commands.options import ConfigOption, JsonOption
+from headrace.commands.options import ConfigOption, JsonOption, choice
 from headrace.cores import usable_cores
 
 if TYPE_CHECKING:
     from headrace.copy_run import CopyRun, CopySetup
     from mirror.copying.copy_job import CopyJob
     from mirror.ports import LaneSpec
-
-E = TypeVar("E", bound=StrEnum)
 
 _PATIENCE_SECONDS: Final = 30.0
 _POSITIONS: Final = frozenset({"earliest", "latest", "checkpoint"})
@@ -65,7 +62,9 @@ def copy(
         typer.Option(help="name:text of a transform; may be given again.", show_default=False),
     ] = None,
     bytes_per_second: Annotated[int, typer.Option(min=0, help="Quota of the whole copy; 0 means none.")] = 0,
-    replication_factor: Annotated[int, typer.Option(help="Of new topics; -1 means the default there.")] = -1,
+    replication_factor: Annotated[
+        int, typer.Option(min=-1, max=32_767, help="Of new topics; -1 means the default there.")
+    ] = -1,
     report: Annotated[Path | None, typer.Option(help="Write the report here.", show_default=False)] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
@@ -78,6 +77,8 @@ def copy(
 
     started = time.monotonic()
     job = replace(_job(ctx.params), own=own_topics(load_settings(config)))
+    if report is not None:
+        _require_room(report)
     run = CopyRun(_setup(config, job, replication_factor), job, workers or usable_cores())
     plan = run.plan()
     tell_plan(plan)
@@ -90,6 +91,16 @@ def copy(
     tell_outcome(document, as_json=as_json)
     if document["failures"] or (until_end and not document["complete"]):
         raise typer.Exit(1)
+
+
+def _require_room(report: Path) -> None:
+    """A copy of hours must not end in a report that has no place. Raises InvalidRequest, OSError."""
+    from mirror.errors import InvalidRequest
+
+    if report.is_dir() or not report.parent.is_dir():
+        raise InvalidRequest(f"--report {report} is no file in a folder that exists")
+    with report.open("a", encoding="utf-8"):
+        """It can be written to."""
 
 
 def _job(options: Mapping[str, Any]) -> CopyJob:
@@ -107,11 +118,11 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         selection=TopicSelection(options["topics"], options["exclude"]),
         naming=TopicNaming(options["rename"]),
         policy=CopyPolicy(
-            guarantee=_choice(Guarantee, options, "guarantee"),
-            isolation=_choice(Isolation, options, "isolation"),
-            on_loss=_choice(OnLoss, options, "on_loss"),
-            on_rejection=_choice(OnRejection, options, "on_rejection"),
-            path=_choice(CopyPath, options, "path"),
+            guarantee=choice(Guarantee, "--guarantee", options["guarantee"]),
+            isolation=choice(Isolation, "--isolation", options["isolation"]),
+            on_loss=choice(OnLoss, "--on-loss", options["on_loss"]),
+            on_rejection=choice(OnRejection, "--on-rejection", options["on_rejection"]),
+            path=choice(CopyPath, "--path", options["path"]),
             bytes_per_second=options["bytes_per_second"],
             transforms=tuple(options["transform"] or ()),
         ),
@@ -120,18 +131,6 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         until_end=options["until_end"],
         needs_checkpoint=start == "checkpoint",
     )
-
-
-def _choice(kind: type[E], options: Mapping[str, Any], name: str) -> E:
-    from mirror.errors import InvalidRequest
-
-    try:
-        return kind(options[name])
-    except ValueError:
-        raise InvalidRequest(
-            f"--{name.replace('_', '-')} cannot be {options[name]}",
-            advice="choose " + ", ".join(member.value for member in kind),
-        ) from None
 
 
 def _milliseconds(text: str) -> int:
@@ -156,6 +155,8 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
 
     settings = load_settings(config)
     directory = ClusterDirectory(settings.clusters)
+    for option, reference in (("--source", job.source), ("--destination", job.destination)):
+        directory.checked(option, reference)
     identity = EngineIdentity(
         instance=socket.gethostname(),
         client_id=f"headrace-{job.state}",

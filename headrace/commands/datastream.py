@@ -20,13 +20,16 @@ NameArgument = Annotated[str, typer.Argument(help="The datastream's name.")]
 
 
 def connect(at: str, config: Path | None) -> RestClient:
-    """A client for the instance that the options or the settings name."""
+    """A client for the instance that the options or the settings name. Raises InvalidRequest for an address
+    that is none."""
     from headrace.client import RestClient
     from headrace.settings import load_settings
+    from mirror.model.clusters import bootstrap_servers
 
     if not at:
         settings = load_settings(config)
         at = f"{settings.api.host}:{settings.api.port}"
+    bootstrap_servers("--at", at)
     return RestClient(at)
 
 

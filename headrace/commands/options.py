@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def choice(kind: type[E], option: str, value: str) -> E:
+    """The value of an option that has a few. Raises InvalidRequest that lists them."""
+    from mirror.errors import InvalidRequest
+
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(member.value for member in kind)
+        raise InvalidRequest(f"{option} cannot be {value}", advice=f"choose {choices}") from None
+
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings.", show_default=False)

@@ -152,6 +152,7 @@ def sampler(
     from pmp.settings import SampledCluster
 
     settings = load_settings(config)
+    seconds = milliseconds(interval) / 1000 if interval else settings.pmp.sampler.interval_seconds
     configure_logs(settings.logging, process="sampler", cluster=cluster)
     kafka = _cluster(settings, cluster)
     sampled = settings.pmp.clusters.get(cluster, SampledCluster())
@@ -163,7 +164,7 @@ def sampler(
         cluster,
         KafkaClusterProbe(kafka, SystemClock()),
         topic,
-        milliseconds(interval) / 1000 if interval else sampling.interval_seconds,
+        seconds,
         leadership.is_leader,
     )
     _until_told([leadership, service])
@@ -226,7 +227,7 @@ def loads(
     if as_json:
         print_json(rows)
     else:
-        print_table(f"loads of {cluster}", tuple(rows[0]), rows)
+        print_table(f"loads of {cluster}", tuple(rows[0]) if rows else ("topic", "partition"), rows)
     for note in report.notes:
         sys.stderr.write(f"headrace: {note}\n")
 

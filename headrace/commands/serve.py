@@ -18,7 +18,9 @@ EXIT_LEASE_OVER: Final = 75
 
 def serve(
     config: ConfigOption = None,
-    port: Annotated[int | None, typer.Option(help="Port of REST; 0 picks one.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Port of REST; 0 picks one.", show_default=False)
+    ] = None,
     address_file: Annotated[
         Path | None, typer.Option(help="Write REST's host:port here when it listens.", show_default=False)
     ] = None,

@@ -42,7 +42,7 @@ def translate(
     from mirror.model.identifiers import ClusterRef
 
     job = TranslateJob(state, ClusterRef(source), ClusterRef(destination), group, back, as_group, rewind)
-    with one_off(config, "headrace-translate") as bench:
+    with one_off(config, "headrace-translate", source=source, destination=destination) as bench:
         moves = bench.run(plan_translation(bench, job))
         done = 0 if dry_run else bench.run(apply_translation(bench, job, moves))
     if as_json:
@@ -92,7 +92,7 @@ def progress(
     from mirror.model.topics import TopicSelection
 
     selection = TopicSelection(topics, internal=True)
-    with one_off(config, "headrace-progress") as bench:
+    with one_off(config, "headrace-progress", destination=destination) as bench:
         lanes = bench.run(stored_lanes(bench, ClusterRef(destination), state))
     documents = [
         LaneProgressAnswer.from_progress(key, one, with_map=runs).model_dump(exclude_none=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.commands.options import ConfigOption, JsonOption
+from headrace.commands.options import ConfigOption, JsonOption, choice
 
 if TYPE_CHECKING:
     from mirror.copying.verify_job import PartitionVerdict
@@ -48,11 +48,11 @@ def verify(
         ClusterRef(destination),
         TopicSelection(topics, exclude),
         TopicNaming(rename),
-        Isolation(isolation),
+        choice(Isolation, "--isolation", isolation),
         state,
         by_hash,
     )
-    with one_off(config, "headrace-verify") as bench:
+    with one_off(config, "headrace-verify", source=source, destination=destination) as bench:
         verdicts = bench.run(verify_copy(bench, job))
     if as_json:
         print_json(

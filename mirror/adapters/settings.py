@@ -35,12 +35,32 @@ class KafkaSecurity(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> KafkaSecurity:
-        if self.protocol.startswith("SASL") != bool(self.mechanism):
-            raise ValueError("mechanism is needed with SASL_PLAINTEXT and SASL_SSL, and only there")
-        if (self.mechanism == "OAUTHBEARER") != bool(self.token_file):
-            raise ValueError("token_file is needed with OAUTHBEARER, and only there")
-        if bool(self.certificate_file) != bool(self.key_file):
-            raise ValueError("certificate_file and key_file go together")
+        has_name, has_password = bool(self.username), bool(self.password.get_secret_value())
+        by_password = self.mechanism == "PLAIN" or self.mechanism.startswith("SCRAM")
+        wrong = [
+            sentence
+            for sentence, is_so in (
+                (
+                    "mechanism is needed with SASL_PLAINTEXT and SASL_SSL, and only there",
+                    self.protocol.startswith("SASL") != bool(self.mechanism),
+                ),
+                (
+                    "token_file is needed with OAUTHBEARER, and only there",
+                    (self.mechanism == "OAUTHBEARER") != bool(self.token_file),
+                ),
+                (
+                    "username and password are needed with PLAIN and SCRAM, and only there",
+                    by_password != (has_name and has_password) or has_name != has_password,
+                ),
+                (
+                    "certificate_file and key_file go together",
+                    bool(self.certificate_file) != bool(self.key_file),
+                ),
+            )
+            if is_so
+        ]
+        if wrong:
+            raise ValueError("; ".join(wrong))
         return self
 
 

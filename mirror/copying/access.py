@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mirror.errors import ConfigError
+from mirror.errors import ConfigError, InvalidRequest
+from mirror.model.clusters import bootstrap_servers
 from mirror.tokens import token_from_file
 from mirror.wire.control.cluster import Endpoint
 from mirror.wire.control.sasl import SaslAccess
@@ -71,10 +72,7 @@ def access_from(document: Mapping[str, Any]) -> ClusterAccess:
 
 def endpoints(addresses: str) -> tuple[Endpoint, ...]:
     """`host:port[,host:port…]`, also `[::1]:9092`. Raises ConfigError."""
-    found = []
-    for address in addresses.split(","):
-        host, colon, port = address.strip().rpartition(":")
-        if not colon or not host or not port.isdecimal():
-            raise ConfigError(f"{address!r} is no broker address", advice="write host:port[,host:port…]")
-        found.append(Endpoint(host.strip("[]"), int(port)))
-    return tuple(found)
+    try:
+        return tuple(Endpoint(*one) for one in bootstrap_servers("bootstrap_servers", addresses))
+    except InvalidRequest as error:
+        raise ConfigError(error.message, advice=error.advice) from error

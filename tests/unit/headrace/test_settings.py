@@ -13,6 +13,9 @@ from mirror.errors import ConfigError
 from mirror.model.identifiers import InstanceName
 from tests.unit.headrace.conftest import Write
 
+SCRAM = '[clusters.a]\nbootstrap_servers = "a:1"\n[clusters.a.security]\n'
+SCRAM += 'protocol = "SASL_SSL"\nmechanism = "SCRAM-SHA-256"\n'
+
 
 def test_without_anything_the_defaults_fit_the_stack_on_this_machine() -> None:
     settings = load_settings()
@@ -88,12 +91,52 @@ def test_which_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ('[pmp]\noutput_cluster = "elsewhere"\n', "pmp.output_cluster: there is no cluster 'elsewhere'"),
         ("[pmp.clusters.elsewhere]\n", "pmp.clusters: there is no cluster 'elsewhere'"),
         ("not toml", "is not TOML"),
+        ('[clusters.a]\nbootstrap_servers = "a:70000"\n', "clusters.a.bootstrap_servers"),
+        ('[clusters.a]\nbootstrap_servers = "a"\n', "clusters.a.bootstrap_servers"),
+        (SCRAM, "clusters.a.security: username and password are needed with PLAIN and SCRAM"),
+        (SCRAM + 'username = "me"\n', "clusters.a.security: username and password are needed"),
+        (SCRAM + 'password = "hush"\n', "clusters.a.security: username and password are needed"),
+        (
+            '[clusters.a]\nbootstrap_servers = "a:1"\nsecurity.password = "hush"\n',
+            "clusters.a.security: username and password are needed with PLAIN and SCRAM, and only there",
+        ),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named(write: Write, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
         load_settings(write(text))
     assert said in str(raised.value)
+
+
+def test_everything_that_is_wrong_is_named_at_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_ZOOKEPER__SERVERS", "x")
+    text = (
+        '[clusters.a]\nbootstrap_server = "a:1"\n[clusters.b]\nbootstrap_servers = "b:1"\n'
+        'security.mechanism = "SCRAM-SHA-256"\nsecurity.key_file = "k"\n[api]\nprot = 1\nport = 70000\n'
+    )
+    with pytest.raises(ConfigError) as raised:
+        load_settings(write(text))
+    first, *lines = str(raised.value).splitlines()
+    assert first == "6 settings are wrong"
+    for key, said in (
+        ("HEADRACE_ZOOKEPER__SERVERS", "sets nothing"),
+        ("clusters.a.bootstrap_servers", "is missing"),
+        ("clusters.a.bootstrap_server", "is not a setting"),
+        ("clusters.b.security", "mechanism is needed with SASL"),
+        ("clusters.b.security", "certificate_file and key_file go together"),
+        ("clusters.b.security", "username and password are needed"),
+        ("api.prot", "is not a setting"),
+        ("api.port", "less than or equal to 65535"),
+    ):
+        assert any(one.strip().startswith(key) and said in one for one in lines), (key, said)
+
+
+def test_every_reference_to_a_cluster_that_is_missing_is_named(write: Write) -> None:
+    text = '[mirror]\nmetrics_cluster = "x"\n[pmp]\noutput_cluster = "y"\n[pmp.clusters.z]\n'
+    with pytest.raises(ConfigError) as raised:
+        load_settings(write(text))
+    for named in ("mirror.metrics_cluster", "pmp.output_cluster", "pmp.clusters"):
+        assert named in str(raised.value)
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
