@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from headrace.clusters import ClusterDirectory
+from headrace.one_off import bench_of
 from headrace.settings import HeadraceSettings
-from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
-from mirror.errors import TopicMissing
+from mirror.copying.verify_job import VerifyJob, copied_ranges
+from mirror.errors import InvalidRequest, NotFound
 from mirror.model.clusters import bootstrap_servers
 from mirror.model.identifiers import ClusterRef
+from mirror.model.metadata import TASK_PREFIX
+from mirror.model.policy import policy_from
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
-from monitor.adapters.topic_contents import read_contents
+from monitor.adapters.topic_contents import TopicContents
 from monitor.audit import AuditResult, audit_topic
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
@@ -71,19 +75,43 @@ def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
 
 
 def audit_datastream(settings: HeadraceSettings, definition: Mapping[str, Any]) -> list[AuditResult]:
-    """Compare every topic of a definition (as on /v1) at both ends. Raises Unreachable."""
+    """Compare every topic of a definition (as on /v1) at both ends, up to its checkpoints, so that nothing
+    that arrives meanwhile counts.
+
+    Raises NotFound when nothing is copied yet, InvalidRequest for transforms, TopicMissing, Unreachable.
+    """
+    name, wanted = definition["name"], definition["source"]
+    if policy_from(definition["metadata"]).transforms:
+        raise InvalidRequest(
+            f"{name} has transforms: what they change differs at the two ends",
+            advice="headrace progress shows what became of every offset",
+        )
+    job = VerifyJob(
+        ClusterRef(wanted["cluster"]),
+        ClusterRef(definition["destination"]["cluster"]),
+        TopicSelection(wanted["topics"], wanted["exclude"], wanted["internal"]),
+        TopicNaming(definition["destination"]["name"]),
+        state=definition["metadata"].get(TASK_PREFIX) or name,
+    )
+    with bench_of(settings, "headrace-audit") as bench:
+        ranges = bench.run(copied_ranges(bench, job))
+    if all(one.source_range[0] == one.source_range[1] for one in ranges) and any(
+        one.unjudged for one in ranges
+    ):
+        raise NotFound(f"nothing of {name} is copied yet", advice="ask again when it has checkpoints")
     directory = ClusterDirectory(settings.clusters)
-    source = directory.resolve(ClusterRef(definition["source"]["cluster"]))
-    destination = directory.resolve(ClusterRef(definition["destination"]["cluster"]))
-    wanted = definition["source"]
-    selection = TopicSelection(wanted["topics"], wanted["exclude"], wanted["internal"])
-    naming = TopicNaming(definition["destination"]["name"])
+    source, destination = directory.resolve(job.source), directory.resolve(job.destination)
     results = []
-    for topic in selection.choose(KafkaAdmin(source).list_topics()):
-        here = read_contents(source, topic)
-        try:
-            there = read_contents(destination, naming.destination(topic))
-        except TopicMissing:
-            there = {}
-        results.append(audit_topic(topic, here, there))
+    for topic, found in groupby(ranges, key=lambda one: one.partition.topic):
+        parts = list(found)
+        here = {one.partition.partition: one.source_range for one in parts}
+        there = {one.partition.partition: one.target_range for one in parts}
+        results.append(
+            audit_topic(
+                topic,
+                TopicContents(source, topic, here),
+                TopicContents(destination, job.naming.destination(topic), there),
+                sum(one.unjudged for one in parts),
+            )
+        )
     return results

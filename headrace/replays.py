@@ -29,8 +29,8 @@ def from_file(path: Path) -> Hourly:
     return hours_from_csv(text.splitlines()) if path.suffix.lower() == ".csv" else hours_from_json(text)
 
 
-def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> Hourly:
-    """The last `since` (24h, 7d) in whole hours, and the present hour so far.
+def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
+    """The last `since` (24h, 7d) in whole hours, and the present hour so far; what is to be said of them.
 
     Raises LoadUnavailable when none has samples.
     """
@@ -55,7 +55,21 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> Hourly:
             f"Pinot has no samples of cluster {cluster} in the last {since}",
             advice="name the cluster as its samples do, or look further back",
         )
-    return hours
+    return hours, notes_on(list(hours), first, end)
+
+
+def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
+    """Which of the hours from `first` to `last` have no samples, as sentences. All in epoch ms."""
+    asked = (last - first) // HOUR_MS + 1
+    if len(hours) == asked:
+        return []
+    begin, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(hours), max(hours) + HOUR_MS))
+    note = (
+        f"{len(hours)} of {asked} hours have samples, from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    )
+    if min(hours) > first:
+        note += "; samples older than the retention of partitionMetrics are gone"
+    return [note]
 
 
 def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:

@@ -37,6 +37,7 @@ from mirror.copying.engine import BatchEngine
 from mirror.copying.translate_job import stored_lanes
 from mirror.copying.workbench import EngineIdentity
 from mirror.copying.worker import Worker
+from mirror.errors import ConfigError
 from mirror.instance.errands import ThreadedErrands
 from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
@@ -71,9 +72,14 @@ class BuiltInstance:
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
-    """As configured, or `<host>:<port of REST>`, which is the same after a restart; a port that is not
-    chosen (0) says nothing, then the process does."""
-    return InstanceName(settings.mirror.instance_name or f"{socket.gethostname()}:{rest_port or os.getpid()}")
+    """As configured, or `<host>:<port of REST>`, which is the same after a restart. Raises ConfigError when
+    neither is chosen (port 0): a new name after each restart would leave the instance's tasks behind."""
+    if not settings.mirror.instance_name and not rest_port:
+        raise ConfigError(
+            "an instance whose REST port is any free one has no name that a restart keeps",
+            advice="set mirror.instance_name (HEADRACE_MIRROR__INSTANCE_NAME), or choose a port",
+        )
+    return InstanceName(settings.mirror.instance_name or f"{socket.gethostname()}:{rest_port}")
 
 
 def build_instance(

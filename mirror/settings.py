@@ -28,7 +28,7 @@ class MirrorSettings(Settings):
 
     instance_name: str = ""
     """Name of this instance; empty means `<host>:<port of REST>`. One that comes back under its name gets
-    its tasks back."""
+    its tasks back. It is needed where the port is any free one (0)."""
     instance_weight: float = Field(default=1.0, gt=0)
     """This instance's share of the work, relative to the others'."""
     destination_cluster: str = "destination"

@@ -25,6 +25,9 @@ class JobMetrics:
         self.registry = registry or CollectorRegistry()
         self._up = self._gauge("up", "1 while the cluster's samples are being read")
         self._read = self._counter("records_read", "Records read from sample topics")
+        self._expired = self._counter(
+            "expired_records", "Records of sample topics that retention removed before they were read"
+        )
         self._kept = self._counter("samples_written", "Samples written to the merged topic")
         self._malformed = Counter(
             "headrace_pmp_malformed",
@@ -71,6 +74,7 @@ class JobMetrics:
         """Take over one report (the JSON that Spark gives, parsed)."""
         records = int(progress.get("numInputRows") or 0)
         self._read.labels(cluster).inc(records)
+        self._expired.labels(cluster).inc(expired(progress))
         self._lag.labels(cluster).set(sum(_behind(source) for source in progress.get("sources", ())))
         if records:
             self._batch.labels(cluster).set(progress["durationMs"].get("triggerExecution", 0) / 1000)
@@ -84,6 +88,23 @@ class JobMetrics:
             for reason in Malformed:
                 if observed.get(reason):
                     self._malformed.labels(cluster, str(reason)).inc(observed[reason])
+
+
+def expired(progress: Mapping[str, Any]) -> int:
+    """Offsets that a batch covers and that had no record any more: retention was faster than the job.
+
+    The sample topics are neither compacted nor written in transactions, so each offset had a record once.
+    A topic that was created again begins below where it was read to; that is no loss of the new one's.
+    """
+    return sum(_expired(source) for source in progress.get("sources", ()))
+
+
+def _expired(source: Mapping[str, Any]) -> int:
+    begun, read = _offsets(source.get("startOffset")), _offsets(source.get("endOffset"))
+    known = {partition: start for partition, start in begun.items() if read.get(partition, start) > start}
+    covered = sum(read[partition] - start for partition, start in known.items())
+    fresh = any(partition not in begun for partition in read)  # where such a partition began is not reported
+    return 0 if fresh else max(0, covered - int(source.get("numInputRows") or 0))
 
 
 def _behind(source: Mapping[str, Any]) -> int:

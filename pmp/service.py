@@ -25,7 +25,7 @@ from mirror.ports import Clock
 from pmp.adapters.checkpoint_facts import hold_to_facts
 from pmp.adapters.checkpoint_locks import CheckpointLocks
 from pmp.job import Configuration, Stream, start_stream, streams
-from pmp.metrics import JobMetrics
+from pmp.metrics import JobMetrics, expired
 from pmp.settings import JobSettings, PmpSettings
 
 _log = structlog.get_logger(__name__)
@@ -191,7 +191,14 @@ class PmpService:
             if progress.timestamp > running.last_report:
                 running.last_report, running.heard_at = progress.timestamp, now
                 running.problem, running.failures = "", 0
-                self._metrics.record(name, json.loads(progress.json), self._clock.now_ms())
+                report = json.loads(progress.json)
+                self._metrics.record(name, report, self._clock.now_ms())
+                if lost := expired(report):
+                    _log.warning(
+                        "samples expired before they were read: raise the retention of the sample topics",
+                        cluster=name,
+                        records=lost,
+                    )
         if not running.problem and self._is_stuck(running, query, now):
             running.problem = "the query stands still: does the cluster answer?"
             _log.warning("a cluster is not read", cluster=name, problem=running.problem)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headrace.errors import explain
 from headrace.terminal import console, error_console, print_table
 
 if TYPE_CHECKING:
     from headrace.demo.claims import Findings
     from headrace.demo.processes import DemoProcesses
 
+_log = logging.getLogger(__name__)
 _HOME: Final = Path(".headrace/demo")
 _REPORT: Final = Path("report.html")
 
 
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything running at the end, also after a failure.")
+    ] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End what --keep has left running.")] = False,
     port_offset: Annotated[int, typer.Option(help="Move every port by this much.")] = 0,
 ) -> None:
@@ -38,35 +44,54 @@ def demo(
         return
     for name in [name for name in os.environ if name.startswith("HEADRACE_")]:
         del os.environ[name]  # settings of something else would win over the demonstration's file
-    _end_with_parent()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    _listen_to_the_end()
     processes = DemoProcesses(home, port_offset, _Teller().say)
     try:
-        findings = _play(processes)
+        findings = play(processes, _REPORT, _Teller().say)
         _show(findings)
         if keep:
             _keep(processes)
     finally:
         processes.stop()
     if not findings.all_held:
+        if findings.stopped:
+            error_console().print(f"headrace: {findings.stopped}", markup=False, soft_wrap=True)
         raise typer.Exit(1)
 
 
-def _play(processes: DemoProcesses) -> Findings:
+def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> Findings:
+    """The whole demonstration. However it ends, the report holds what was reached; what a failure has
+    stopped, it names with the reason."""
     from headrace.demo.claims import Findings
     from headrace.demo.page import write_page
+
+    findings = Findings()
+    findings.reach("starting ZooKeeper, two Kafka clusters and Pinot")
+    try:
+        _play(processes, findings, say)
+    except Exception as error:  # noqa: BLE001 - the report says what it was, and so does the exit code
+        findings.stop_at(explain(error) or f"{type(error).__name__}: {error}")
+        _log.debug("the demonstration has stopped", exc_info=True)
+    except BaseException:
+        findings.stop_at("it was told to end")
+        raise
+    finally:
+        write_page(findings, report)
+    return findings
+
+
+def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], None]) -> None:
     from headrace.demo.scenario import TOPICS
     from headrace.demo.story import Story, rates_for_start
     from headrace.demo.watch import Watch
     from headrace.settings import load_settings
     from stack.arrivals import Arrivals
 
-    findings, say = Findings(), _Teller().say
-    say("starting ZooKeeper, two Kafka clusters and Pinot")
+    say(findings.reached)
     processes.start_stack()
     processes.make_topics()
     watch = Watch(load_settings(processes.settings_file))
+    findings.reach("starting the traffic, the sampler, the Spark job and the instances")
     processes.start_traffic(rates_for_start())
     processes.start_pipeline()
     processes.start_instances()
@@ -83,14 +108,14 @@ def _play(processes: DemoProcesses) -> Findings:
             story.kill,
             story.audit,
         ):
+            findings.reach(act.__name__.replace("_", " "))
             act()
+        findings.reach("the end")
     finally:
         findings.seconds = watch.seconds()
         arrivals.stop()
         story.close()
         watch.close()
-        write_page(findings, _REPORT)
-    return findings
 
 
 def _show(findings: Findings) -> None:
@@ -106,6 +131,8 @@ def _show(findings: Findings) -> None:
     print_table("latency", ["phase", "p50_ms", "p99_ms", "records"], phases)
     columns = ["topic", "source_records", "destination_records", "missing", "duplicates", "foreign"]
     print_table("audit", columns, findings.audit)
+    if findings.stopped:
+        console().print(f"stopped at: {findings.reached}", markup=False)
     console().print(f"{findings.seconds:.0f} s; pictures and tables: {_REPORT.absolute()}")
 
 
@@ -139,6 +166,15 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _listen_to_the_end() -> None:
+    """End by SIGTERM, and with the terminal or the process that has started us; a hangup that is ignored
+    (nohup) means that the demonstration is to outlive both."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _interrupt)
+        _end_with_parent()
+
+
 def _end_with_parent() -> None:
     """Stop when make dies without a word: nobody is left to read the report."""
     parent = os.getppid()
@@ -147,6 +183,7 @@ def _end_with_parent() -> None:
         waiting = threading.Event()
         while not waiting.wait(0.5):
             if os.getppid() != parent:
+                _Teller().say("the process that started this has ended, so this ends too; nohup keeps it")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 

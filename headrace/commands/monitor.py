@@ -61,7 +61,13 @@ def audit(
     if as_json:
         print_json(rows)
     else:
-        columns = ["topic", "source_records", "destination_records", "missing", "duplicates", "foreign"]
-        print_table(f"audit of {datastream}", columns, rows)
+        columns = ["topic", "source_records", "destination_records"]
+        columns += ["missing", "duplicates", "foreign", "unjudged"]
+        print_table(f"audit of {datastream}, up to its checkpoints", columns, rows)
+        behind = sum(result.unjudged for result in results)
+        if behind:
+            console().print(f"not judged: {behind} source offsets behind the checkpoints")
+        if any(result.at_least for result in results):
+            console().print("too much differs to look at all of it: the counts are lower bounds")
     if not all(result.is_complete for result in results):
         raise typer.Exit(1)

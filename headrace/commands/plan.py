@@ -76,8 +76,10 @@ def plan(
         return
     from headrace.replays import from_file, from_pinot
 
-    hours = from_file(history) if history is not None else from_pinot(settings, cluster, since)
-    _replay(hours, growth, changes, settings, plot, for_programs=for_programs)
+    hours, notes = (from_file(history), []) if history is not None else from_pinot(settings, cluster, since)
+    for note in notes:
+        error_console().print(f"headrace: {note}", highlight=False, markup=False, soft_wrap=True)
+    _replay(hours, growth, changes, settings, plot, notes, for_programs=for_programs)
 
 
 def _refuse_contradictions(
@@ -193,6 +195,7 @@ def _replay(
     changes: Mapping[str, Any],
     settings: HeadraceSettings,
     plot: Path | None,
+    notes: list[str],
     *,
     for_programs: bool,
 ) -> None:
@@ -210,7 +213,7 @@ def _replay(
     if plot is not None:
         draw(found, capacity.usable_bytes_per_second, plot)
     if for_programs:
-        print_json({"growth": growth, "hours": [asdict(hour) for hour in found]})
+        print_json({"growth": growth, "notes": notes, "hours": [asdict(hour) for hour in found]})
     else:
         rows = readable(found)
         print_table(f"replay at {growth:g} times the recorded load", list(rows[0]), rows)

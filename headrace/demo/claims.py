@@ -56,6 +56,18 @@ class Findings:
     moves: Sequence[Mapping[str, object]] = ()
     audit: Sequence[Mapping[str, object]] = ()
     seconds: float = 0.0
+    reached: str = ""
+    """The part of the story that was played last."""
+    stopped: str = ""
+    """Why the story ended before its end; empty when it did not."""
+
+    def reach(self, part: str) -> None:
+        """The next part begins."""
+        self.reached = part
+
+    def stop_at(self, reason: str) -> None:
+        """The story ends in the present part."""
+        self.stopped = f"the demonstration stopped at {self.reached!r}: {reason}"
 
     def claim(self, statement: str, held: bool, evidence: str) -> Claim:
         """Add one, and return it."""
@@ -66,4 +78,4 @@ class Findings:
     @property
     def all_held(self) -> bool:
         """Whether the demonstration succeeded."""
-        return bool(self.claims) and all(claim.held for claim in self.claims)
+        return not self.stopped and bool(self.claims) and all(claim.held for claim in self.claims)

@@ -24,7 +24,11 @@ _PAGE: Final = """<!doctype html>
 <p>Two Kafka clusters, ZooKeeper, Pinot and a Spark job on this machine;
 {{ "%.0f"|format(f.seconds) }} seconds.
 {% if f.all_held %}<span class="held">Every claim held.</span>
+{% elif f.stopped %}<span class="failed">It ended before its end.</span>
 {% else %}<span class="failed">Not every claim held.</span>{% endif %}</p>
+{% if f.stopped %}<p class="failed">{{ f.stopped }}</p>
+<p>What follows was found before. The logs of all processes lie in <code>.headrace/demo</code>;
+<code>headrace demo --keep</code> leaves everything running.</p>{% endif %}
 <h2>Claims</h2>
 <table><tr><th></th><th>claim</th><th>measured</th></tr>
 {% for claim in f.claims %}<tr><td class="{{ 'held' if claim.held else 'failed' }}">

@@ -9,7 +9,7 @@ from mirror.copying.access import ClusterAccess
 from mirror.copying.connection import Connection
 from mirror.copying.loop import Loop
 from mirror.copying.transport import connect
-from mirror.errors import HeadraceError, NotAuthorized
+from mirror.errors import HeadraceError, NotAuthorized, TimedOut
 from mirror.lane.memory import SlabPool
 from mirror.wire.codes import Code, error_of
 from mirror.wire.control import sasl
@@ -32,10 +32,18 @@ class Dialing:
 
 
 async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
-    """A connection that is ready for requests. Raises Unreachable, TimedOut, NotAuthorized, Refused."""
+    """A connection that is ready for requests, within the time of one request.
+
+    Raises Unreachable, TimedOut, NotAuthorized, Refused.
+    """
     name = f"{endpoint.host}:{endpoint.port}"
     transport = await connect(dialing.loop, endpoint, dialing.access.tls, dialing.timeout_seconds)
     connection = Connection(dialing.loop, transport, dialing.pool, name, dialing.client_id)
+    late = TimedOut(
+        f"{name} accepts connections and does not answer",
+        advice="is there a Kafka broker, and does it expect TLS or a log-in at that port?",
+    )
+    timer = dialing.loop.call_later(dialing.timeout_seconds, lambda: connection.close(late))
     try:
         connection.features = await _ask_versions(connection, dialing)
         if dialing.access.sasl is not None:
@@ -43,6 +51,8 @@ async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
     except BaseException as error:
         connection.close(error if isinstance(error, HeadraceError) else None)
         raise
+    finally:
+        timer.cancel()
     return connection
 
 

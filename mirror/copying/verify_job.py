@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mirror.copying.cluster import Cluster
-from mirror.copying.compare import Comparison, RangeHash, Side, compare, hash_ranges
+from mirror.copying.compare import Comparison, RangeHash, Side, compare, compare_ranges
 from mirror.copying.workbench import Workbench
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.lane.progress import LaneProgress
@@ -15,6 +15,7 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.policy import Isolation
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.ports import LaneKey
+from mirror.wire.codes import Code
 from mirror.wire.control.offsets import EARLIEST, LATEST
 
 _AT_ONCE: Final = 4
@@ -23,7 +24,8 @@ _AT_ONCE: Final = 4
 @dataclass(frozen=True)
 class VerifyJob:
     """What to compare. With a `state`, the range that it has copied, aligned by its offset map; else both
-    logs as a whole. `records_per_range` above 0 compares digests of ranges instead of records."""
+    logs, up to the end that the source has at the beginning. `records_per_range` above 0 compares digests of
+    ranges instead of records."""
 
     source: ClusterRef
     destination: ClusterRef
@@ -89,21 +91,26 @@ def _plain(digest: RangeHash | None) -> dict[str, Any] | None:
 
 async def verify_copy(bench: Workbench, job: VerifyJob) -> list[PartitionVerdict]:
     """Compare every partition of the chosen topics. Raises TopicMissing when none is chosen, Unreachable."""
-    source, target = bench.cluster(job.source), bench.cluster(job.destination)
-    topics = await source.patiently(source.all_topics)
-    chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
-    if not chosen:
-        raise TopicMissing(f"no topic of {job.source} matches {job.selection.include}")
-    await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
-    places = [
-        TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))
-    ]
+    places = await _places(bench, job)
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for start in range(0, len(places), _AT_ONCE):
         part = places[start : start + _AT_ONCE]
         verdicts += await bench.loop.together(_verify(bench, job, place, stored.get(place)) for place in part)
     return verdicts
+
+
+async def _places(bench: Workbench, job: VerifyJob) -> list[TopicPartition]:
+    source, target = bench.cluster(job.source), bench.cluster(job.destination)
+    topics = await source.patiently(source.all_topics)
+    chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
+    if not chosen:
+        raise TopicMissing(
+            f"no topic of {job.source} matches {job.selection.include}",
+            advice="the expression must match the whole name",
+        )
+    await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
+    return [TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))]
 
 
 async def _stored(
@@ -121,23 +128,23 @@ async def _verify(
 ) -> PartitionVerdict:
     try:
         one, two = await _sides(bench, job, place, stored)
-        verdict = PartitionVerdict(place, (one.start, one.end), (two.start, two.end))
-        if not job.records_per_range:
-            return replace(verdict, comparison=await compare(one, two))
-        hashes = [await hash_ranges(side, job.records_per_range) for side in (one, two)]
-        return replace(verdict, differing_ranges=_differing(*hashes))
+        look = None if job.state else _end_now
+        if job.records_per_range:
+            ranges = await compare_ranges(one, two, job.records_per_range, look)
+            judged = (one.start, ranges.source_end), (two.start, ranges.target_end)
+            return PartitionVerdict(place, *judged, differing_ranges=tuple(ranges.differing))
+        found = await compare(one, two, look)
+        judged = (one.start, found.source_end), (two.start, found.target_end)
+        return PartitionVerdict(place, *judged, found)
     except HeadraceError as error:
         return PartitionVerdict(place, problem=str(error))
 
 
-def _differing(
-    one: Sequence[RangeHash], two: Sequence[RangeHash]
-) -> tuple[tuple[RangeHash | None, RangeHash | None], ...]:
-    longest = max(len(one), len(two))
-    pairs = zip([*one, *[None] * (longest - len(one))], [*two, *[None] * (longest - len(two))], strict=True)
-    return tuple(
-        (here, there) for here, there in pairs if here is None or there is None or here.digest != there.digest
-    )
+async def _end_now(side: Side) -> int:
+    answer = (await side.cluster.offsets({side.place: LATEST}, committed=side.committed))[side.place]
+    if answer.error:
+        raise Unreachable(f"the end of {side.place} on {side.cluster.name} is not known now")
+    return answer.offset
 
 
 async def _sides(
@@ -168,3 +175,40 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
         if answer.error:
             raise Unreachable(f"{place} is not there on {cluster.name}, or has no leader now")
     return start.offset, end.offset
+
+
+@dataclass(frozen=True)
+class CopiedRange:
+    """What a state has copied of one partition: [start, end) on both sides. `unjudged`: offsets that the
+    source has behind it."""
+
+    partition: TopicPartition
+    source_range: tuple[int, int]
+    target_range: tuple[int, int]
+    unjudged: int = 0
+
+
+async def copied_ranges(bench: Workbench, job: VerifyJob) -> list[CopiedRange]:
+    """Of every partition of the chosen topics, as the job's state was stored last: with it both sides can be
+    compared while they grow. A destination topic that is gone holds nothing.
+
+    Raises TopicMissing when no topic is chosen, Unreachable.
+    """
+    places = await _places(bench, job)
+    stored = await _stored(bench, job, places)
+    return [await _copied(bench, job, place, stored.get(place)) for place in places]
+
+
+async def _copied(
+    bench: Workbench, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
+) -> CopiedRange:
+    source, target = bench.cluster(job.source), bench.cluster(job.destination)
+    start, end = await _range(source, place, committed=job.isolation is Isolation.READ_COMMITTED)
+    if stored is None:
+        return CopiedRange(place, (start, start), (0, 0), end - start)
+    unjudged = max(end - max(stored.next_offset, start), 0)
+    if target.topics[job.naming.destination(place.topic)].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        start = max(start, stored.ledger.start)
+        return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged)
+    one, two = await _sides(bench, job, place, stored)
+    return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged)

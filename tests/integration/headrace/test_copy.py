@@ -9,6 +9,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psutil
@@ -156,6 +157,40 @@ def test_a_signal_to_the_whole_process_group_stops_a_copy_in_order(clusters: Clu
     assert clusters.copy("--state", state)["complete"]
     code, verdict, _ = clusters.run("verify", "--state", state)
     assert (code, sum(one["records"] for one in verdict["partitions"])) == (0, 300)
+
+
+def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Clusters) -> None:
+    topic = f"{clusters.prefix}-busy"
+    make_topic(clusters.source, topic, 2)
+    write(clusters.source, topic, records(2_000, 2))
+    stop = Event()
+
+    def traffic() -> None:
+        number = 0
+        while not stop.is_set():
+            write(clusters.source, topic, [Record(number % 2, b"k", b"%d" % number, (), NOW)] * 20)
+            number += 1
+
+    copying = subprocess.Popen(clusters.command("copy"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with copying, ThreadPoolExecutor() as pool:
+        try:
+            running = pool.submit(traffic)
+            wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}") > 2_000, "it copies")
+            for way in ((), ("--hash", "30"), (), ("--hash", "700")):
+                code, verdict, told = clusters.run("verify", *way)
+                assert (code, verdict["equal"]) == (0, True), (verdict, told)
+                assert all(one["source_range"][1] > 1_000 for one in verdict["partitions"])
+        finally:
+            stop.set()
+            running.result()
+            copying.terminate()
+    here, there = clusters.source, clusters.destination
+    behind = counts(here, [topic])[topic] - has_copied(there, f"copy.{topic}")
+    write(here, topic, [Record(0, b"late", b"", (), NOW)] * 5)
+    code, verdict, _ = clusters.run("verify")
+    assert (code, sum(one["missing"] for one in verdict["partitions"])) == (1, behind + 5)
+    code, verdict, _ = clusters.run("verify", "--hash", "1000000")
+    assert (code, verdict["equal"]) == (1, False)
 
 
 def running_copy() -> psutil.Process:

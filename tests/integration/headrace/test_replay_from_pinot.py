@@ -67,7 +67,9 @@ def test_hours_are_read_and_the_day_replayed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    hours = from_pinot(settings, recorded, "3h")
+    hours, notes = from_pinot(settings, recorded, "7d")
+    assert len(notes) == 1
+    assert notes[0].startswith("2 of 169 hours have samples, from ")
     loads = [
         {partition: load.bytes_per_second for partition, load in hours[hour].items()}
         for hour in sorted(hours)
@@ -85,7 +87,10 @@ def test_hours_are_read_and_the_day_replayed(
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    answer = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
+    assert "2 of 4 hours have samples" in answer["notes"][0]
+    assert answer["notes"][0] in printed.err
     assert [hour["required_tasks"] for hour in answer["hours"]] == [2, 2]
     assert [round(hour["bytes_per_second"]) for hour in answer["hours"]] == [1050, 4050]
 

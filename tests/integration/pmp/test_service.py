@@ -20,7 +20,7 @@ from pmp.service import PmpService
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
 from stack.fixtures import KafkaPair
 from stack.ports import free_ports
-from tests.kafka_data import make_topic
+from tests.kafka_data import delete_records, make_topic
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples, write_values
 from tests.patience import wait_until
 
@@ -115,6 +115,8 @@ def test_clusters_come_and_go_while_the_job_runs(world: World) -> None:
     wait_until(lambda: [row["cluster"] for row in world.rows()] == ["first", "second"])
     world.remove("first")
     wait_until(lambda: 'up{cluster="first"}' not in generate_latest(world.metrics.registry).decode())
+    write_samples(world.address, first, [a_sample(partition=7), a_sample(partition=8)])
+    delete_records(world.address, first, 0, before=3)  # these two expire before they are read
     write_samples(world.address, first, [a_sample(time_ms=1_795_000_010_000, size_bytes=1_000_700.0)])
     write_samples(world.address, second, [a_sample(time_ms=1_795_000_010_000)])
     wait_until(lambda: len(world.rows()) == 3)
@@ -127,6 +129,7 @@ def test_clusters_come_and_go_while_the_job_runs(world: World) -> None:
         update={"clusters": world.settings.clusters | {"first": SampledCluster(samples_topic=first)}}
     )
     wait_until(lambda: len(world.rows()) == 5, "the first goes on where it stopped")
+    wait_until(world.shows('headrace_pmp_expired_records_total{cluster="first"} 2.0'))
     (late,) = [row for row in world.rows() if row["cluster"] == "first" and row["growth_ms"]]
     assert late["growth_bytes"] == 700.0
 

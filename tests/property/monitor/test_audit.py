@@ -2,15 +2,93 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
+from collections.abc import Callable, Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.audit import audit_topic
+from monitor import audit
+from monitor.audit import BUCKETS, AuditResult, Sums, portions_of
 
 records = st.tuples(st.integers(0, 3), st.sampled_from([b"a", b"b", b"c", b"d"]))
 contents = st.lists(records, max_size=40).map(Counter)
+
+
+class InMemory:
+    """Contents that lie in memory. Counts how often they were read."""
+
+    def __init__(self, records: Iterable[tuple[int, bytes]]) -> None:
+        self._digests = [
+            hashlib.blake2b(b"%d;" % partition + value, digest_size=12).digest()
+            for partition, value in records
+        ]
+        self.passes = 0
+
+    def each(self, take: Callable[[bytes], None]) -> None:
+        self.passes += 1
+        for digest in self._digests:
+            take(digest)
+
+
+def audit_topic(
+    topic: str, source: Counter[tuple[int, bytes]], destination: Counter[tuple[int, bytes]]
+) -> AuditResult:
+    return audit.audit_topic(topic, InMemory(source.elements()), InMemory(destination.elements()))
+
+
+def many(count: int, salt: bytes = b"") -> InMemory:
+    return InMemory((0, salt + b"%d" % number) for number in range(count))
+
+
+def test_a_side_takes_the_same_memory_whatever_it_holds() -> None:
+    sums = Sums()
+    many(50_000).each(sums.add)
+    assert len(sums.counts) == len(sums.sums) == BUCKETS
+    assert sum(sums.counts) == 50_000
+    assert set(vars(sums)) == {"counts", "sums"}
+
+
+@given(st.lists(st.tuples(st.integers(), st.integers(1, 900_000)), max_size=40))
+def test_no_pass_holds_more_than_there_is_room_for(buckets: list[tuple[int, int]]) -> None:
+    buckets = [(number, size) for number, (_, size) in enumerate(buckets)]
+    sizes = dict(buckets)
+    portions, rest = portions_of(buckets)
+    assert len(portions) <= audit.MOST_PASSES
+    assert all(0 < sum(sizes[one] for one in part) <= audit.ROOM for part in portions)
+    assert sorted([one for part in portions for one in part] + rest) == sorted(sizes)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "expected"),
+    [
+        (many(3_000), many(0), (3_000, 0, 0)),
+        (many(0), many(3_000), (0, 0, 3_000)),
+        (many(3_000), many(3_000, b"other"), (3_000, 0, 3_000)),
+    ],
+)
+def test_sides_that_share_nothing_are_counted_exactly(
+    here: InMemory, there: InMemory, expected: tuple[int, int, int]
+) -> None:
+    result = audit.audit_topic("t", here, there)
+    assert (result.missing, result.duplicates, result.foreign) == expected
+    assert not result.at_least
+
+
+def test_equal_sides_are_read_once() -> None:
+    here, there = many(2_000), many(2_000)
+    assert audit.audit_topic("t", here, there).is_complete
+    assert (here.passes, there.passes) == (1, 1)
+
+
+def test_where_too_much_differs_the_counts_are_lower_bounds() -> None:
+    here, there = many(40_000), many(40_000, b"other")
+    result = audit.audit_topic("t", here, there, room=10)
+    assert (result.at_least, result.is_complete) == (True, False)
+    assert 0 < result.missing < 40_000
+    assert here.passes <= audit.MOST_PASSES + 1
 
 
 @given(contents)

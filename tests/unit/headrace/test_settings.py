@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -214,12 +213,15 @@ def test_settings_do_not_change() -> None:
         settings.zookeeper.servers = "x"  # type: ignore[misc]
 
 
-def test_an_instance_has_the_same_name_after_a_restart_unless_its_port_is_any() -> None:
+def test_an_instance_has_the_same_name_after_each_restart(write: Write) -> None:
     settings = load_settings()
     assert instance_name(settings, 32311) == instance_name(settings, 32311)
     assert instance_name(settings, 32311).endswith(":32311")
     assert instance_name(settings, 32312) != instance_name(settings, 32311)
-    assert instance_name(settings, 0).endswith(f":{os.getpid()}")
+    with pytest.raises(ConfigError, match=r"no name that a restart keeps.*mirror\.instance_name"):
+        instance_name(settings, 0)
+    named = load_settings(write('[mirror]\ninstance_name = "east-1"\n'))
+    assert instance_name(named, 0) == "east-1"
 
 
 def test_a_name_that_was_given_is_the_name(write: Write) -> None:

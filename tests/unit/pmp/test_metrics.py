@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from prometheus_client import generate_latest
 
-from pmp.metrics import OBSERVATION, JobMetrics
+from pmp.metrics import OBSERVATION, JobMetrics, expired
 
 PROGRESS: dict[str, Any] = {
     "numInputRows": 12,
@@ -43,6 +44,26 @@ def test_reports_add_up() -> None:
     assert value_of(metrics, 'headrace_pmp_batch_duration_seconds{cluster="east"}') == 1.5
     assert value_of(metrics, 'headrace_pmp_last_batch_timestamp_seconds{cluster="east"}') == 6
     assert value_of(metrics, 'headrace_pmp_newest_sample_timestamp_seconds{cluster="east"}') == 1_795_000_000
+
+
+@pytest.mark.parametrize(
+    ("begun", "read", "rows", "lost"),
+    [
+        ({"s": {"0": 10, "1": 5}}, {"s": {"0": 20, "1": 5}}, 10, 0),
+        ({"s": {"0": 10, "1": 5}}, {"s": {"0": 20, "1": 9}}, 8, 6),
+        ({"s": {"0": 10}}, {"s": {"0": 20}}, 0, 10),
+        ({"s": {"0": 10}}, {"s": {"0": 3}}, 0, 0),
+        ({"s": {"0": 10}}, {"t": {"0": 3}}, 3, 0),
+        (None, {"s": {"0": 20}}, 4, 0),
+        ({"s": {"0": 10}}, None, 0, 0),
+    ],
+)
+def test_offsets_without_a_record_are_expired_ones(begun: Any, read: Any, rows: int, lost: int) -> None:
+    source = {"startOffset": begun, "endOffset": json.dumps(read), "numInputRows": rows}
+    assert expired({"sources": [source]}) == lost
+    metrics = JobMetrics()
+    metrics.record("east", {**PROGRESS, "sources": [source]}, 5000)
+    assert value_of(metrics, 'headrace_pmp_expired_records_total{cluster="east"}') == lost
 
 
 def test_an_empty_report_leaves_the_last_batch_alone() -> None:

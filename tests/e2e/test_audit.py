@@ -1,0 +1,82 @@
+"""An audit of a datastream that copies all the time: what arrives meanwhile is no difference."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from uuid import uuid4
+
+import pytest
+
+from headrace.analytics import audit_datastream
+from headrace.settings import HeadraceSettings
+from mirror.errors import NotFound, TopicMissing
+from mirror.settings import KafkaCluster, MirrorSettings
+from monitor.audit import AuditResult
+from stack.fixtures import KafkaPair
+from tests.e2e.conftest import NewInstance
+from tests.engines import write
+from tests.kafka_data import Record, make_topic
+from tests.mirrored import create_datastream, wait_for_copy
+from tests.patience import wait_until
+
+pytestmark = pytest.mark.servers
+
+NOW = int(time.time() * 1000)
+
+
+def test_an_audit_under_traffic_judges_what_is_copied(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    topic = f"audited-{uuid4().hex[:8]}"
+    progress = f"progress-{topic}"
+    source, destination = kafka_pair.source.address, kafka_pair.destination.address
+    settings = HeadraceSettings(
+        clusters={
+            "source": KafkaCluster(bootstrap_servers=source),
+            "destination": KafkaCluster(bootstrap_servers=destination),
+        },
+        mirror=MirrorSettings(progress_topic=progress),
+    )
+    make_topic(source, topic, 2)
+    write(source, topic, [Record(n % 2, None, b"%d" % n, (), NOW) for n in range(500)])
+    instance = new_instance("one", mirror__progress_topic=progress)
+    create_datastream(instance, "audited", topic)
+    definition = instance.rest.get("/v1/datastreams/audited")
+    wait_for_copy(kafka_pair, topic, 500)
+    stop = Event()
+
+    def audited() -> AuditResult | None:
+        try:
+            (result,) = audit_datastream(settings, definition)
+        except NotFound:
+            return None  # the first checkpoint comes after a second
+        return result
+
+    def traffic() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            write(source, topic, [Record(number % 2, b"k", b"more %d" % number, (), NOW)] * 20)
+
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(traffic)
+        try:
+            wait_until(lambda: (found := audited()) and found.source_records > 500, "checkpoints come")
+            for _ in range(4):
+                result = audited()
+                assert result is not None
+                assert (result.missing, result.duplicates, result.foreign) == (0, 0, 0)
+                assert result.source_records == result.destination_records > 500
+        finally:
+            stop.set()
+            running.result()
+    write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
+    write(source, topic, [Record(0, b"after", b"", (), NOW)])
+    wait_until(lambda: (found := audited()) and found.foreign and not found.unjudged, "all is judged")
+    last = audited()
+    assert last is not None
+    assert (last.missing, last.foreign, last.is_complete) == (0, 1, False)
+    with pytest.raises(TopicMissing, match="matches never-made"):
+        audit_datastream(settings, definition | {"source": definition["source"] | {"topics": "never-made"}})
