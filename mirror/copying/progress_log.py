@@ -18,13 +18,13 @@ from mirror.copying.cluster import Cluster
 from mirror.copying.log_reader import Stretch
 from mirror.copying.log_writer import write_patiently
 from mirror.copying.loop import Promise
-from mirror.errors import CorruptData, HeadraceError, Unreachable
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Unreachable
 from mirror.lane.progress import Entry, LaneProgress, is_outdated, main_key, read_progress
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
 from mirror.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
-from mirror.wire.codes import Code, error_of
+from mirror.wire.codes import TRANSIENT, Code, error_of
 from mirror.wire.control.offsets import EARLIEST, LATEST
 from mirror.wire.control.topics import create_topic
 from mirror.wire.records import Record, read_batch, write_batch
@@ -153,10 +153,20 @@ class ProgressLog:
             call = create_topic(self.topic, PARTITIONS, self._replication, SETTINGS)
             outcome = await self._cluster.ask_controller(call)
             if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                raise error_of(outcome.error, f"creating topic {self.topic}", outcome.message)
+                raise self._with_rights(outcome.error, "creating", outcome.message)
             raise Unreachable(f"topic {self.topic} was just created")
+        if topic.error and topic.error not in TRANSIENT:
+            raise self._with_rights(topic.error, "looking at")
         if topic.error or any(leader < 0 for leader, _ in topic.leaders):
             raise Unreachable(f"topic {self.topic} has partitions without a leader")
+
+    def _with_rights(self, code: int, doing: str, message: str = "") -> HeadraceError:
+        error = error_of(code, f"{doing} topic {self.topic} on {self._cluster.name}", message)
+        if isinstance(error, NotAuthorized):
+            error.advice = (
+                f"grant Create, Read and Write on topic {self.topic}, or create it and grant the others"
+            )
+        return error
 
     async def _catch_up(self) -> None:
         await self.ensure()

@@ -214,6 +214,28 @@ def test_what_is_missing_is_named_once_and_given_later_all_goes_on(
     assert check_copy(engine, topic, destination=f"copy.{topic}") == 25
 
 
+@pytest.mark.parametrize("granted", [[], [READ, WRITE]])
+def test_a_right_on_the_progress_topic_that_is_missing_is_named(
+    broker: KafkaCluster,
+    users: Users,
+    new_engine: Callable[..., EngineUnderTest],
+    granted: list[AclOperation],
+) -> None:
+    prefix = some_topic(broker)
+    topic, progress = f"{prefix}-orders", f"headrace-progress-{prefix}"
+    make_topic(broker.address, f"copy.{topic}", 2)
+    users.allow("reader", reading(prefix))
+    rights = writing(prefix)
+    users.allow("writer", [rights["topic"], rights["identity"], (TOPIC, progress, granted)])
+    access = {SOURCE: users.access("reader"), "destination": users.access("writer")}
+    engine = new_engine(broker.address, broker.address, access=access, progress_topic=progress)
+    engine.start(topic, destination=f"copy.{topic}")
+    engine.run_until(engine.paused, "it pauses")
+    assert f"grant Create, Read and Write on topic {progress}" in engine.paused()[0].reason
+    users.allow("writer", list(writing(prefix).values()))
+    engine.run_to(topic, [25])
+
+
 def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
     broker: KafkaCluster, users: Users
 ) -> None:
