@@ -64,7 +64,7 @@ class Stalls:
             if now > failure.until or lane.state in (LaneState.PAUSED, LaneState.STOPPED):
                 del self._steering.failing[lane]
             elif now - failure.since >= PATIENCE_SECONDS:
-                reasons.setdefault(lane, f"{failure.sentence}, since {self._time(failure.since, now)}")
+                reasons[lane] = f"{failure.sentence}, since {self._time(failure.since, now)}"
 
     def _report(self, lane: LiveLane, reason: str) -> None:
         self._stalled[lane] = None
