@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from api.bodies import CheckedBodies
 from api.endpoints import brooklin, datastreams, plans, status
-from api.errors import ProblemResponse, problem, restli_problem, status_of
+from api.errors import LegibleJson, problem, restli_problem, status_of
 from api.prometheus import InstanceCollector
 from api.services import Services
 from api.slow_calls import SlowCalls
@@ -25,7 +25,12 @@ _RESTLI_VERSION = "X-RestLi-Protocol-Version"
 
 def create_app(services: Services) -> FastAPI:
     """An application without globals: tests make as many as they like."""
-    app = FastAPI(title="Headrace", summary="Load-aware Kafka mirroring", docs_url="/v1/docs")
+    app = FastAPI(
+        title="Headrace",
+        summary="Load-aware Kafka mirroring",
+        docs_url="/v1/docs",
+        default_response_class=LegibleJson,
+    )
     app.state.services = services
     app.state.slow_calls = SlowCalls()
     app.state.registry = CollectorRegistry()
@@ -55,12 +60,12 @@ async def _explain(request: Request, error: Exception) -> Response:
     if not request.url.path.startswith(_BROOKLIN_PATHS):
         body, media = problem(error), "application/problem+json"
         headers = {"Retry-After": "5"} if isinstance(error, Busy) else {}
-        return ProblemResponse(body, status_of(error), headers=headers, media_type=media)
+        return LegibleJson(body, status_of(error), headers=headers, media_type=media)
     services: Services = request.app.state.services
     version = request.headers.get(_RESTLI_VERSION, "1.0.0")
     marker = "X-RestLi-Error-Response" if version.startswith("2") else "X-LinkedIn-Error-Response"
     body = restli_problem(error, services.status.name, secrets.token_hex(3))
-    return ProblemResponse(body, status_of(error), headers={marker: "true"})
+    return LegibleJson(body, status_of(error), headers={marker: "true"})
 
 
 async def _explain_validation(request: Request, error: Exception) -> Response:

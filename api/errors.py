@@ -60,7 +60,7 @@ def restli_problem(error: errors.HeadraceError, instance: str, correlation: str)
     }
 
 
-class ProblemResponse(JSONResponse):
+class LegibleJson(JSONResponse):
     """JSON that can always be sent: half of a surrogate pair is shown as its escape."""
 
     def render(self, content: Any) -> bytes:

@@ -94,6 +94,10 @@ class FakeWorkers(Supervisor):
         rate = LaneRate(key, spec.source, bytes_per_second, 1.0, 0, 0)
         self._states[key] = replace(self._states[key], rate=rate)
 
+    def pause(self, key: LaneKey, reason: str) -> None:
+        """A lane has paused itself."""
+        self._states[key] = replace(self._states[key], phase=LanePhase.PAUSED, reason=reason)
+
     def extend_lease(self, until: float) -> None:
         self.lease_until = until
 

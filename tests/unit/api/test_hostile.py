@@ -257,3 +257,15 @@ def test_bodies_that_are_none_are_refused(crowd: Site, body: bytes) -> None:
         answer = post(crowd, path, body)
         assert answer.status_code == 400, path
         check(answer, path)
+
+
+def test_what_a_lane_says_is_sent_whatever_is_in_it(crowd: Site) -> None:
+    workers = crowd.follower.workers
+    key = next(iter(workers.lanes))
+    workers.pause(key, "the record \udfff is refused")
+    crowd.tick(1)
+    answer = crowd.client.get("/v1/lanes")
+    assert answer.status_code == 200
+    assert "\\udfff is refused" in answer.content.decode()
+    check(crowd.client.get("/v1/health"), "health")
+    assert crowd.client.get("/metrics").status_code == 200
