@@ -16,11 +16,17 @@ NewInstance = Callable[..., RunningInstance]
 
 
 @pytest.fixture
+def zookeeper_root() -> str:
+    """The root that the instances of a test share."""
+    return f"/test-{uuid4().hex[:12]}"
+
+
+@pytest.fixture
 def new_instance(
-    tmp_path: Path, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
+    tmp_path: Path, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer, zookeeper_root: str
 ) -> Iterator[NewInstance]:
     """Starts instances that share one root; settings are given as environment variables."""
-    root = f"/test-{uuid4().hex[:12]}"
+    root = zookeeper_root
     made: list[RunningInstance] = []
 
     def make(name: str, **settings: str) -> RunningInstance:

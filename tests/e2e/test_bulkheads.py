@@ -1,0 +1,126 @@
+"""Two tenants on two instances: what one of them has written straight into ZooKeeper harms it alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination.definitions import to_document
+from mirror.model.identifiers import ClusterRef
+from stack.fixtures import KafkaPair
+from stack.zookeeper import ZooKeeperServer
+from tests.builders import a_datastream
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import make_topic, produce, read_all
+from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
+from tests.patience import wait_until
+from tests.running import RunningInstance
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+HOSTILE: Mapping[str, Mapping[str, Any]] = {
+    "bad-destination": {"destination": "a:b"},
+    "bad-list": {"destination": "host:9092,"},
+    "bad-dead": {"source": "127.0.0.1:1", "destination": "127.0.0.1:1", "naming": "dead.*"},
+    "bad-time": {"metadata": {"owner": "t", "system.creation.ms": "1", "system.ttl.ms": "9" * 5_000}},
+    "bad-prefix": {"metadata": {"owner": "t", "system.taskPrefix": "x" * 140_000}},
+    "bad-text": {"metadata": {"owner": "t", "system.taskPrefix": "\udfff"}},
+    "bad-expression": {"topics": {"include": "(", "exclude": "", "internal": False}},
+    "bad-limits": {"limits": {"min_tasks": 10**9, "max_tasks": None, "max_partitions_per_task": None}},
+}
+REQUESTS = (
+    b"rubbish",
+    b"[" * 100_000,
+    b'{"group": "calm", "full": false, "requested_by": "\\udfff", "reason": "r", "requested_ms": 1, "x": 1}',
+    b'{"group": "nobody", "full": true, "requested_by": "me", "reason": "to see", "requested_ms": 1}',
+)
+
+
+@pytest.fixture
+def session(zookeeper_server: ZooKeeperServer, zookeeper_root: str) -> Iterator[ZooKeeper]:
+    settings = ZooKeeperSettings(servers=zookeeper_server.address, root=zookeeper_root)
+    session = ZooKeeper(settings, lambda _: None)
+    session.start()
+    yield session
+    session.stop()
+
+
+def write_hostile(session: ZooKeeper, topic: str) -> None:
+    for name, changes in HOSTILE.items():
+        one = a_datastream(name, topic, destination=ClusterRef("destination"))
+        session.create(f"/datastreams/{name}", json.dumps(to_document(one) | dict(changes)).encode())
+    session.create("/datastreams/bad-bytes", b"\xff" * 100)
+    for data in REQUESTS:
+        session.create("/requests/r-", data, sequential=True)
+
+
+def problems(instance: RunningInstance) -> dict[str, str]:
+    found = instance.rest.get("/v1/datastreams")
+    return {one["name"]: one["problem"]["reason"] for one in found if one["problem"] is not None}
+
+
+def shows(instance: RunningInstance, names: set[str]) -> bool:
+    return set(problems(instance)) == names
+
+
+def is_well(instance: RunningInstance) -> bool:
+    return not ill(instance)
+
+
+def health(instance: RunningInstance) -> dict[str, Any]:
+    """Also where it is not well, which a client takes for an error."""
+    answer: dict[str, Any] = httpx.get(f"http://{instance.rest._address}/v1/health", timeout=30).json()
+    return answer
+
+
+def ill(instance: RunningInstance) -> set[str]:
+    return {part for part, one in health(instance)["parts"].items() if not one["is_well"]}
+
+
+def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
+    kafka_pair: KafkaPair, new_instance: NewInstance, session: ZooKeeper
+) -> None:
+    calm, late = (f"{name}-{uuid4().hex[:8]}" for name in ("calm", "late"))
+    for topic in (calm, late):
+        make_topic(kafka_pair.source.address, topic, 3, retention_ms="-1")
+    one, two = new_instance("one"), new_instance("two")
+    create_datastream(one, "calm", calm)
+    first, second = some_records(3, 300, "a"), some_records(3, 300, "b")
+    produce(kafka_pair.source.address, calm, first)
+    wait_for_copy(kafka_pair, calm, len(first))
+    write_hostile(session, calm)
+    bad = {*HOSTILE, "bad-bytes"}
+    for instance in (one, two):
+        wait_until(partial(shows, instance, bad), "every problem is shown")
+    leader = one if health(one)["is_leading"] else two
+    wait_until(lambda: {f"datastream {name}" for name in bad} <= ill(leader), "health names them")
+    assert not {"leader", "follower", "datastream calm"} & (ill(one) | ill(two))
+    wait_until(lambda: session.children("/requests") == (), "every request is answered")
+    told = {(event["kind"], event["datastream"]) for event in two.rest.get("/v1/events", limit=1000)}
+    assert {("problem", name) for name in bad} | {("request", "nobody")} <= told
+    create_datastream(two, "late", late)
+    for topic in (calm, late):
+        produce(kafka_pair.source.address, topic, second)
+    wait_for_copy(kafka_pair, calm, len(first) + len(second))
+    wait_for_copy(kafka_pair, late, len(second))
+    one.terminate()
+    three = new_instance("three")
+    wait_until(partial(shows, three, bad), "a restarted instance shows them too")
+    for name in bad:
+        three.rest.delete(f"/v1/datastreams/{name}")
+    for instance in (two, three):
+        wait_until(partial(shows, instance, set()), "no problem is left")
+        wait_until(partial(is_well, instance), "all is well")
+    assert {one["name"] for one in three.rest.get("/v1/datastreams")} == {"calm", "late"}
+    assert by_partition(read_all(kafka_pair.destination.address, f"copy.{calm}")) == by_partition(
+        first + second
+    )
+    assert by_partition(read_all(kafka_pair.destination.address, f"copy.{late}")) == by_partition(second)
