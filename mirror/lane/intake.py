@@ -137,15 +137,16 @@ class Intake:
 
     def _payload(self, batch: memoryview, header: BatchHeader) -> bytes:
         """The batch decompressed. Raises BatchTooLarge, CorruptData."""
-        rules, size = self._rules, len(batch)
-        if header.record_count > max(rules.opened_records, size // SMALLEST_RECORD):
-            raise _too_large(batch, header, f"it holds {header.record_count} records")
-        limit = max(rules.opened_bytes, size * _LARGE_ANYWAY)
+        size, count, limit = len(batch), header.record_count, self._rules.opened_bytes
+        if count > self._rules.opened_records and count > size // SMALLEST_RECORD:
+            raise _too_large(batch, header, f"it holds {count} records")
+        if size * _LARGE_ANYWAY > limit:
+            limit = size * _LARGE_ANYWAY
         try:
             payload = decompress(header.codec, batch[HEADER_SIZE:], limit)
         except PayloadTooLarge as error:
             raise _too_large(batch, header, error.message) from error
-        self.work += header.record_count // 4 + len(payload) // 256
+        self.work += count // 4 + len(payload) // 256
         return payload
 
     def _opens(self, header: BatchHeader) -> bool:
