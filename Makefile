@@ -6,7 +6,7 @@ TEST_WORKERS ?= 3
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/keeper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup environment demo test lint types unit bench docs docs-serve lock clean
+.PHONY: help setup environment demo test lint types unit bench chaos docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ unit: environment ## the tests that need no server
 
 bench: setup ## list the measurements behind the figures in docs/; ONLY="name ..." runs them
 	@exec $(BIN)/python -m bench $(ONLY)
+
+chaos: setup ## faults over a real service, then a look at every record; MINUTES=20, SEED=n repeats a schedule
+	@MINUTES=$(or $(MINUTES),20) SEED=$(SEED) exec $(BIN)/python -m bench service_chaos
 
 docs: environment ## build the documentation into site/, strictly
 	@$(BIN)/headrace config reference > docs/configuration.md

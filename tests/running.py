@@ -43,11 +43,20 @@ class RunningInstance:
 
     def start(self) -> RunningInstance:
         """Start, also again, and wait until REST answers; its address is another one each time."""
+        self.launch()
+        wait_until(self._is_serving, f"{self.name} listens; log: {self.log_file}")
+        return self
+
+    def launch(self) -> None:
+        """Start, also again, and return at once."""
         self._forget_client()
         self._address_file.unlink(missing_ok=True)
         self._process.start()
-        wait_until(self._is_listening, f"{self.name} listens; log: {self.log_file}")
-        return self
+
+    @property
+    def address(self) -> str:
+        """Of REST, `host:port`; empty until it listens."""
+        return self._address_file.read_text() if self._address_file.exists() else ""
 
     @property
     def rest(self) -> RestClient:
@@ -55,11 +64,6 @@ class RunningInstance:
         if self._rest is None:
             self._rest = RestClient(self.address)
         return self._rest
-
-    @property
-    def address(self) -> str:
-        """`host:port` of its REST."""
-        return self._address_file.read_text()
 
     @property
     def pid(self) -> int:
@@ -93,9 +97,9 @@ class RunningInstance:
             self._rest.close()
             self._rest = None
 
-    def _is_listening(self) -> bool:
+    def _is_serving(self) -> bool:
         assert self._process.is_alive(), self.log_file.read_text()[-3000:]
-        return self._address_file.exists() and bool(self._address_file.read_text())
+        return bool(self.address)
 
 
 def free_offset(offsets: range, others: Sequence[int] = ()) -> int:

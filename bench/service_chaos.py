@@ -1,0 +1,63 @@
+"""Minutes of faults over a real service with datastreams of every kind, then a look at every record.
+
+In the environment: `MINUTES` (20), `SEED` (one by chance), `INSTANCES` (3), `PINOT` (1; 0 leaves it out). The
+same seed gives the same schedule; what meets what within it is as the machine has it. Logs and data stay
+where a promise was broken.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from stack.folders import stack_home
+from tests.chaos.service.arrivals import Arrivals
+from tests.chaos.service.run import Order, Run
+from tests.chaos.service.site import Site
+from tests.chaos.service.verdict import Verdict
+
+_PATIENCE_SECONDS = 120.0
+_MEAN_PAUSE_SECONDS = 8.0
+_RATE = 20.0
+
+
+def main() -> None:
+    """Print each fault, then the verdict. Raises SystemExit with status 1 when a promise was broken."""
+    minutes = float(os.environ.get("MINUTES", "20"))
+    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(1_000_000))
+    folder = stack_home().parent / "chaos" / f"seed-{seed}-{int(time.time())}"
+    print(f"{minutes:g} minutes of faults with SEED={seed}; everything lies in {folder}", flush=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
+    verdict = _carry_out(Order(seed, minutes * 60, _MEAN_PAUSE_SECONDS, _RATE, _PATIENCE_SECONDS), folder)
+    print(verdict, flush=True)
+    if verdict.violations:
+        print(f"  again: make chaos SEED={seed} MINUTES={minutes:g}; logs and data: {folder}")
+        raise SystemExit(1)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _carry_out(order: Order, folder: Path) -> Verdict:
+    instances, with_pinot = int(os.environ.get("INSTANCES", "3")), os.environ.get("PINOT", "1") != "0"
+    folder.mkdir(parents=True)
+    site = Site(folder, instances, with_pinot=with_pinot)
+    arrivals = Arrivals(site.destination.address)
+    with (folder / "faults.log").open("w") as log:
+
+        def report(line: str) -> None:
+            print(line, flush=True)
+            log.write(f"{line}\n")
+            log.flush()
+
+        try:
+            site.start()
+            arrivals.start()
+            return Run(site, arrivals, order, report).carry_out()
+        finally:
+            site.stop()
+            arrivals.stop()

@@ -1,0 +1,125 @@
+"""What arrives at the destination while a run lasts, and for how long nothing does."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import threading
+import time
+from array import array
+from collections.abc import Hashable
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+from tests.chaos.service.reader import content, new_consumer
+
+_CALL_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 1.0
+_GRAIN_SECONDS: Final = 0.05
+
+Place = tuple[str, int]
+"""Topic at the destination, and partition."""
+
+
+class Arrivals:
+    """Reads topics of the destination as they are made and grow. Times are of the monotonic clock."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._topics: frozenset[str] = frozenset()
+        self._stop = threading.Event()
+        self._times: dict[Place, array[float]] = {}
+        self._contents: dict[Place, set[Hashable]] = {}
+        self._thread = threading.Thread(target=self._read, name="arrivals")
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def watch(self, topics: frozenset[str]) -> None:
+        """Read these, and forget what was seen of others."""
+        self._topics = topics
+        for place in [place for place in self._contents if place[0] not in topics]:
+            del self._contents[place], self._times[place]
+
+    def stop(self) -> None:
+        """End reading."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def newest(self, place: Place) -> float:
+        """When a record of the partition arrived last; -1 when none did."""
+        times = self._times.get(place)
+        return times[-1] if times else -1.0
+
+    def seen(self, place: Place) -> set[Hashable]:
+        """Every record of the partition so far."""
+        return self._contents.get(place, set())
+
+    def longest_silence(self, since: float, until: float, but: frozenset[Place]) -> tuple[float, str]:
+        """The longest time without an arrival that touches the span, and the partition that had it; `but`
+        are left out."""
+        found = (
+            (_silence(times, since, until), f"{place[0]}-{place[1]}")
+            for place, times in list(self._times.items())
+            if place not in but
+        )
+        return max(found, default=(0.0, ""))
+
+    def _read(self) -> None:
+        try:
+            self._follow()
+        except BaseException as error:  # noqa: BLE001 - the run raises it
+            self.failure = error
+
+    def _follow(self) -> None:
+        consumer = new_consumer(self._address)
+        assigned: set[Place] = set()
+        looked = 0.0
+        while not self._stop.is_set():
+            if time.monotonic() - looked > _LOOK_SECONDS:
+                wanted = self._existing(consumer)
+                if wanted is not None and wanted != assigned:
+                    _assign(consumer, assigned, wanted)
+                    assigned = wanted
+                looked = time.monotonic()
+            for message in consumer.consume(1_000, 0.1):
+                topic, number = message.topic(), message.partition()
+                if message.error() is None and topic in self._topics:
+                    assert number is not None
+                    self._note((topic, number), content(message))
+        consumer.close()
+
+    def _note(self, place: Place, record: Hashable) -> None:
+        now = time.monotonic()
+        times = self._times.setdefault(place, array("d"))
+        if not times or now - times[-1] > _GRAIN_SECONDS:
+            times.append(now)
+        self._contents.setdefault(place, set()).add(record)
+
+    def _existing(self, consumer: Consumer) -> set[Place] | None:
+        """The partitions of our topics that are there; None while the cluster does not say."""
+        try:
+            topics = consumer.list_topics(timeout=_CALL_SECONDS).topics
+        except KafkaException:
+            return None
+        return {
+            (name, number) for name in self._topics if name in topics for number in topics[name].partitions
+        }
+
+
+def _assign(consumer: Consumer, before: set[Place], wanted: set[Place]) -> None:
+    if gone := before - wanted:
+        consumer.incremental_unassign([TopicPartition(*place) for place in gone])
+    if added := wanted - before:
+        places = [TopicPartition(*place, OFFSET_BEGINNING) for place in added]
+        consumer.incremental_assign(places)
+
+
+def _silence(times: array[float], since: float, until: float) -> float:
+    first = max(0, bisect.bisect_left(times, since) - 1)
+    last = min(len(times), bisect.bisect_right(times, until) + 1)
+    return max((later - sooner for sooner, later in itertools.pairwise(times[first:last])), default=0.0)

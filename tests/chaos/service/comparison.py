@@ -1,0 +1,84 @@
+"""What became of the records of one partition: source and copy, record by record. Pure.
+
+A record is any hashable value that no other record of the partition equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Counts of records, summed over partitions with `+`."""
+
+    written: int = 0
+    """Committed at the source, in every life of the topic."""
+    arrived: int = 0
+    """Records at the destination, repetitions and strangers too."""
+    lost: int = 0
+    """Never arrived, though their topic lives or a later record of its life did arrive."""
+    doubled: int = 0
+    """Arrived again."""
+    out_of_order: int = 0
+    """First arrivals behind the first arrival of a later record."""
+    aborted: int = 0
+    """Arrived although their transaction was aborted."""
+    foreign: int = 0
+    """Arrived and were never written, or not like that."""
+    left_behind: int = 0
+    """The end of a former life of a topic, deleted before it was copied."""
+
+    def __add__(self, other: Findings) -> Findings:
+        names = [field.name for field in fields(self)]
+        return Findings(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+    def violations(self, may_repeat: bool) -> dict[str, int]:
+        """What must be 0 and is not."""
+        names = ["lost", "out_of_order", "aborted", "foreign", *([] if may_repeat else ["doubled"])]
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+
+def compare(
+    lives: Sequence[Sequence[Hashable]], copy: Iterable[Hashable], aborted: Collection[Hashable] = ()
+) -> Findings:
+    """Compare the copy of a partition with the committed records of each life of its topic, oldest first.
+
+    Of the last life everything must arrive, of the former ones all up to some record.
+    """
+    places = {record: (life, at) for life, log in enumerate(lives) for at, record in enumerate(log)}
+    assert len(places) == sum(map(len, lives)), "two records of the source are equal"
+    seen: set[tuple[int, int]] = set()
+    arrived = doubled = disorder = strangers = ghosts = 0
+    newest = (-1, -1)
+    for record in copy:
+        arrived += 1
+        place = places.get(record)
+        if place is None:
+            if record in aborted:
+                ghosts += 1
+            else:
+                strangers += 1
+        elif place in seen:
+            doubled += 1
+        else:
+            seen.add(place)
+            disorder += place < newest
+            newest = max(newest, place)
+    lost, left_behind = _missing([len(log) for log in lives], seen)
+    return Findings(len(places), arrived, lost, doubled, disorder, ghosts, strangers, left_behind)
+
+
+def _missing(sizes: Sequence[int], seen: set[tuple[int, int]]) -> tuple[int, int]:
+    """Records that had to arrive and did not; records that were deleted with their topic."""
+    lost = left_behind = 0
+    for life, size in enumerate(sizes):
+        missing = [at for at in range(size) if (life, at) not in seen]
+        if life == len(sizes) - 1:
+            lost += len(missing)
+            continue
+        last = max((at for at in range(size) if (life, at) in seen), default=-1)
+        lost += sum(at < last for at in missing)
+        left_behind += sum(at > last for at in missing)
+    return lost, left_behind

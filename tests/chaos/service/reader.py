@@ -1,0 +1,86 @@
+"""What stands in a topic, read by another client than the one that is tried."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+Contents = dict[int, list[Hashable]]
+"""By partition, in the order of offsets; a record is what `content` makes of it."""
+_IDLE_SECONDS: Final = 0.2
+_PATIENCE_SECONDS: Final = 10.0
+
+
+def content(message: Any) -> Hashable:
+    """A number for key, value, headers and timestamp of a record: equal for equal ones in this process, and
+    of 64 bits, so that a million records fit into memory."""
+    headers = tuple(
+        (name, value.encode() if isinstance(value, str) else value) for name, value in message.headers() or []
+    )
+    return hash((message.timestamp(), message.key(), message.value(), headers))
+
+
+def new_consumer(address: str, *, committed: bool = True) -> Consumer:
+    """A consumer of committed records, or of all."""
+    return Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "chaos",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "fetch.wait.max.ms": 50,
+            "reconnect.backoff.max.ms": 1_000,
+            "topic.metadata.refresh.interval.ms": 1_000,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "log_level": 0,
+        }
+    )
+
+
+def read_topic(
+    address: str,
+    topic: str,
+    partitions: int,
+    given_up: threading.Event,
+    *,
+    committed: bool = True,
+) -> Contents:
+    """Every record up to the ends, also through outages; nothing of a topic that is not there, and nothing
+    when it is given up."""
+    while not given_up.is_set():
+        found = _read(address, topic, partitions, committed)
+        if found is not None:
+            return found
+    return {}
+
+
+def _read(address: str, topic: str, partitions: int, committed: bool) -> Contents | None:
+    """None when nothing comes any more before the ends: a client that met a topic while its broker started
+    may not ask for it again."""
+    consumer = new_consumer(address, committed=committed)
+    found: Contents = {number: [] for number in range(partitions)}
+    remaining, patience = set(found), _PATIENCE_SECONDS
+    try:
+        if topic not in consumer.list_topics(timeout=_PATIENCE_SECONDS).topics:
+            return found
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in found])
+        while remaining and patience > 0:
+            messages = consumer.consume(5_000, _IDLE_SECONDS)
+            patience = _PATIENCE_SECONDS if messages else patience - _IDLE_SECONDS
+            for message in messages:
+                error, number = message.error(), message.partition()
+                if error is None:
+                    assert number is not None
+                    found[number].append(content(message))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    assert number is not None
+                    remaining.discard(number)
+    except KafkaException:
+        return None
+    finally:
+        consumer.close()
+    return None if remaining else found

@@ -1,0 +1,205 @@
+"""What is broken when: a schedule of faults, made from a seed. Pure.
+
+The same seed, length and site give the same schedule. Faults overlap, within rules: a server has one fault
+at a time, at most `MOST_AT_ONCE` processes or servers are broken together, and every fault ends in time.
+What a run does between the faults is as the machine has it: a replay breaks the same things at the same
+moments, and threads, processes and packets may meet in another order.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MOST_AT_ONCE: Final = 3
+"""Broken processes and servers; what an operator does comes on top."""
+_PAUSE_SECONDS: Final = 2.0
+"""Between two faults of one server: it is to serve in between."""
+_SHARE_OF_LENGTH: Final = 0.35
+"""No fault takes more of a schedule, unless its kind needs to."""
+
+
+class Resource(StrEnum):
+    """What a fault needs for itself."""
+
+    INSTANCE = "instance"
+    SOURCE = "source"
+    DESTINATION = "destination"
+    ZOOKEEPER = "zookeeper"
+    PINOT = "pinot"
+    DATASTREAM = "datastream"
+    PLACEMENT = "placement"
+    GUEST = "guest"
+    STRANGER = "stranger"
+    SIZE = "size"
+    LIFE = "life"
+
+
+class Kind(StrEnum):
+    """What can be done to a service, its servers and its datastreams."""
+
+    INSTANCE_KILLED = "instance killed"
+    INSTANCE_FROZEN = "instance frozen"
+    CONTROL_FROZEN = "control process frozen"
+    INSTANCE_RESTARTED = "instance restarted"
+    WORKER_KILLED = "worker killed"
+    WORKER_FROZEN = "worker frozen"
+    SOURCE_KILLED = "source killed"
+    SOURCE_FROZEN = "source frozen"
+    SOURCE_RESTARTED = "source restarted"
+    DESTINATION_KILLED = "destination killed"
+    DESTINATION_FROZEN = "destination frozen"
+    DESTINATION_RESTARTED = "destination restarted"
+    ZOOKEEPER_KILLED = "ZooKeeper killed"
+    ZOOKEEPER_FROZEN = "ZooKeeper frozen"
+    PINOT_KILLED = "Pinot killed"
+    PINOT_FROZEN = "Pinot frozen"
+    PARTITIONS_PAUSED = "partitions paused"
+    DATASTREAM_PAUSED = "datastream paused"
+    REBALANCED = "full rebalance"
+    MOVED = "partition moved"
+    GUEST_CREATED = "datastream created and deleted"
+    HOSTILE_WRITTEN = "hostile definition written"
+    TOPIC_GROWN = "topic grown"
+    TOPIC_RECREATED = "topic deleted and re-created"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How often a kind comes relative to others, for how many seconds, and what it needs for itself."""
+
+    weight: float
+    shortest: float
+    longest: float
+    resource: Resource
+
+
+RULES: Final[Mapping[Kind, Rule]] = {
+    Kind.INSTANCE_KILLED: Rule(3, 1, 20, Resource.INSTANCE),
+    Kind.INSTANCE_FROZEN: Rule(3, 1, 60, Resource.INSTANCE),
+    Kind.CONTROL_FROZEN: Rule(2, 1, 30, Resource.INSTANCE),
+    Kind.INSTANCE_RESTARTED: Rule(2, 0, 5, Resource.INSTANCE),
+    Kind.WORKER_KILLED: Rule(3, 0, 0, Resource.INSTANCE),
+    Kind.WORKER_FROZEN: Rule(3, 1, 60, Resource.INSTANCE),
+    Kind.SOURCE_KILLED: Rule(2, 0, 20, Resource.SOURCE),
+    Kind.SOURCE_FROZEN: Rule(2, 1, 45, Resource.SOURCE),
+    Kind.SOURCE_RESTARTED: Rule(1, 0, 5, Resource.SOURCE),
+    Kind.DESTINATION_KILLED: Rule(2, 0, 20, Resource.DESTINATION),
+    Kind.DESTINATION_FROZEN: Rule(2, 1, 45, Resource.DESTINATION),
+    Kind.DESTINATION_RESTARTED: Rule(1, 0, 5, Resource.DESTINATION),
+    Kind.ZOOKEEPER_KILLED: Rule(2, 1, 30, Resource.ZOOKEEPER),
+    Kind.ZOOKEEPER_FROZEN: Rule(2, 6, 30, Resource.ZOOKEEPER),
+    Kind.PINOT_KILLED: Rule(1, 1, 30, Resource.PINOT),
+    Kind.PINOT_FROZEN: Rule(1, 5, 60, Resource.PINOT),
+    Kind.PARTITIONS_PAUSED: Rule(1, 1, 15, Resource.DATASTREAM),
+    Kind.DATASTREAM_PAUSED: Rule(1, 1, 15, Resource.DATASTREAM),
+    Kind.REBALANCED: Rule(1, 0, 0, Resource.PLACEMENT),
+    Kind.MOVED: Rule(1, 0, 0, Resource.PLACEMENT),
+    Kind.GUEST_CREATED: Rule(1, 2, 20, Resource.GUEST),
+    Kind.HOSTILE_WRITTEN: Rule(1, 1, 20, Resource.STRANGER),
+    Kind.TOPIC_GROWN: Rule(0.5, 0, 0, Resource.SIZE),
+    Kind.TOPIC_RECREATED: Rule(1, 0, 3, Resource.LIFE),
+}
+"""A frozen ZooKeeper stays so beyond the session timeout of the runs."""
+OPERATOR: Final = frozenset(
+    {
+        Resource.DATASTREAM,
+        Resource.PLACEMENT,
+        Resource.GUEST,
+        Resource.STRANGER,
+        Resource.SIZE,
+        Resource.LIFE,
+    }
+)
+"""Of what an operator or a tenant does: nothing is broken by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One act. It begins `at` seconds after the schedule did and is undone `seconds` later. `choice`, from 0
+    to 1, picks the victim; with `at_leader` the leading instance is the victim where it is free."""
+
+    at: float
+    seconds: float
+    kind: Kind
+    choice: float
+    at_leader: bool
+
+    @property
+    def ends(self) -> float:
+        """When it is undone."""
+        return self.at + self.seconds
+
+    @property
+    def resource(self) -> Resource:
+        """What it needs for itself."""
+        return RULES[self.kind].resource
+
+    def __str__(self) -> str:
+        where = " at the leader" if self.at_leader else ""
+        return f"{self.at:7.1f} s  {self.kind}{where} for {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteShape:
+    """What there is to break. `mean_pause`: seconds from the begin of a fault to that of the next."""
+
+    instances: int
+    has_pinot: bool = False
+    mean_pause: float = 3.0
+
+    def capacity(self, resource: Resource) -> int:
+        """How many faults may have the resource at the same time."""
+        if resource is Resource.INSTANCE:
+            return self.instances
+        return int(resource is not Resource.PINOT or self.has_pinot)
+
+
+def make_schedule(seed: int, length: float, shape: SiteShape) -> tuple[Fault, ...]:
+    """Faults in the order of their begins, the last of them over after `length` seconds."""
+    numbers = random.Random(seed)
+    found: list[Fault] = []
+    uses: Counter[Kind] = Counter()
+    at = numbers.uniform(0.0, shape.mean_pause)
+    while at < length:
+        near = [one for one in found if at < one.ends + _PAUSE_SECONDS]
+        drafts = [_draft(numbers, kind, at, length) for kind in Kind]
+        legal = [draft for draft in drafts if draft.ends <= length and is_legal([*near, draft], shape)]
+        if legal:
+            weights = [RULES[draft.kind].weight / (1 + uses[draft.kind]) for draft in legal]
+            chosen = numbers.choices(legal, weights)[0]
+            uses[chosen.kind] += 1
+            found.append(chosen)
+        at += numbers.expovariate(1 / shape.mean_pause)
+    return tuple(found)
+
+
+def _draft(numbers: random.Random, kind: Kind, at: float, length: float) -> Fault:
+    """A fault of this kind at this moment, whether it is legal or not."""
+    rule = RULES[kind]
+    longest = max(rule.shortest, min(rule.longest, length * _SHARE_OF_LENGTH))
+    seconds = _between(numbers, rule.shortest, longest)
+    choice, at_leader = numbers.random(), rule.resource is Resource.INSTANCE and numbers.random() < 1 / 3
+    return Fault(at, seconds, kind, choice, at_leader)
+
+
+def _between(numbers: random.Random, low: float, high: float) -> float:
+    """Short lengths are as likely as long ones: even on a scale of logarithms."""
+    return math.exp(numbers.uniform(math.log1p(low), math.log1p(high))) - 1
+
+
+def is_legal(faults: Sequence[Fault], shape: SiteShape) -> bool:
+    """Whether the last fault may stand beside those before it."""
+    last = faults[-1]
+    if shape.capacity(last.resource) == 0:
+        return False
+    others = [one for one in faults[:-1] if last.at < one.ends + _PAUSE_SECONDS]
+    same = sum(one.resource is last.resource for one in others)
+    broken = sum(one.resource not in OPERATOR for one in others)
+    is_gentle = last.resource in OPERATOR
+    return same < shape.capacity(last.resource) and (is_gentle or broken < MOST_AT_ONCE)

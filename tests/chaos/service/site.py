@@ -1,0 +1,201 @@
+"""The servers and the instances of a run, who has one of them in hand, and what looks after the rest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from headrace.client import RestClient
+from mirror.errors import HeadraceError, SessionLost
+from stack.kafka import KafkaCluster, NodePorts
+from stack.pinot import PinotPorts, PinotServer
+from stack.ports import free_ports
+from stack.server import Jvm, Server
+from stack.side_by_side import for_each
+from stack.zookeeper import ZooKeeperServer
+from tests.running import RunningInstance
+
+SESSION_SECONDS: Final = 4.0
+_CALL_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.3
+_T = TypeVar("_T")
+
+
+def _pinot_environment(pinot: PinotServer) -> Mapping[str, str]:
+    return {
+        "HEADRACE_PINOT__CONTROLLER": pinot.controller_address,
+        "HEADRACE_PINOT__BROKER": pinot.broker_address,
+        "HEADRACE_MIRROR__LEADER__LOAD_PROVIDER": "pinot",
+    }
+
+
+class Interrupted(Exception):
+    """The run ends before its time."""
+
+
+class Site:
+    """Two clusters, ZooKeeper, and instances, all ended by `stop`. Nobody starts an instance that died of
+    itself but the caretaker here, as a process manager would; `ended` tells of them."""
+
+    def __init__(
+        self, folder: Path, instances: int, *, quick_start: bool = False, with_pinot: bool = False
+    ) -> None:
+        """`with_pinot`: loads come from a Pinot of its own."""
+        self.folder = folder
+        self.given_up = threading.Event()
+        self.ended: list[str] = []
+        jvm = Jvm(heap_mib=512, quick_start=quick_start)
+        self.source, self.destination = (
+            KafkaCluster(name, folder / name, [NodePorts.free()], jvm=jvm)
+            for name in ("source", "destination")
+        )
+        self.zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
+        self.pinot = PinotServer("pinot", folder / "pinot", PinotPorts.free()) if with_pinot else None
+        self.instances = {
+            name: RunningInstance(name, folder, self._environment())
+            for name in (f"instance-{number}" for number in range(1, instances + 1))
+        }
+        self._free = threading.Condition()
+        self._taken: set[str] = set()
+        self._caretaker = threading.Thread(target=self._take_care, name="caretaker")
+
+    def _environment(self) -> Mapping[str, str]:
+        return {
+            "HEADRACE_ZOOKEEPER__SERVERS": self.zookeeper.address,
+            "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": f"{SESSION_SECONDS}",
+            "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": self.source.address,
+            "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": self.destination.address,
+            "HEADRACE_MIRROR__WORKER__PROCESSES": "2",
+            "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "1",
+            **(_pinot_environment(self.pinot) if self.pinot else {}),
+        }
+
+    @property
+    def servers(self) -> dict[str, Server]:
+        """By name."""
+        return {
+            "source": self.source.nodes[0],
+            "destination": self.destination.nodes[0],
+            "zookeeper": self.zookeeper,
+            **({"pinot": self.pinot} if self.pinot else {}),
+        }
+
+    def start(self) -> None:
+        """Everything; returns when every instance listens."""
+        for_each(self.servers.values(), Server.start)
+        if self.pinot:
+            command = [sys.executable, "-m", "headrace", "pinot", "apply"]
+            environment = {**os.environ, **self._environment()}
+            subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        for_each(self.instances.values(), RunningInstance.start)
+        self._caretaker.start()
+
+    def stop(self) -> None:
+        """End everything at once."""
+        self.given_up.set()
+        if self._caretaker.is_alive():
+            self._caretaker.join()
+        for_each(self.instances.values(), RunningInstance.kill)
+        for_each(self.instances.values(), RunningInstance.stop)
+        for_each(self.servers.values(), Server.kill)
+
+    def wait(self, seconds: float) -> None:
+        """Raises Interrupted when the run is given up meanwhile."""
+        if self.given_up.wait(seconds):
+            raise Interrupted
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Raises Interrupted when the run is given up meanwhile."""
+        while not condition():
+            self.wait(0.1)
+
+    @contextmanager
+    def taken(self, choice: float, *, leader: bool) -> Iterator[RunningInstance]:
+        """An instance that nobody else has in hand: the leader where it is wanted and free."""
+        wanted = self._leader() if leader else ""
+        with self._free:
+            while not (free := sorted(set(self.instances) - self._taken)):
+                self._free.wait(0.1)
+                self.wait(0)
+            name = wanted if wanted in free else free[int(choice * len(free))]
+            self._taken.add(name)
+        try:
+            yield self.instances[name]
+        finally:
+            with self._free:
+                self._taken.discard(name)
+                self._free.notify_all()
+
+    def bring_back(self, instance: RunningInstance) -> None:
+        """Start an instance, again and again where it ends because ZooKeeper is away."""
+        while True:
+            instance.launch()
+            self.wait_until(lambda: instance.address or not instance.is_alive())
+            if instance.is_alive():
+                return
+            self.wait(0.5)
+
+    def ask(self, act: Callable[[RestClient], _T]) -> _T:
+        """What one of the instances that nobody has in hand answers; errors that may pass are waited out."""
+        while True:
+            for name in sorted(set(self.instances) - self._taken):
+                with ExitStack() as stack:
+                    address = self.instances[name].address
+                    if not address:
+                        continue
+                    client = RestClient(address, _CALL_SECONDS)
+                    stack.callback(client.close)
+                    try:
+                        return act(client)
+                    except HeadraceError as error:
+                        if not (error.retriable or isinstance(error, SessionLost)):
+                            raise
+            self.wait(0.2)
+
+    def each(self, path: str) -> dict[str, Any]:
+        """What every instance answers, by its name; None for one that does not, or that is not well."""
+        answers: dict[str, Any] = {}
+        for name, instance in self.instances.items():
+            client = RestClient(instance.address or "127.0.0.1:1", _CALL_SECONDS)
+            try:
+                answers[name] = client.get(path)
+            except HeadraceError:
+                answers[name] = None
+            finally:
+                client.close()
+        return answers
+
+    def _leader(self) -> str:
+        """Its name, or nothing while nobody says."""
+        for name in sorted(set(self.instances) - self._taken):
+            client = RestClient(self.instances[name].address or "127.0.0.1:1", 1.0)
+            try:
+                return str(client.get("/v1/instances")[0]["name"])
+            except (HeadraceError, IndexError):
+                continue
+            finally:
+                client.close()
+        return ""
+
+    def _take_care(self) -> None:
+        while not self.given_up.wait(_LOOK_SECONDS):
+            for name, instance in self.instances.items():
+                with self._free:
+                    if name in self._taken or instance.is_alive():
+                        continue
+                    self._taken.add(name)
+                try:
+                    self.ended.append(f"{name} ended by itself; see {instance.log_file}")
+                    self.bring_back(instance)
+                except Interrupted:
+                    return
+                finally:
+                    with self._free:
+                        self._taken.discard(name)
+                        self._free.notify_all()

@@ -1,0 +1,84 @@
+"""The datastreams of a run: every guarantee, a group, a prefix, topics that grow and that are re-created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+GUARANTEE: Final = "headrace.guarantee"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a topic is written. `is_transactional`: in transactions, of which some are aborted."""
+
+    codec: str = "none"
+    is_transactional: bool = False
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A datastream of one topic, and how that is written. `copy` names the topic at the destination."""
+
+    name: str
+    topic: str
+    partitions: int
+    style: Style
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    naming: str = "*"
+
+    @property
+    def copy(self) -> str:
+        """Name of the topic at the destination."""
+        return self.naming.replace("*", self.topic)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether its guarantee allows a record twice."""
+        return self.metadata.get(GUARANTEE) == "at-least-once"
+
+    def definition(self) -> dict[str, Any]:
+        """What is posted to create it."""
+        return {
+            "name": self.name,
+            "source": {"cluster": "source", "topics": self.topic},
+            "destination": {"cluster": "destination", "name": self.naming},
+            "limits": {"min_tasks": 2},
+            "metadata": {"owner": f"team {self.name}", **self.metadata},
+        }
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Everybody in a run. `growing` gets partitions, `reborn` is deleted and re-created."""
+
+    tenants: tuple[Tenant, ...]
+    growing: Tenant
+    reborn: Tenant
+
+
+def make_cast(run: str) -> Cast:
+    """Datastreams and topics whose names no other run has."""
+
+    def tenant(name: str, partitions: int, style: Style, naming: str = "*", **metadata: str) -> Tenant:
+        dotted = {key.replace("__", "-").replace("_", "."): value for key, value in metadata.items()}
+        return Tenant(f"{run}-{name}", f"{run}.{name}", partitions, style, dotted, naming)
+
+    group = f"{run}-pair"
+    growing = tenant("renamed", 2, Style("snappy"), naming="copy.*")
+    reborn = tenant("reborn", 2, Style("lz4"), headrace_on__loss="continue")
+    fixed = (
+        tenant("repeating", 3, Style("lz4"), headrace_guarantee="at-least-once"),
+        tenant("effective", 3, Style("gzip", is_transactional=True)),
+        tenant("exact", 3, Style("zstd"), headrace_guarantee="exactly-once"),
+        tenant(
+            "exact-transactions",
+            2,
+            Style("none", is_transactional=True),
+            headrace_guarantee="exactly-once",
+        ),
+        Tenant(f"{run}-pair-a", f"{run}.pair.a", 2, Style("none"), {"system.taskPrefix": group}),
+        Tenant(f"{run}-pair-b", f"{run}.pair.b", 2, Style("lz4"), {"system.taskPrefix": group}),
+    )
+    return Cast((*fixed, growing, reborn), growing, reborn)

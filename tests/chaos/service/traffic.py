@@ -1,0 +1,237 @@
+"""Numbered records into every partition of a topic, whatever happens to its broker."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from confluent_kafka import KafkaException, Producer
+
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.settings import KafkaCluster
+from mirror.errors import HeadraceError, TopicMissing
+from mirror.model.topics import TopicDescription
+from tests.chaos.service.reader import Contents, read_topic
+from tests.chaos.service.tenants import Style
+
+_STEP_SECONDS: Final = 0.1
+_CALL_SECONDS: Final = 10.0
+_SHARE_ABORTED: Final = 0.3
+_LINGER: Final = "linger.ms"
+
+
+class Writer:
+    """One topic, written from a thread of its own. Every record has another number in its header, so that
+    all records of the topic differ; `lives` keeps what stood in topics of that name that were deleted."""
+
+    def __init__(self, address: str, topic: str, partitions: int, style: Style, rate: float) -> None:
+        """`rate`: records a second and partition."""
+        self.topic, self.partitions, self._style = topic, partitions, style
+        self.lives: list[Contents] = []
+        self.failure: BaseException | None = None
+        self._address, self._rate = address, rate
+        self._admin = KafkaAdmin(KafkaCluster(bootstrap_servers=address))
+        self._numbers = random.Random(topic)
+        self._written = 0
+        self._is_ending, self._is_given_up = threading.Event(), threading.Event()
+        self._changes: list[tuple[Callable[[], None], threading.Event]] = []
+        self._producer = self._new_producer()
+        self._thread = threading.Thread(target=self._guarded, name=f"writer of {topic}")
+
+    def start(self) -> None:
+        """Create the topic and write until the end."""
+        self._patiently(lambda: self._admin.create(TopicDescription(self.topic, self.partitions)))
+        self._thread.start()
+
+    def finish(self, patience: float) -> bool:
+        """Let everything that was written be acknowledged, and end; whether that was done within so many
+        seconds. Raises what the thread died of."""
+        self._is_ending.set()
+        self._thread.join(patience)
+        if self.failure is not None:
+            raise self.failure
+        return not self._thread.is_alive()
+
+    def give_up(self) -> None:
+        """End at once."""
+        self._is_given_up.set()
+        self._is_ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def grow(self) -> None:
+        """Add a partition; returns when it is written."""
+        self._do(self._add_partition)
+
+    def re_create(self, pause: threading.Event, seconds: float) -> None:
+        """Delete the topic, wait, and create it again; returns when the new one is written."""
+        self._do(lambda: self._begin_life(pause, seconds))
+
+    def _do(self, change: Callable[[], None]) -> None:
+        """Let the thread make a change between two records."""
+        done = threading.Event()
+        self._changes.append((change, done))
+        while not done.wait(0.1):
+            if not self._thread.is_alive():
+                return
+
+    def _guarded(self) -> None:
+        try:
+            while not self._is_ending.wait(_STEP_SECONDS):
+                self._write_some()
+                while self._changes:
+                    change, done = self._changes.pop(0)
+                    change()
+                    done.set()
+            self._flush()
+        except GivenUp:
+            return
+        except BaseException as error:  # noqa: BLE001 - the run that owns the thread raises it
+            self.failure = error
+
+    def _write_some(self) -> None:
+        if not self._style.is_transactional:
+            self._produce(_STEP_SECONDS)
+            return
+        self._transact(self._numbers.uniform(0.1, 0.6), self._numbers.random() < _SHARE_ABORTED)
+
+    def _produce(self, seconds: float) -> None:
+        for _ in range(max(1, round(self._rate * seconds))):
+            for partition in range(self.partitions):
+                self._produce_one(partition)
+        self._producer.poll(0)
+
+    def _produce_one(self, partition: int) -> None:
+        number = self._written
+        self._written += 1
+        numbers = self._numbers
+        key = numbers.choice([None, b"", b"key-%d" % (number % 50)])
+        value = numbers.choice([None, b"", numbers.randbytes(numbers.randint(1, 300)), b"text " * 40])
+        headers: list[tuple[str, str | bytes | None]] = [("number", b"%d" % number)]
+        headers += [("flag", None), ("flag", b"1")] if number % 5 == 0 else []
+        stamp = int(time.time() * 1000) - numbers.randint(0, 5_000)
+        while not self._is_given_up.is_set():
+            try:
+                self._producer.produce(self.topic, value, key, partition, headers=headers, timestamp=stamp)
+            except BufferError:
+                self._producer.poll(0.2)
+            else:
+                return
+
+    def _transact(self, seconds: float, is_aborted: bool) -> None:
+        """One transaction; one that cannot be ended is left to its successor, which ends it."""
+        try:
+            self._producer.begin_transaction()
+            self._produce(seconds)
+            self._is_ending.wait(seconds)
+            if is_aborted:
+                self._producer.flush(_CALL_SECONDS)
+                self._again(self._producer.abort_transaction)
+            else:
+                self._again(self._producer.commit_transaction)
+        except KafkaException as error:
+            if error.args[0].txn_requires_abort():
+                self._abort()
+            else:
+                self._producer = self._new_producer()
+
+    def _abort(self) -> None:
+        try:
+            self._again(self._producer.abort_transaction)
+        except KafkaException:
+            self._producer = self._new_producer()
+
+    def _again(self, call: Callable[[float], object]) -> None:
+        """Until the broker answers."""
+        while True:
+            self._require_going()
+            try:
+                call(_CALL_SECONDS)
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+            else:
+                return
+
+    def _new_producer(self) -> Producer:
+        settings: dict[str, object] = {
+            "bootstrap.servers": self._address,
+            "enable.idempotence": True,
+            "message.timeout.ms": 3_600_000,
+            "topic.metadata.refresh.interval.ms": 1_000,
+            "reconnect.backoff.max.ms": 1_000,
+            _LINGER: 20,
+            "compression.type": self._style.codec,
+            "log_level": 0,
+        }
+        if not self._style.is_transactional:
+            return Producer(settings)
+        settings |= {"transactional.id": self.topic, "message.timeout.ms": 50_000}
+        producer = Producer(settings)
+        self._again(producer.init_transactions)
+        return producer
+
+    def _flush(self) -> None:
+        while self._producer.flush(1.0):
+            self._require_going()
+
+    def _add_partition(self) -> None:
+        wanted = self.partitions + 1
+        self._patiently(lambda: self._admin.grow(self.topic, wanted))
+        self._wait_for(lambda: self._size() == wanted)
+        self.partitions = wanted
+
+    def _begin_life(self, pause: threading.Event, seconds: float) -> None:
+        self._flush()
+        self.lives.append(read_topic(self._address, self.topic, self.partitions, self._is_given_up))
+        del self._producer  # it would make the topic again, as a producer does that knows no better
+        self._patiently(self._delete)
+        self._wait_for(lambda: self._admin.list_topics().get(self.topic) is None)
+        pause.wait(seconds)
+        self._patiently(lambda: self._admin.create(TopicDescription(self.topic, self.partitions)))
+        self._producer = self._new_producer()
+        self._wait_for(lambda: self._size() == self.partitions)
+
+    def _delete(self) -> None:
+        try:
+            self._admin.delete(self.topic)
+        except TopicMissing:
+            return  # an earlier try whose answer was lost
+
+    def _size(self) -> int:
+        """Partitions that the producer knows."""
+        topic = self._producer.list_topics(self.topic, timeout=_CALL_SECONDS).topics[self.topic]
+        return len(topic.partitions) if topic.error is None else 0
+
+    def _patiently(self, act: Callable[[], None]) -> None:
+        def done() -> bool:
+            act()
+            return True
+
+        self._wait_for(done)
+
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
+        """Until it holds; a broker that is away is asked again."""
+        while True:
+            try:
+                if condition():
+                    return
+            except HeadraceError as error:
+                if not error.retriable:
+                    raise
+            except KafkaException as error:
+                if not (error.args[0].retriable() or error.args[0].code() < 0):
+                    raise
+            self._require_going()
+            self._is_given_up.wait(0.3)
+
+    def _require_going(self) -> None:
+        if self._is_given_up.is_set():
+            raise GivenUp
+
+
+class GivenUp(Exception):
+    """The run ends before its time."""
