@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -99,12 +99,20 @@ class LoadPlanner:
         """Raises PlanRejected, with the culprit's name, when the request is impossible."""
         names = existing_tasks(request)
         try:
-            demand = resolve(request.partitions, request.loads, {}, self._unknown, request.recent)
+            recent = [_known(observation) for observation in request.recent]
+            demand = resolve(request.partitions, _known(request.loads), {}, self._unknown, recent)
             policy, limits = self._terms(request, len(names), demand)
             answer = plan(demand, request.capacity, limits, policy, _current(request, names))
         except InvalidRequest as error:
             raise PlanRejected(f"{request.group}: {error.message}", advice=error.advice) from error
-        return group_plan(request, answer, task_names(request.group, names, answer))
+        found = group_plan(request, answer, task_names(request.group, names, answer))
+        if not found.defaulted:
+            return found
+        assumed = (
+            f"the loads of {len(found.defaulted)} of {len(request.partitions)} partitions are not known; "
+            f"{self._unknown.bytes_per_second:.0f} bytes/s are assumed of each"
+        )
+        return replace(found, reasons=(*found.reasons, assumed))
 
     def _terms(
         self, request: PlanningRequest, present: int, demand: PartitionLoads
@@ -193,3 +201,12 @@ def group_plan(request: PlanningRequest, answer: Plan, names: Sequence[TaskName]
         moves_left=answer.moves_left,
         stage=answer.stage,
     )
+
+
+def _known(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
+    """Without those of which a provider says 0 because nobody knows them: they carry something."""
+    return {
+        partition: load
+        for partition, load in loads.items()
+        if load.level is not LoadLevel.DEFAULT or load.bytes_per_second > 0
+    }

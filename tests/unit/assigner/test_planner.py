@@ -10,7 +10,7 @@ import pytest
 from assigner.planner import LoadPlanner
 from mirror.errors import PlanRejected
 from mirror.model.identifiers import GroupName, TaskName
-from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner, PlanningRequest
 
@@ -133,3 +133,14 @@ def test_an_impossible_load_is_refused_by_name(rate: float) -> None:
 def test_nothing_to_place_is_one_empty_task() -> None:
     plan = LoadPlanner().plan(request([]))
     assert plan.tasks == {"orders-0": frozenset()}
+
+
+def test_a_load_that_a_provider_does_not_know_is_assumed_and_the_plan_says_so() -> None:
+    asked = request([40.0, 0.0, 0.0])
+    unknown = PartitionLoad(0.0, None, LoadLevel.DEFAULT)
+    loads = {key: load if load.bytes_per_second else unknown for key, load in asked.loads.items()}
+    asked = replace(asked, loads=loads, recent=(loads,))
+    plan = LoadPlanner(unknown=PartitionLoad(70.0, 1.0, LoadLevel.DEFAULT)).plan(asked)
+    assert len(plan.defaulted) == 2
+    assert sum(plan.loads_bytes_per_second.values()) == 180.0
+    assert "the loads of 2 of 3 partitions are not known; 70 bytes/s are assumed of each" in plan.reasons
