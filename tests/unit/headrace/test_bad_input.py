@@ -1,0 +1,61 @@
+"""Commands as a new user gets them wrong: one clear line that says what to do, exit 2, no traceback."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.__main__ import main
+
+SIDES = "--source a:1 --destination b:1"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("copy --source a:70000 --destination b:1 --topics x", "give host:port"),
+        ("copy --source a:0 --destination b:1 --topics x", "must lie between 1 and 65535"),
+        ("copy --source nosuch --destination b:1 --topics x", "or an alias (destination, source)"),
+        ("copy --source a:1 --destination b:1, --topics x", "--destination: '' is no broker address"),
+        (f"copy {SIDES} --topics (", "is not a regular expression"),
+        (f"copy {SIDES} --topics x --transform mask-field", "write mask-field:a.b"),
+        (f"copy {SIDES} --topics x --transform nosuch", "there is no transform 'nosuch'"),
+        (f"copy {SIDES} --topics x --on-rejection drop", "choose pause, dead-letter, skip"),
+        (f"copy {SIDES} --topics x --from 2026-13-01", "write earliest, latest, checkpoint or"),
+        (f"copy {SIDES} --topics x --rename plain", "use * for the same names"),
+        (f"copy {SIDES} --topics x --state a/b", "without a slash"),
+        (f"copy {SIDES} --topics x --report .", "--report . is no file in a folder that exists"),
+        (f"copy {SIDES} --topics x --report nowhere/report.json", "is no file in a folder that exists"),
+        (f"verify {SIDES} --topics x --isolation foo", "choose read-committed, read-uncommitted"),
+        (f"verify {SIDES} --topics [", "is not a regular expression"),
+        ("verify --source a:x --destination b:1 --topics x", "give host:port"),
+        ("translate --source nosuch --destination b:1 --state s --group g", "or an alias"),
+        ("progress --destination nosuch --state s", "or an alias"),
+        ("audit x --at foo:bar", "the port of 'foo:bar'"),
+        ("monitor --once --at nosuch", "is no broker address"),
+        ("plan --since 7x", "write it as 90s, 10m, 6h or 2d"),
+        ("pmp sampler --cluster source --interval soon", "write it as 90s, 10m, 6h or 2d"),
+        ("pmp sampler --cluster nosuch", "known: destination, source"),
+        ("pmp loads --cluster x --statistic median", "is no statistic"),
+        ("serve --port 0", "set mirror.instance_name"),
+        ("serve --port 70000", "65535"),
+        ("config check --config .", "cannot be read"),
+    ],
+)
+def test_wrong_use_is_one_line_with_advice(
+    line: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["headrace", *line.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 2, told
+    assert said in " ".join(told.replace("│", " ").split())
+    assert "Traceback" not in told
