@@ -19,9 +19,11 @@ from mirror.lane.intake import Intake
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import Fate
 from mirror.model.identifiers import ClusterRef
-from mirror.model.policy import CopyPolicy, Guarantee, OnRejection
+from mirror.model.policy import CopyPath, CopyPolicy, Guarantee, OnRejection
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneSpec
+from mirror.wire.batch import BatchHeader
+from mirror.wire.records import read_batch
 from tests.engines import EngineUnderTest, check_copy, look, specs, write
 from tests.kafka_data import Record, delete_topic, make_topic
 
@@ -77,6 +79,7 @@ def test_a_record_that_a_transform_cannot_treat_concerns_its_lane_only(
     engine.run_to(good, [20])
     if policy is OnRejection.PAUSE:
         engine.run_until(engine.paused, "the lane pauses")
+        engine.run_to(bad, [5])
         (pause,) = engine.paused()
         assert (pause.key.partition.topic, engine.lane(bad).checkpoint) == (bad, 5)
         for word in ("mask-field:a.b", "offset 5", "RecursionError"):
@@ -90,6 +93,39 @@ def test_a_record_that_a_transform_cannot_treat_concerns_its_lane_only(
         (letter,) = look(engine.destination, f"{bad}.headrace-dead-letters")
         assert letter.value == DEEP
         assert b"RecursionError" in (dict(letter.headers)["headrace-reason"] or b"")
+
+
+@pytest.mark.parametrize("policy", list(OnRejection))
+def test_a_batch_that_opens_into_too_much_concerns_its_lane_only(
+    engine: EngineUnderTest, policy: OnRejection
+) -> None:
+    topic, good, many = f"bulk-bomb-{policy}", f"bulk-small-{policy}", 30_000
+    for name in (topic, good):
+        make_pair(engine, name)
+        write(engine.source, name, records(5))
+    settings = {"compression_type": "gzip", "batch_num_messages": many, "batch_size": 10_000_000}
+    write(engine.source, topic, [Record(0, None, b"", (), NOW)] * many, per_batch=many, **settings)
+    write(engine.source, topic, records(5, 5))
+    one = EngineUnderTest(engine.source, engine.destination, options={"opened_batch_records": 20_000})
+    opening = CopyPolicy(path=CopyPath.RECORD, on_rejection=policy)
+    one.start(topic, policy=opening)
+    one.start(good, policy=opening)
+    one.run_to(good, [5])
+    if policy is OnRejection.PAUSE:
+        one.run_until(one.paused, "the lane pauses")
+        one.run_to(topic, [5])
+        assert (one.lane(topic).checkpoint, one.paused()[0].key.partition.topic) == (5, topic)
+        assert f"it holds {many} records: raise opened_batch_records" in one.paused()[0].reason
+    else:
+        one.run_to(topic, [many + 10])
+        assert values(one, topic) == [record.value for record in records(10)]
+        fate = Fate.FILTERED if policy is OnRejection.SKIP else Fate.DEAD_LETTERED
+        assert one.lane(topic).ledger.total(fate) == many
+    if policy is OnRejection.DEAD_LETTER:
+        (letter,) = look(engine.destination, f"{topic}.headrace-dead-letters")
+        whole = memoryview(letter.value or b"")
+        assert len(read_batch(whole, BatchHeader(whole))) == many
+    one.stop()
 
 
 def test_a_transform_that_is_unknown_pauses_its_own_lanes(engine: EngineUnderTest) -> None:
