@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pydantic import BaseModel, ConfigDict
 
 from mirror.coordination.planning import Decision
+from mirror.coordination.problems import reason_of
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Move, Plan
 
@@ -105,7 +106,13 @@ class RebalanceAnswer(BaseModel):
             request="",
             sentence=decision.sentence,
             required_tasks=max(required, default=None),
-            reasons=[reason for group_plan in decision.group_plans.values() for reason in group_plan.reasons],
+            reasons=[
+                *(reason for group_plan in decision.group_plans.values() for reason in group_plan.reasons),
+                *(
+                    f"{group} is not planned: {reason_of(error)}"
+                    for group, error in decision.problems.items()
+                ),
+            ],
             moves=[MoveAnswer.from_move(move, reasons.get(move.partition, "")) for move in decision.moves],
         )
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from httpx import Client
 
+from api.schemas.plans import RebalanceAnswer
 from mirror.coordination.measured_load import MeasuredLoads
-from mirror.model.identifiers import InstanceName
+from mirror.coordination.planning import Decision
+from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE
 from tests.fakes.site import Site
@@ -106,3 +108,10 @@ def test_a_limit_has_limits(client: Client, limit: object) -> None:
     answer = client.get("/v1/events", params={"limit": str(limit)})
     assert answer.status_code == 400
     assert "limit" in answer.json()["detail"]
+
+
+def test_a_dry_run_says_why_a_group_is_not_planned() -> None:
+    decision = Decision(None, "nothing to do", problems={GroupName("orders"): KeyError("bug")})
+    assert RebalanceAnswer.from_decision(decision).reasons == [
+        "orders is not planned: unexpected KeyError: 'bug'"
+    ]
