@@ -69,49 +69,58 @@ class Returns:
         self._routes = [
             one for one in sorted(good, key=lambda one: one.age) if one.datastream.name in self._circular
         ]
+        self._keeping = [one for one in self._routes if one.datastream.naming.is_identity]
+        self._renaming: dict[tuple[str, str, str], list[Route]] = {}
+        for one in self._routes:
+            if not one.datastream.naming.is_identity:
+                alike = one.datastream.naming.template, one.source, one.destination
+                self._renaming.setdefault(alike, []).append(one)
         self._places: dict[str, _Place] = {}
 
     def reason(self, route: Route, topic: str) -> str | None:
         """Why a datastream must not copy a topic that it selects; None: it may."""
         if route.datastream.name not in self._circular:
             return None
-        return self._place(topic).reasons.get(route.datastream.name)
+        place = self._place(topic)
+        through = place.origins.get(route.source, {}).get(route.destination)
+        return place.reasons.get(route.datastream.name) or (through and _returning(route, through))
 
     def _place(self, topic: str) -> _Place:
         """Shorter names first: every naming but `*` makes them longer, so the chain ends."""
         if topic not in self._places:
             place = _Place()
-            for route in self._routes:
-                if not route.datastream.naming.is_identity:
-                    self._bring(route, topic, place)
-            for route in self._routes:
+            for alike in self._renaming.values():
+                self._bring(alike, topic, place)
+            keeping = any(one.datastream.selection.matches(topic) for one in self._keeping)
+            for route in self._routes if keeping else ():
                 if route.datastream.selection.matches(topic):
                     self._take(route, place)
             self._places[topic] = place
         return self._places[topic]
 
-    def _bring(self, route: Route, topic: str, place: _Place) -> None:
-        """What comes to this name from a shorter one."""
-        datastream = route.datastream
-        before = datastream.naming.source(topic)
-        if before is None or not datastream.selection.matches(before):
+    def _bring(self, alike: Sequence[Route], topic: str, place: _Place) -> None:
+        """What comes to this name from a shorter one, by the first of some routes that differ in their
+        expressions only."""
+        source, destination = alike[0].source, alike[0].destination
+        before = alike[0].datastream.naming.source(topic)
+        if before is None:
             return
-        known = self._place(before)
-        # A chain of copies within a cluster may have been left by a definition that is gone.
-        if datastream.name not in known.reasons or route.source == route.destination:
-            origins = place.origins.setdefault(route.destination, {})
-            for cluster in (route.source, *known.origins.get(route.source, ())):
-                origins.setdefault(cluster, datastream.name)
+        for route in alike:
+            # A chain of copies within a cluster may have been left by a definition that is gone.
+            if route.datastream.selection.matches(before) and (
+                source == destination or self.reason(route, before) is None
+            ):
+                origins = place.origins.setdefault(destination, {})
+                for cluster in (source, *self._place(before).origins.get(source, ())):
+                    origins.setdefault(cluster, route.datastream.name)
+                return
 
     def _take(self, route: Route, place: _Place) -> None:
         """Let a route copy the name, unless something would return by it or by an older route."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
         if through is not None:
-            place.reasons[route.datastream.name] = (
-                f"it may hold records of {route.datastream.destination}, from where datastream {through} "
-                "copies, and they would return there"
-            )
+            place.reasons[route.datastream.name] = _returning(route, through)
             return
         if route.datastream.naming.is_identity:
             after = _spread(place, route)
@@ -123,6 +132,13 @@ class Returns:
                     return
             place.origins = after
         place.taken.append(route)
+
+
+def _returning(route: Route, through: DatastreamName) -> str:
+    return (
+        f"it may hold records of {route.datastream.destination}, from where datastream {through} copies, and "
+        "they would return there"
+    )
 
 
 def _spread(place: _Place, route: Route) -> dict[str, dict[str, DatastreamName]]:

@@ -63,6 +63,8 @@ class Expression:
 
     def matches(self, name: str) -> bool:
         """Whether the whole name matches; a name that UTF-8 cannot encode does not."""
+        if not name.startswith(self._prefix):  # by far the most names end here
+            return False
         return self._pattern.fullmatch(name.encode(errors="surrogatepass")) is not None
 
     def choose(self, names: Iterable[str]) -> set[str]:

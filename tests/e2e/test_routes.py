@@ -137,7 +137,9 @@ def test_what_would_go_round_or_be_doubled_cannot_be_created(kafka_pair: KafkaPa
     assert sorted(topics_of(source, mark)) == [f"{mark}-a", f"{mark}-b", f"{mark}-c"]
 
 
-def test_what_is_found_later_is_left_out_and_the_rest_is_copied(kafka_pair: KafkaPair, town: Town) -> None:
+def test_what_is_found_later_is_left_out_and_the_rest_copied(
+    kafka_pair: KafkaPair, town: Town, root: str
+) -> None:
     source, destination = kafka_pair.source.address, kafka_pair.destination.address
     mark = f"rl{uuid4().hex[:6]}"
     for topic in ("a", "b", "grown"):
@@ -145,7 +147,7 @@ def test_what_is_found_later_is_left_out_and_the_rest_is_copied(kafka_pair: Kafk
     make_topic(destination, f"{mark}-grown", 2, retention_ms="-1")
     other_name = f"localhost:{source.rpartition(':')[2]}"
     town.rest.post("/v1/datastreams", a_body("there", "source", f"{mark}-(a|b|grown)", "destination"))
-    town.put("back", "destination", f"{mark}-.*|own-.*", "source")
+    town.put("back", "destination", f"{mark}-.*|own-{root[1:]}.*", "source")
     town.put("self", other_name, f"{mark}-.*", "source")
     town.put("twin", other_name, f"{mark}-a", "destination")
     town.put("chain", "source", f"{mark}-b.*", "source", "*-x")
