@@ -12,6 +12,9 @@ from mirror.copying.access import ClusterAccess
 from mirror.copying.live_lane import Intent, LiveLane
 from mirror.copying.options import CopyingOptions
 from mirror.copying.refusals import Refusals
+from mirror.copying.reports import report_of
+from mirror.copying.sink import Sink
+from mirror.copying.stalls import Stalls
 from mirror.copying.steering import Steering
 from mirror.copying.workbench import EngineIdentity, Workbench
 from mirror.copying.writing import Writing
@@ -19,8 +22,9 @@ from mirror.errors import Fenced, Unreachable
 from mirror.lane.intake import Intake
 from mirror.lane.lane import LaneState
 from mirror.lane.rules import IntakeRules
-from mirror.ports import LaneEvent, LanePaused
+from mirror.ports import LaneEvent, LanePaused, LaneResumed
 from mirror.wire.batch import ProducerStamp
+from mirror.wire.codes import Code
 from mirror.wire.produce import ProducedPartition
 from mirror.wire.records import Record, write_batch
 from tests.builders import a_spec
@@ -141,3 +145,26 @@ def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture
         rig.steering.guard(lane, lambda _: 1 // 0)
         lane.state = LaneState.COPYING
     assert len([one for one in caplog.records if one.levelno == logging.ERROR and one.exc_info]) == 1
+
+
+def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(rig: Rig) -> None:
+    lane, other = rig.lane("t-0"), rig.lane("t-1")
+    cluster = rig.bench.cluster(lane.spec.destination)
+    rig.steering.sinks[lane.spec.destination] = Sink(cluster, rig.bench.settings, rig.writing)
+    stalls = Stalls(rig.steering)
+    too_few = ProducedPartition(b"", 0, Code.NOT_ENOUGH_REPLICAS, -1, -1, 0, (), "", None)
+    for second in range(12):
+        outgoing = lane.next_to_send()
+        assert outgoing is not None
+        rig.writing.on_answer(lane, outgoing, too_few)
+        stalls.pump(rig.bench.loop.now())
+        assert bool(lane.stalled_by) is (second >= 6)
+        rig.clock.advance(1)
+    assert list(rig.reasons) == ["t-0"]
+    assert "writing to t-0 at" in lane.stalled_by
+    assert "NOT_ENOUGH_REPLICAS (19), since 2023-11-14 22:13:20 UTC" in lane.stalled_by
+    assert (report_of(lane, 0.0).reason, report_of(other, 0.0).reason) == (lane.stalled_by, "")
+    rig.clock.advance(5)
+    stalls.pump(rig.bench.loop.now())
+    assert not lane.stalled_by
+    assert isinstance(rig.steering.events[-1], LaneResumed)
