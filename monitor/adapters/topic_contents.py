@@ -44,7 +44,6 @@ class TopicContents:
         # A log may begin behind a range's start by now: what retention has removed meanwhile is not read.
         consumer = Consumer(settings | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
         try:
-            consumer.list_topics(self._topic, timeout=self._patience)
             self._read(consumer, take)
         except KafkaException as error:
             raise translate(error, f"reading {self._topic}") from error
@@ -52,6 +51,9 @@ class TopicContents:
             consumer.close()
 
     def _read(self, consumer: Consumer, take: Callable[[bytes], None]) -> None:
+        described = consumer.list_topics(self._topic, timeout=self._patience).topics[self._topic]
+        if described.error is not None:
+            raise KafkaException(described.error)
         remaining = {number: end for number, (_, end) in self._ranges.items()}
         consumer.assign(
             [TopicPartition(self._topic, number, start) for number, (start, _) in self._ranges.items()]
