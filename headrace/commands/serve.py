@@ -7,13 +7,11 @@ import signal
 import socket
 import threading
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from headrace.commands.options import ConfigOption
-
-EXIT_LEASE_OVER: Final = 75
 
 
 def serve(
@@ -78,6 +76,7 @@ def worker(
     from headrace.settings import load_settings
     from headrace.stop_signals import ignore_stop_signals
     from headrace.wiring import build_worker
+    from mirror.coordination.worker_protocol import EXIT_LEASE_OVER
     from mirror.copying.worker import LeaseOver
     from mirror.model.identifiers import InstanceName
 

@@ -19,6 +19,9 @@ from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import add_counts
 from mirror.ports import LaneEvent, LaneKey, LaneSpec
 
+EXIT_LEASE_OVER: Final = 75
+"""The exit code of a worker whose lease was over: what it copied has nothing to do with its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectLanes:

@@ -34,7 +34,7 @@ from mirror.coordination.worker_protocol import (
 )
 from mirror.instance.quarantine import CELLS, Quarantine
 from mirror.instance.worker_reader import WorkerGone, WorkerSaid
-from mirror.instance.worker_seat import Spawn, WorkerSeat
+from mirror.instance.worker_seat import LEASE_OVER, Spawn, WorkerSeat
 from mirror.model.identifiers import Epoch, GroupName, TaskName
 from mirror.ports import (
     Clock,
@@ -314,7 +314,7 @@ class Supervisor:
             self._lanes.pop(key, None)
         how = seat.bury(now, failed)
         self._task_seat = {task: number for task, number in self._task_seat.items() if number != seat.number}
-        if not failed or not groups:
+        if not failed or not groups or how == LEASE_OVER:
             return
         if seat in self._cells:
             self._quarantine.cell_died(self._cells.index(seat), now, how)

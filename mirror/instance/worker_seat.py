@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.worker_protocol import Message, encode_message
+from mirror.coordination.worker_protocol import EXIT_LEASE_OVER, Message, encode_message
 from mirror.instance.worker_reader import read_worker
 from mirror.model.identifiers import GroupName
 from mirror.ports import LaneKey
@@ -23,6 +23,7 @@ _LONGEST_SILENCE_SECONDS: Final = 30.0
 """A worker that takes nothing for so long hangs. Reading checkpoints may take it half of that."""
 _LAST_WORDS_SECONDS: Final = 0.5
 """What a worker gets to end by itself once its channel is closed; the others wait meanwhile."""
+LEASE_OVER: Final = "its lease was over"
 
 Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
 """Starts worker `number`; the child inherits the socket, which the parent closes afterwards."""
@@ -100,6 +101,7 @@ class WorkerSeat:
         self.quotas = {}
         delay = self._put_off(now, failed)
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        how = LEASE_OVER if code == EXIT_LEASE_OVER else how
         if failed:
             _log.error("worker ended", worker=self.number, how=how, restart_in_seconds=delay)
         return how

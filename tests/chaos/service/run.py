@@ -16,7 +16,7 @@ from tests.chaos.service.arrivals import Arrivals, Place
 from tests.chaos.service.comparison import Findings, compare
 from tests.chaos.service.operator_acts import Operator
 from tests.chaos.service.reader import Contents, read_topic
-from tests.chaos.service.schedule import Fault, Kind, SiteShape, make_schedule
+from tests.chaos.service.schedule import Fault, Kind, Resource, SiteShape, make_schedule
 from tests.chaos.service.site import Site
 from tests.chaos.service.tenants import Tenant, make_cast
 from tests.chaos.service.traffic import Writer
@@ -103,10 +103,11 @@ class Run:
         self._wait(self._not_flowing_since(0.0), "no record arrives before the first fault")
 
     def _break_things(self) -> None:
-        """The schedule, by the monotonic clock; each fault in a thread of its own, one server's in turn."""
+        """The schedule, by the monotonic clock; each fault in a thread of its own, one server's in turn,
+        and one datastream's: what is under way for longer than planned makes the next one wait."""
         order = self._order
         shape = SiteShape(len(self._site.instances), self._site.pinot is not None, order.mean_pause)
-        turns = {name: threading.Lock() for name in self._site.servers}
+        turns = {one: threading.Lock() for one in Resource if one is not Resource.INSTANCE}
         began = time.monotonic()
         threads = []
         for fault in make_schedule(order.seed, order.length, shape):

@@ -358,6 +358,16 @@ def test_a_datastream_that_ends_its_worker_is_found_and_set_aside_alone(new_crew
     assert state.spec.key not in crew.supervisor.lanes
 
 
+def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "leased")
+    for _ in range(4):
+        crew.start(a_spec("t-0", group="a"), a_spec("t-0", group="b"))
+        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.clock.advance(40)
+        crew.supervisor.revive()
+    assert crew.supervisor.ailing == {}
+
+
 def test_what_is_cleared_returns_to_the_workers_and_the_cells_end(new_crew: NewCrew) -> None:
     crew = new_crew(1, "obedient")
     specs = [a_spec("t-0", group=group) for group in ("a", "b", "c")]
