@@ -26,8 +26,9 @@ from mirror.copying.slots import Slots
 from mirror.copying.steering import Steering
 from mirror.copying.tail import compare_tail
 from mirror.errors import Fenced, Unreachable
-from mirror.lane.lane import LaneState
-from mirror.lane.progress import Owner, entries_of
+from mirror.lane.lane import Lane, LaneState
+from mirror.lane.ledger import Fate
+from mirror.lane.progress import LaneProgress, Owner, entries_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.policy import Guarantee
 from mirror.wire.batch import ProducerStamp
@@ -117,7 +118,7 @@ class Identifying:
         if lane.turn != turn:
             return False
         is_foreign = self._steering.is_foreign(lane, stored)
-        if stored is None or not (is_foreign or (transactional and stored.next_offset != lane.checkpoint)):
+        if stored is None or not (is_foreign or (transactional and _differs(stored, lane))):
             return True
         found = f"progress of {lane.key.partition} is stored up to {stored.next_offset}"
         if is_foreign and lane.has_owned:
@@ -204,3 +205,12 @@ class Identifying:
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
     """Whether nobody can have owned the lane between `former` and us."""
     return former == (stamp.producer_id, stamp.epoch - 1)
+
+
+def _differs(stored: LaneProgress, lane: Lane) -> bool:
+    """Whether what an exactly-once lane has committed is not what it knows. It may be ahead by offsets that
+    need no copying, such as markers and aborted records, but not by records; so may a new topic's lane."""
+    if stored.life != lane.life:
+        return stored.life > lane.life
+    mirrored = stored.ledger.total(Fate.MIRRORED), lane.ledger.total(Fate.MIRRORED)
+    return stored.next_offset > lane.checkpoint or mirrored[0] != mirrored[1]

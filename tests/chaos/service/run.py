@@ -107,7 +107,9 @@ class Run:
         and one datastream's: what is under way for longer than planned makes the next one wait."""
         order = self._order
         shape = SiteShape(len(self._site.instances), self._site.pinot is not None, order.mean_pause)
-        turns = {one: threading.Lock() for one in Resource if one is not Resource.INSTANCE}
+        turns: dict[Resource, threading.Lock] = {
+            one: threading.Lock() for one in Resource if one is not Resource.INSTANCE
+        }
         began = time.monotonic()
         threads = []
         for fault in make_schedule(order.seed, order.length, shape):
