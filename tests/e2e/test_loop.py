@@ -131,7 +131,7 @@ class Loop:
 
     @contextmanager
     def held(self, *arguments: str) -> Iterator[HeldProcess]:
-        """A command that runs until the block ends, and ends with status 0 on SIGTERM."""
+        """A command that runs until the block ends; it must not have ended before."""
         name = "-".join(arguments[:2])
         command = [sys.executable, "-m", "headrace", *arguments]
         process = HeldProcess(name, command, self._environment, self.folder / f"{name}.log", grace_seconds=60)
