@@ -73,20 +73,23 @@ class RuleBook:
         self._known: dict[tuple[CopyPolicy, TopicLimits], IntakeRules] = {}
 
     def rules(self, lane: LiveLane, limits: TopicLimits) -> IntakeRules:
-        """The rules for a lane, with what it has learned from refusals."""
+        """The rules for a lane that starts, with what it has learned from refusals of records that are still
+        to come: its checkpoint is what is stored, not what an open transaction holds."""
         policy = lane.spec.policy
         shared = self._known.get((policy, limits))
         if shared is None:
             shared = self._known[policy, limits] = self._make(policy, limits)
-        learned = lane.rules
-        is_learned = learned.omitted or learned.unopened or learned.opened_below > lane.checkpoint
+        learned, checkpoint = lane.rules, lane.checkpoint
+        omitted = {offset: fate for offset, fate in learned.omitted.items() if offset >= checkpoint}
+        unopened = {offset: fate for offset, fate in learned.unopened.items() if offset >= checkpoint}
+        is_learned = omitted or unopened or learned.opened_below > checkpoint
         if lane.size_cap is None and not is_learned:
             return shared
         return replace(
             shared,
             batch_limit=min(limits.batch_bytes, lane.size_cap or limits.batch_bytes),
-            omitted=learned.omitted,
-            unopened=learned.unopened,
+            omitted=omitted,
+            unopened=unopened,
             opened_below=learned.opened_below,
             opens_singly=learned.opens_singly,
         )

@@ -112,8 +112,7 @@ class Refusals:
 
     def _leave_unopened(self, lane: LiveLane, fate: Fate, error: BatchTooLarge) -> None:
         _log.warning("%s: %s; leaving it out", lane.key.partition, error)
-        known = {offset: one for offset, one in lane.rules.unopened.items() if offset >= lane.checkpoint}
-        lane.rules = replace(lane.rules, unopened=known | {error.offset: fate})
+        lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, error.offset: fate})
         self._steering.restart(lane, "continuing without the batch that is too large")
 
     def _open_up_to(self, lane: LiveLane, outgoing: Outgoing, *, singly: bool) -> None:
@@ -135,8 +134,7 @@ class Refusals:
 
     def _omit(self, lane: LiveLane, offsets: Sequence[int], fate: Fate, error: HeadraceError) -> None:
         _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
-        omitted = {offset: known for offset, known in lane.rules.omitted.items() if offset >= lane.checkpoint}
-        lane.rules = replace(lane.rules, omitted=omitted | dict.fromkeys(offsets, fate))
+        lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, fate)})
         self._steering.restart(lane, "going on without the refused records")
 
     def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
