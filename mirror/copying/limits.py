@@ -74,12 +74,13 @@ class RuleBook:
 
     def rules(self, lane: LiveLane, limits: TopicLimits) -> IntakeRules:
         """The rules for a lane that starts, with what it has learned from refusals of records that are still
-        to come: its checkpoint is what is stored, not what an open transaction holds."""
+        to come: where it starts is what is stored, not what an open transaction held. A position of -1 is
+        still to be found."""
         policy = lane.spec.policy
         shared = self._known.get((policy, limits))
         if shared is None:
             shared = self._known[policy, limits] = self._make(policy, limits)
-        learned, checkpoint = lane.rules, lane.checkpoint
+        learned, checkpoint = lane.rules, min(lane.checkpoint, lane.position)
         omitted = {offset: fate for offset, fate in learned.omitted.items() if offset >= checkpoint}
         unopened = {offset: fate for offset, fate in learned.unopened.items() if offset >= checkpoint}
         is_learned = omitted or unopened or learned.opened_below > checkpoint

@@ -16,13 +16,14 @@ def test_refusals_are_forgotten_when_the_checkpoint_that_a_lane_starts_from_is_b
     lane = LiveLane(a_spec(), 1_000, ())
     refused = {17: Fate.DEAD_LETTERED, 130: Fate.DEAD_LETTERED}
     lane.rules = replace(lane.rules, omitted=refused, unopened={40: Fate.FILTERED})
-    for checkpoint, omitted, unopened in (
-        (0, {17, 130}, {40}),
-        (17, {17, 130}, {40}),
-        (100, {130}, set()),
-        (131, set(), set()),
+    for checkpoint, position, omitted, unopened in (
+        (0, 0, {17, 130}, {40}),
+        (17, 17, {17, 130}, {40}),
+        (100, 100, {130}, set()),
+        (131, -1, {17, 130}, {40}),
+        (131, 131, set(), set()),
     ):
-        lane.ledger = Ledger(checkpoint)
+        lane.ledger, lane.position = Ledger(checkpoint), position
         found = book.rules(lane, limits)
         assert (set(found.omitted), set(found.unopened)) == (omitted, unopened)
     assert book.rules(lane, limits) is book.rules(lane, limits)
