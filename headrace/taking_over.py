@@ -15,7 +15,7 @@ from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
-from mirror.coordination.definitions import Definitions, DefinitionStore
+from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import RequestQueue
@@ -56,7 +56,8 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()
     with _session(settings.zookeeper) as session:
         definitions = DefinitionStore(session)
-        known = definitions.all() if check_root(session) else Definitions()
+        check_root(session)
+        known = definitions.all()
         here = Surroundings(
             cluster_of_address=directory.of_address,
             default_destination=ClusterRef(settings.mirror.destination_cluster),
