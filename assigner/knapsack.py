@@ -34,12 +34,15 @@ class Pricing:
         return float(table[self._room]), self._trace(pieces, taken)
 
     def _pieces(self, values: list[float], demands: list[int]) -> list[tuple[int, int, int, float]]:
-        """(kind, count, size, value) with counts 1, 2, 4, … up to what is wanted and fits."""
+        """(kind, count, size, value) with counts 1, 2, 4, … up to what is wanted and fits.
+
+        Partitions without a load come first, so that under a cap `_trace` gives the others their place.
+        """
         pieces = []
         for kind, (value, demand) in enumerate(zip(values, demands, strict=True)):
             size = self._sizes[kind]
             most = min(demand, self._room // size if size else demand)
-            if value <= _TINY or not size:
+            if value <= _TINY:
                 continue
             step = 1
             while most > 0:
@@ -47,7 +50,7 @@ class Pricing:
                 pieces.append((kind, count, size, value))
                 most -= count
                 step *= 2
-        return pieces
+        return sorted(pieces, key=lambda piece: piece[2] > 0)
 
     def _trace(
         self, pieces: list[tuple[int, int, int, float]], taken: list[npt.NDArray[np.bool_]]
