@@ -11,7 +11,7 @@ from mirror.coordination import znodes
 from mirror.coordination.problems import Problem, legible, reason_of
 from mirror.coordination.requests import Request
 from mirror.errors import CorruptData, NotFound
-from mirror.model.identifiers import NO_EPOCH, DatastreamName, GroupName, InstanceName
+from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Move, Plan
 from mirror.model.topics import TopicPartition
@@ -80,9 +80,9 @@ def plan_events(
         causes.update(group_plan.move_reasons or {})
     changed = {move.group for move in moves}
     return (
-        _event(plan, leader, "", plan.reason),
+        _plan_event(plan, leader, "", plan.reason),
         *(
-            _event(plan, leader, group, "; ".join(group_plan.reasons))
+            _plan_event(plan, leader, group, "; ".join(group_plan.reasons))
             for group, group_plan in sorted(group_plans.items())
             if group in changed and group_plan.reasons
         ),
@@ -120,32 +120,26 @@ def _sentence_event(
     now_ms: int, key: str, kind: str, leader: InstanceName, datastream: str, sentence: str
 ) -> PlacementEvent:
     """An event that is about no plan and no partition."""
+    return _event(now_ms, NO_EPOCH, key, kind, leader, legible(datastream), legible(sentence))
+
+
+def _plan_event(plan: Plan, leader: InstanceName, group: str, sentence: str) -> PlacementEvent:
+    """An event about a plan, or about what it does with one group."""
+    key, kind = (f"{plan.epoch}/{group}", "datastream") if group else (f"{plan.epoch}", "plan")
+    return _event(plan.created_ms, plan.epoch, key, kind, leader, group, sentence)
+
+
+def _event(
+    time_ms: int, epoch: Epoch, key: str, kind: str, leader: InstanceName, datastream: str, sentence: str
+) -> PlacementEvent:
+    """An event that is about no partition."""
     return PlacementEvent(
-        time_ms=now_ms,
+        time_ms=time_ms,
         event_key=key,
         kind=kind,
-        plan_epoch=NO_EPOCH,
+        plan_epoch=epoch,
         instance=leader,
-        datastream=legible(datastream),
-        topic="",
-        kafka_partition=-1,
-        from_task="",
-        to_task="",
-        from_instance="",
-        to_instance="",
-        bytes_per_second=0.0,
-        sentence=legible(sentence),
-    )
-
-
-def _event(plan: Plan, leader: InstanceName, group: str, sentence: str) -> PlacementEvent:
-    return PlacementEvent(
-        time_ms=plan.created_ms,
-        event_key=f"{plan.epoch}/{group}" if group else f"{plan.epoch}",
-        kind="datastream" if group else "plan",
-        plan_epoch=plan.epoch,
-        instance=leader,
-        datastream=group,
+        datastream=datastream,
         topic="",
         kafka_partition=-1,
         from_task="",
