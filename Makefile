@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TEST_WORKERS ?= 3
 
-# One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/keeper.py.
+# One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help setup environment demo test lint types unit bench chaos docs docs-serve lock clean

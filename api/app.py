@@ -34,7 +34,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.state.slow_calls = SlowCalls()
     app.state.registry = CollectorRegistry()
-    app.state.registry.register(InstanceCollector(services.status))
+    app.state.registry.register(InstanceCollector(services.status, services.clock))
     for router in (datastreams.router, plans.router, status.router, brooklin.router):
         app.include_router(router)
     app.add_middleware(CheckedBodies, refuse=_explain)

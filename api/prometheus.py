@@ -11,18 +11,23 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from api.services import InstanceStatus
+from api.uncopied_metrics import uncopied_metrics
 from mirror.coordination.problems import Problem
 from mirror.coordination.worker_protocol import TaskSums
+from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.supervisor import LaneState
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, add_counts
+from mirror.ports import Clock
 
 
 class InstanceCollector(Collector):
     """Aggregates by datastream, so that the size of a scrape does not grow with partitions."""
 
-    def __init__(self, status: InstanceStatus) -> None:
+    def __init__(self, status: InstanceStatus, clock: Clock) -> None:
         self._status = status
+        self._clock = clock
         self._version = version("headrace")
 
     def describe(self) -> Iterator[Metric]:
@@ -40,7 +45,10 @@ class InstanceCollector(Collector):
             parts.add_metric([part], float(condition.is_well))
         yield parts
         yield from _problem_metrics(status.problems)
+        yield from _load_metrics(status.loads)
+        yield from _assessment_metrics(status.assessments)
         yield from _lane_metrics(tuple(status.lanes.values()))
+        yield from uncopied_metrics(status.uncopied, tuple(status.lanes.values()), self._clock.now_ms())
         sums = tuple(status.task_sums.values())
         yield from _task_metrics(sums)
         yield _latency(sums)
@@ -61,6 +69,45 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
         (aside if problem.sets_aside else remarks).add_metric([name], 1.0)
     yield aside
     yield remarks
+
+
+def _load_metrics(loads: Mapping[ClusterRef, LoadStanding]) -> Iterator[Metric]:
+    """The time of the newest measurement is left out where nothing has been measured."""
+    states = GaugeMetricFamily(
+        "headrace_loads",
+        "1 for the state of what is known of a source cluster's loads; told by the leader",
+        labels=["source", "state"],
+    )
+    newest = GaugeMetricFamily(
+        "headrace_loads_measured_timestamp_seconds",
+        "when a load of the source cluster was measured last; told by the leader",
+        labels=["source"],
+    )
+    for source, standing in loads.items():
+        states.add_metric([source, standing.state.value], 1.0)
+        if standing.measured_at_ms is not None:
+            newest.add_metric([source], standing.measured_at_ms / 1000)
+    yield states
+    yield newest
+
+
+def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator[Metric]:
+    numbers: tuple[tuple[str, str, Callable[[Assessment], int]], ...] = (
+        ("headrace_tasks_required", "tasks that capacity asks for", lambda one: one.required_tasks),
+        ("headrace_tasks_lower_bound", "no plan that fits has fewer", lambda one: one.task_lower_bound),
+        ("headrace_tasks_overloaded", "tasks above usable capacity", lambda one: one.overloaded),
+        ("headrace_offending_partitions", "partitions that exceed a task", lambda one: one.offending),
+        ("headrace_partitions_without_task", "the limits leave no room for them", lambda one: one.unplaced),
+        ("headrace_partitions_of_unknown_load", "planned by the default", lambda one: one.unknown),
+        ("headrace_partitions_behind", "what they carry is a lower bound", lambda one: one.lower_bounds),
+        ("headrace_moves_left", "moves that the budget of one plan left", lambda one: one.moves_left),
+        ("headrace_searches_cut_short", "searches that ended by the clock", lambda one: one.cut_short),
+    )
+    for name, text, value in numbers:
+        family = GaugeMetricFamily(name, f"{text}; told by the leader", labels=["datastream"])
+        for group, one in assessments.items():
+            family.add_metric([group], value(one))
+        yield family
 
 
 def _build_info(release: str, data_planes: Collection[str]) -> Metric:
@@ -89,11 +136,16 @@ def _lane_metrics(lanes: tuple[LaneState, ...]) -> Iterator[Metric]:
         "headrace_lag_seconds", "age of the oldest record that is not copied yet", labels=["datastream"]
     )
     for group in sorted({one.spec.key.group for one in lanes}):
-        rates = [one.rate for one in lanes if one.spec.key.group == group and one.rate is not None]
+        mine = [one for one in lanes if one.spec.key.group == group]
+        rates = [one.rate for one in mine if one.rate is not None]
         rate.add_metric([group], sum(one.bytes_per_second for one in rates))
         records.add_metric([group], sum(one.messages_per_second for one in rates))
-        lag.add_metric([group], sum(one.lag_records for one in rates))
-        age.add_metric([group], max((one.lag_ms for one in rates), default=0) / 1000)
+        waiting = [one.lag[0] for one in mine if one.lag[0] is not None]
+        if waiting:
+            lag.add_metric([group], sum(waiting))
+        ages = [one.lag[1] for one in mine if one.lag[1] is not None]
+        if ages:
+            age.add_metric([group], max(ages) / 1000)
     yield from (rate, records, lag, age)
 
 

@@ -27,6 +27,8 @@ from mirror.model.topics import (
 )
 
 CONNECTOR: Final = "system.connectorName"
+OUR_CONNECTOR: Final = "headrace"
+"""Of datastreams that were not created by Brooklin's interface."""
 TRANSPORT: Final = "system.transportProviderName"
 PREFIX: Final = "system.destination.destinationTopicPrefix"
 _START: Final = "system.auto.offset.reset"
@@ -99,7 +101,7 @@ def datastream_to_restli(
 ) -> dict[str, Any]:
     """The definition as a Brooklin client expects it."""
     metadata = dict(datastream.metadata)
-    connector = metadata.pop(CONNECTOR, "headrace")
+    connector = metadata.pop(CONNECTOR, OUR_CONNECTOR)
     transport = metadata.pop(TRANSPORT, "")
     transport_field = {"transportProviderName": transport} if transport else {}
     source = f"kafka://{address_of_cluster(datastream.source)}/{_pattern(datastream.selection)}"
@@ -120,7 +122,7 @@ def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
     status, since none of Brooklin's is true."""
     return {
         "name": damaged.name,
-        "connectorName": "headrace",
+        "connectorName": OUR_CONNECTOR,
         "source": {"connectionString": ""},
         "metadata": {"headrace.problem": damaged.problem},
     }

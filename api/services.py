@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,9 +13,13 @@ from mirror.coordination.planning import Decision
 from mirror.coordination.problems import Problem, ProblemStore
 from mirror.coordination.requests import RebalanceRequest
 from mirror.coordination.worker_protocol import TaskSums
+from mirror.copying.translate_job import StoredLanes
 from mirror.instance.health import Condition
+from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.supervisor import LaneState
-from mirror.lane.progress import LaneProgress
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 from mirror.ports import Clock, LaneKey
@@ -65,6 +69,26 @@ class InstanceStatus(Protocol):
         ...
 
     @property
+    def loads(self) -> Mapping[ClusterRef, LoadStanding]:
+        """What is known of the loads of each source cluster, where it leads."""
+        ...
+
+    @property
+    def uncopied(self) -> Sequence[UncopiedLane]:
+        """Partitions that nobody copies, where it leads."""
+        ...
+
+    @property
+    def assessments(self) -> Mapping[GroupName, Assessment]:
+        """What the last planning of each group found, where it leads."""
+        ...
+
+    @property
+    def datastreams(self) -> tuple[Datastream, ...]:
+        """Every datastream, as this instance read them last."""
+        ...
+
+    @property
     def has_died(self) -> bool:
         """Whether a part of it has died."""
         ...
@@ -80,6 +104,10 @@ class Services:
     events: EventLog
     clock: Clock
     plan: Callable[[], Plan]
+    assessments: Callable[[], Mapping[GroupName, Assessment]]
+    """What the last planning of each group found, of any leader."""
+    service_name: str
+    """What distinguishes this service from others in the same ZooKeeper: its root."""
     live: Callable[[], tuple[LiveInstance, ...]]
     preview: Callable[[RebalanceRequest], Decision]
     default_destination: ClusterRef
@@ -89,5 +117,5 @@ class Services:
     """Clusters that are reached through TLS."""
     connectors: frozenset[str]
     """Connector names of Brooklin's that stand for mirroring Kafka."""
-    progress: Callable[[ClusterRef, GroupName], Mapping[LaneKey, LaneProgress]]
+    progress: Callable[[ClusterRef, GroupName], StoredLanes]
     """What a group of datastreams has stored at a destination. Raises InvalidRequest, Unreachable."""

@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from assigner.assemble import Decided, assemble
-from assigner.budget import Budget, within_budget
-from assigner.check import check_plan
-from assigner.explain import move_sentence
-from assigner.hysteresis import ENOUGH_KNOWN
-from assigner.loads import LEVELS, UNKNOWN_LOAD, PartitionLoads, resolve
-from assigner.outcome import Outcome, full_outcome, incremental_outcome
-from assigner.plan import Plan
-from assigner.problem import UNITS, Mode, Policy, Problem, Ranks, TaskOf, build_problem, moved_units
+from assigner.answer.assemble import PlanningDecision, assemble
+from assigner.answer.check import check_plan
+from assigner.answer.explain import move_sentence
+from assigner.answer.placement_answer import PlacementAnswer
+from assigner.problem.loads import LEVELS, UNKNOWN_LOAD, PartitionLoads, resolve
+from assigner.problem.problem import UNITS, Mode, Policy, Problem, Ranks, TaskOf, build_problem, moved_units
+from assigner.search.exact import counted_cuts
+from assigner.stages.budget import Budget, within_budget
+from assigner.stages.hysteresis import ENOUGH_KNOWN
+from assigner.stages.outcome import Outcome, full_outcome, incremental_outcome
 from mirror.errors import InvalidRequest, PlanRejected
 from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
@@ -29,7 +30,7 @@ def plan(
     limits: TaskLimits | None = None,
     policy: Policy | None = None,
     current: TaskOf | None = None,
-) -> Plan:
+) -> PlacementAnswer:
     """Task count and placement for these loads; equal questions in any order get equal answers.
 
     `current`: task number by position in `loads`, -1 for a new partition; None: nothing is placed.
@@ -38,22 +39,32 @@ def plan(
     """
     limits, policy = limits or TaskLimits(), policy or Policy()
     whole = build_problem(loads, capacity, limits, current)
-    seated = _seatable(whole)
-    problem = whole if len(seated) == whole.count else whole.only(seated)
-    policy, outcome = _choose(problem, policy)
-    task_of = _afford(problem, policy, outcome)
-    result = assemble(Decided(loads, capacity, whole, problem, seated, policy, outcome, task_of))
+    placeable = _placeable(whole)
+    problem = whole if len(placeable) == whole.count else whole.only(placeable)
+    with counted_cuts() as cuts:
+        policy, outcome = _choose(problem, policy)
+        task_of = _afford(problem, policy, outcome)
+    result = assemble(PlanningDecision(loads, capacity, whole, problem, placeable, policy, outcome, task_of))
+    result = replace(result, cut_short=len(cuts), reasons=(*result.reasons, *_told(cuts)))
     check_plan(result, capacity, limits)
     return result
 
 
-def _seatable(problem: Problem) -> Ranks:
+def _told(cuts: Sequence[float]) -> list[str]:
+    if not cuts:
+        return []
+    searches = "a search" if len(cuts) == 1 else f"{len(cuts)} searches"
+    return [f"{searches} ended by the limit of {max(cuts):.0f} s: an equal question may get another plan"]
+
+
+def _placeable(problem: Problem) -> Ranks:
     """Ranks that get a task: all, unless both limits bind; then those placed already, then the heaviest."""
-    most, cap = problem.limits.max_tasks, problem.limits.max_partitions_per_task
-    if most is None or cap is None or most * cap >= problem.count:
+    most_tasks = problem.limits.max_tasks or problem.count
+    places = most_tasks * problem.per_task.most(problem.count)
+    if places >= problem.count:
         return np.arange(problem.count)
     by_need = np.lexsort((np.arange(problem.count), problem.home < 0))
-    return np.sort(by_need[: most * cap])
+    return np.sort(by_need[:places])
 
 
 def _choose(problem: Problem, policy: Policy) -> tuple[Policy, Outcome]:
@@ -80,13 +91,13 @@ def _afford(problem: Problem, policy: Policy, outcome: Outcome) -> TaskOf:
     allowed = int(policy.move_budget * int(problem.sizes[:, 0].sum()))
     if moved_units(problem.sizes, problem.home, outcome.task_of) <= allowed:
         return outcome.task_of
-    budget = Budget(allowed, outcome.target, problem.limits.max_partitions_per_task)
+    budget = Budget(allowed, outcome.target, problem.per_task)
     tasks = max(len(outcome.alive), problem.homes)
     return within_budget(problem.sizes, problem.home, outcome.task_of, tasks, budget)
 
 
 class LoadPlanner:
-    """Satisfies `mirror.ports.Planner`: tasks by load, sticky unless asked to start afresh.
+    """Satisfies `mirror.ports.Planner`: tasks by load, sticky unless a full plan is requested.
 
     `policy`: mode, rebalance and, for a rebalance, the overload band come from the request instead.
     """
@@ -119,10 +130,11 @@ class LoadPlanner:
     ) -> tuple[Policy, TaskLimits]:
         """What was asked for, as far as loads are known well enough to do it.
 
-        With fewer than half of them known no task is given up, in a full plan neither, nor because of a
-        single observation that nobody asked about; with none known, what is placed stays, because
-        moves could only be guesses.
+        With fewer than half of them known no task is removed, not even by a full plan; nor is one
+        removed because of a single observation without a request. With none known, placed partitions
+        stay, because moves could only be guesses.
         """
+        keep_reason = ""
         is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)
         limits = request.limits
         if present and not is_known.any():
@@ -130,12 +142,16 @@ class LoadPlanner:
         unasked = not (request.full or request.rebalance)
         if present and (is_known.mean() < ENOUGH_KNOWN if request.full else unasked and not request.recent):
             kept = min(present, limits.max_tasks or present)
-            limits = replace(limits, min_tasks=max(limits.min_tasks, kept))
+            if kept > limits.min_tasks:
+                limits = replace(limits, min_tasks=kept)
+                why = "too few loads are known" if request.full else "the load was observed only once"
+                keep_reason = f"no task is given up, because {why}"
         policy = replace(
             self._policy,
             mode=Mode.FULL if request.full else Mode.INCREMENTAL,
             rebalance=request.rebalance,
             overload_band=0.0 if request.rebalance else self._policy.overload_band,
+            keep_reason=keep_reason,
         )
         return policy, limits
 
@@ -159,7 +175,7 @@ def _current(request: PlanningRequest, names: Sequence[TaskName]) -> TaskOf:
     return np.array(homes, dtype=np.int32)
 
 
-def task_names(group: GroupName, existing: Sequence[TaskName], answer: Plan) -> list[TaskName]:
+def task_names(group: GroupName, existing: Sequence[TaskName], answer: PlacementAnswer) -> list[TaskName]:
     """A name for every task number: those in force keep theirs, new ones take the lowest free numbers."""
     names = list(existing)
     taken = {name for name, alive in zip(existing, answer.alive, strict=False) if alive}
@@ -172,7 +188,7 @@ def task_names(group: GroupName, existing: Sequence[TaskName], answer: Plan) -> 
     return names
 
 
-def group_plan(request: PlanningRequest, answer: Plan, names: Sequence[TaskName]) -> GroupPlan:
+def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequence[TaskName]) -> GroupPlan:
     """The answer in the words of the port."""
     partitions = request.partitions
     held: list[list[TopicPartition]] = [[] for _ in names]
@@ -199,12 +215,13 @@ def group_plan(request: PlanningRequest, answer: Plan, names: Sequence[TaskName]
         estimated=tuple(partitions[position] for position in answer.estimated),
         defaulted=tuple(partitions[position] for position in answer.defaulted),
         moves_left=answer.moves_left,
+        cut_short=answer.cut_short,
         stage=answer.stage,
     )
 
 
 def _known(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
-    """Without those of which a provider says 0 because nobody knows them: they carry something."""
+    """Without loads of 0 at the default level: they are unknown, not zero."""
     return {
         partition: load
         for partition, load in loads.items()

@@ -10,16 +10,16 @@ from mirror.model.load import LoadLevel, PartitionLoad, RateSource
 from mirror.options import Settings
 
 if TYPE_CHECKING:
-    from assigner.problem import Policy
+    from assigner.problem.problem import Policy
 
 
 class UnknownLoads(Settings):
-    """The load of a partition that nobody knows, nor its topic."""
+    """The load assumed of a partition when neither its own nor its topic's is known."""
 
     bytes_per_second: float = Field(default=5 * 1024, ge=0)
-    """Bytes that it is taken to carry."""
+    """Bytes per second that are assumed."""
     messages_per_second: float = Field(default=5.0, ge=0)
-    """Messages that it is taken to carry."""
+    """Messages per second that are assumed."""
 
 
 class AssignerSettings(Settings):
@@ -28,16 +28,16 @@ class AssignerSettings(Settings):
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
     """A rebalance levels tasks to within this share of the best possible maximum; less moves more bytes."""
     scale_in_headroom: float = Field(default=0.2, ge=0, le=0.9)
-    """Tasks are given up only when this share of each remaining one stays free; 0.2 bears noise of 10 %."""
+    """Tasks are removed only when this share of each remaining one stays free; 0.2 bears noise of 10 %."""
     overload_band: float = Field(default=0.1, ge=0, le=1)
     """Without a rebalance a task is left alone until it is this share above its usable capacity."""
     settling_observations: int = Field(default=3, ge=1)
-    """So many observations in a row must agree before tasks are added or overloads relieved."""
+    """Consecutive observations that must agree before tasks are added or overloads relieved."""
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = Field(default=None, ge=0)
     """Bytes/s of capacity that a full plan must free for each byte/s it moves more than an incremental
-    one, to be chosen without being asked for; unset means only when asked."""
+    one, to be chosen by itself; unset means only on request."""
     exact_cells: int = Field(default=14_000, ge=0)
     """Partitions that carry something, times tasks, up to which the solver looks for the fewest moved
     bytes."""
@@ -49,7 +49,7 @@ class AssignerSettings(Settings):
 
     def policy(self) -> Policy:
         """The same for the planner."""
-        from assigner.problem import Policy
+        from assigner.problem.problem import Policy
 
         return Policy(
             tolerance=self.rebalance_tolerance,

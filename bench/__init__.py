@@ -1,4 +1,5 @@
-"""Figures: each module here measures one thing and prints what docs/ may quote.
+"""Figures: each module of a room measures one thing and prints what docs/ may quote.
 
-A module has a one-line docstring and `main()`. Run one with `make bench ONLY=name`.
+Such a module has a one-line docstring and `main()`; `make bench ONLY=mirror_drain` runs `mirror/drain.py`.
+What several measurements of a room run on lies in its `rig`.
 """

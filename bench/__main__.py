@@ -5,20 +5,27 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from types import ModuleType
 
 import bench
 from bench.machine import print_machine
 
-_NOT_MEASUREMENTS = {"__main__", "machine", "metrics_load", "pinot_rows"}
-
 
 def names() -> list[str]:
-    """Every measurement, sorted."""
+    """Every measurement, sorted: `mirror_drain` is `mirror/drain.py`; a room's `rig` is what they run on."""
     return sorted(
-        m.name
-        for m in pkgutil.iter_modules(bench.__path__)
-        if not m.ispkg and m.name not in _NOT_MEASUREMENTS
+        f"{room.name}_{module.name}"
+        for room in pkgutil.iter_modules(bench.__path__)
+        if room.ispkg
+        for module in pkgutil.iter_modules([f"{path}/{room.name}" for path in bench.__path__])
+        if not module.ispkg
     )
+
+
+def module_of(name: str) -> ModuleType:
+    """The measurement of that name."""
+    room, _, module = name.partition("_")
+    return importlib.import_module(f"bench.{room}.{module}")
 
 
 def main(wanted: list[str]) -> int:
@@ -29,14 +36,14 @@ def main(wanted: list[str]) -> int:
         print(f"there is no measurement {', '.join(unknown)}; there are:", file=sys.stderr)
     if not wanted or unknown:
         for name in known:
-            summary = (importlib.import_module(f"bench.{name}").__doc__ or "").strip().partition("\n")[0]
+            summary = (module_of(name).__doc__ or "").strip().partition("\n")[0]
             print(f"  {name:24} {summary}")
         if not wanted:
             print('\nRun one or more by name: make bench ONLY="placement_full pmp_decode"')
         return 2 if unknown else 0
     print_machine()
     for name in wanted:
-        importlib.import_module(f"bench.{name}").main()
+        module_of(name).main()
     return 0
 
 

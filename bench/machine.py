@@ -8,8 +8,8 @@ import platform
 import time
 from importlib.metadata import version
 
-from headrace.compiled import found
-from headrace.cores import usable_cores
+from headrace.process.compilation import found
+from headrace.process.cores import usable_cores
 
 _PACKAGES = ("confluent-kafka", "crc32c", "kafka-python", "kazoo", "numpy", "ortools", "pinotdb", "pyspark")
 

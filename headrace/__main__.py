@@ -12,18 +12,15 @@ from headrace.commands import (
     datastream,
     demo,
     import_brooklin,
-    monitor,
-    pinot,
-    plan,
-    pmp,
     rebalance,
     serve,
     stack,
     translate,
     verify,
 )
+from headrace.commands.analytics import monitor, pinot, plan, pmp
+from headrace.console.terminal import error_console
 from headrace.errors import exit_code_of, explain
-from headrace.terminal import error_console
 
 app = typer.Typer(
     name="headrace",
@@ -62,7 +59,7 @@ def main() -> None:
         message = explain(error)
         if message is None:
             raise
-        error_console().print(f"headrace: {message}", highlight=False, markup=False, soft_wrap=True)
+        error_console().print(f"headrace: {message}", soft_wrap=True)
         sys.exit(exit_code_of(error))
 
 

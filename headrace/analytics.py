@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
-from headrace.clusters import ClusterDirectory
-from headrace.one_off import bench_of
+from headrace.clusters.adhoc import bench_of
+from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.copying.verify_job import VerifyJob, copied_ranges
 from mirror.errors import InvalidRequest, NotFound
 from mirror.model.clusters import bootstrap_servers
 from mirror.model.identifiers import ClusterRef
+from mirror.model.load import Freshness
 from mirror.model.metadata import TASK_PREFIX
 from mirror.model.policy import policy_from
 from mirror.model.topics import TopicNaming, TopicSelection
@@ -21,17 +22,19 @@ from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_contents import TopicContents
-from monitor.audit import AuditResult, audit_topic
+from monitor.audit import AuditProgress, AuditResult, audit_topic
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from pinot.client import PinotClient
-from pinot.controller import PinotController
-from pinot.ingestion import positions
+from pinot.deployment.controller import PinotController
+from pinot.deployment.ingestion import positions
 from pinot.tables import PARTITION_METRICS
 from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.adapters.topic_ends import topic_ends
-from pmp.provider import PinotLoadProvider, World
-from pmp.wholeness import Progress
+from pmp.loads.provider import PinotLoadProvider, SampleFreshness, World
+from pmp.loads.wholeness import Progress
+
+_FRESHNESS_SECONDS: Final = 5.0
 
 
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
@@ -47,6 +50,15 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
     world = World(directory.of_address, CompactedTopics(configured, clock), _progress(settings))
     return PinotLoadProvider(client or PinotClient(settings.pinot), settings.pmp, clock, world)
+
+
+def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
+    """How new the samples of a cluster are in Pinot. It is asked once, for a few seconds: a Pinot that takes
+    longer to find its newest sample is as good as away."""
+    patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
+    client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
+    directory, provider = ClusterDirectory(settings.clusters), settings.pmp.provider
+    return SampleFreshness(client, provider, SystemClock(), directory.of_address).of
 
 
 def _progress(settings: HeadraceSettings) -> Progress | None:
@@ -111,7 +123,7 @@ def audit_datastream(settings: HeadraceSettings, definition: Mapping[str, Any]) 
                 topic,
                 TopicContents(source, topic, here),
                 TopicContents(destination, job.naming.destination(topic), there),
-                sum(one.unjudged for one in parts),
+                AuditProgress(sum(one.unjudged for one in parts), sum(one.left_out for one in parts)),
             )
         )
     return results

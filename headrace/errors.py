@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from importlib.metadata import requires
 from typing import Final
 
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_ROOM_IS_NEEDED: Final = "make room there, or have it written elsewhere"
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -22,7 +26,8 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return _missing_extra(error.name)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        told = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return f"{told}: {_ROOM_IS_NEEDED}" if error.errno in _NO_ROOM else told
     return None
 
 

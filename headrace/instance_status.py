@@ -9,8 +9,12 @@ from mirror.coordination.worker_protocol import TaskSums
 from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
 from mirror.instance.leader import Leader
+from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.supervisor import LaneState, Supervisor
-from mirror.model.identifiers import DatastreamName, Epoch, InstanceName, TaskName
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.ports import LaneKey
 
 
@@ -65,6 +69,26 @@ class RunningStatus:
     def problems(self) -> Mapping[DatastreamName, Problem]:
         """Datastreams that are set aside, where it leads."""
         return self._leader.problems
+
+    @property
+    def loads(self) -> Mapping[ClusterRef, LoadStanding]:
+        """What is known of the loads of each source cluster, where it leads."""
+        return self._leader.loads
+
+    @property
+    def uncopied(self) -> tuple[UncopiedLane, ...]:
+        """Partitions that nobody copies, where it leads."""
+        return self._leader.uncopied
+
+    @property
+    def assessments(self) -> Mapping[GroupName, Assessment]:
+        """What the last planning of each group found, where it leads."""
+        return self._leader.assessments
+
+    @property
+    def datastreams(self) -> tuple[Datastream, ...]:
+        """Every datastream, as this instance read them last."""
+        return self._follower.datastreams
 
     @property
     def has_died(self) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.clusters import ClusterDirectory
-from headrace.own_topics import own_topics
+from headrace.clusters.directory import ClusterDirectory
+from headrace.clusters.own_topics import own_topics
 from headrace.planners import choose_planning
 from headrace.settings import HeadraceSettings
 from mirror.adapters.admin_pool import AdminPool
@@ -18,7 +18,7 @@ from mirror.coordination.made_topics import MadeTopics
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.instance.errands import Errands, ThreadedErrands
-from mirror.instance.observations import LoadMemory
+from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.outlook import Judgement, LeaderStores, Outlook
 from mirror.instance.route_gate import RouteGate
 from mirror.instance.route_watch import RouteWatch

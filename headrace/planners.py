@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -11,10 +11,10 @@ from mirror.coordination.homes import HomeRules
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.placement import SimplePlanner
 from mirror.errors import LoadUnavailable
-from mirror.instance.errands import Errands, PatientLoads
+from mirror.instance.errands import Errands, PatientFreshness, PatientLoads, ThreadedErrands
 from mirror.instance.outlook import Planning
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import LoadReport, TaskCapacity
+from mirror.model.load import Freshness, LoadReport, TaskCapacity
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, Planner
 
@@ -39,17 +39,19 @@ def choose_planner(settings: HeadraceSettings) -> Planner:
     return LoadPlanner(settings.assigner.policy(), settings.assigner.unknown_load())
 
 
-def choose_provider(settings: HeadraceSettings, measured: MeasuredLoads) -> LoadProvider:
-    """By `mirror.leader.load_provider`."""
+def choose_provider(
+    settings: HeadraceSettings, measured: MeasuredLoads
+) -> tuple[LoadProvider, Callable[[ClusterRef], Freshness] | None]:
+    """By `mirror.leader.load_provider`; and who says how new its loads are, if there are any."""
     match settings.mirror.leader.load_provider:
         case "self":
-            return measured
+            return measured, measured.freshness
         case "none":
-            return NoLoads()
+            return NoLoads(), None
         case "pinot":
-            from headrace.analytics import pinot_provider
+            from headrace.analytics import pinot_freshness, pinot_provider
 
-            return pinot_provider(settings)
+            return pinot_provider(settings), pinot_freshness(settings)
 
 
 def choose_planning(settings: HeadraceSettings, measured: MeasuredLoads, errands: Errands) -> Planning:
@@ -60,10 +62,12 @@ def choose_planning(settings: HeadraceSettings, measured: MeasuredLoads, errands
         messages_per_second=leader.task_capacity_messages_per_second,
         utilisation_percent=leader.task_utilisation_percent,
     )
+    provider, freshness = choose_provider(settings, measured)
     return Planning(
         planner=choose_planner(settings),
-        provider=PatientLoads(choose_provider(settings, measured), errands),
+        provider=PatientLoads(provider, errands),
         capacity=capacity,
         interval_seconds=leader.replan_interval_seconds,
         rules=HomeRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
+        freshness=PatientFreshness(freshness, ThreadedErrands(0.0, lambda: None)) if freshness else None,
     )

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from assigner.replay import HOUR_MS, Hour, Hourly, hours_from_csv, hours_from_json
-from headrace.periods import milliseconds
+from assigner.what_if.replay import HOUR_MS, Hour, Hourly, hours_from_csv, hours_from_json
+from headrace.console.durations import milliseconds
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, LoadUnavailable
@@ -35,10 +35,10 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
     Raises LoadUnavailable when none has samples.
     """
     from pinot.client import PinotClient
-    from pinot.loads import partition_rates
+    from pinot.partitions.loads import partition_rates
     from pinot.tables import Statistic
     from pinot.time_range import TimeRange
-    from pmp.rates import Reading, partition_loads
+    from pmp.loads.rates import Reading, partition_loads
 
     end = SystemClock().now_ms() // HOUR_MS * HOUR_MS
     first = end - max(HOUR_MS, milliseconds(since) // HOUR_MS * HOUR_MS)

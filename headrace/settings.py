@@ -26,8 +26,8 @@ from pydantic_settings import (
 
 from api.settings import ApiSettings
 from assigner.settings import AssignerSettings
-from headrace.compiled import SWITCH
-from headrace.logs import LogSettings
+from headrace.process.compilation import SWITCH
+from headrace.process.logs import LogSettings
 from mirror.errors import ConfigError, HeadraceError
 from mirror.model.clusters import bootstrap_servers, is_address
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings

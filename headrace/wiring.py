@@ -6,35 +6,33 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from api.services import Services
-from headrace.access import access_of
-from headrace.clusters import ClusterDirectory
-from headrace.compiled import data_plane, worker_command
-from headrace.cores import usable_cores
+from headrace.clusters.access import access_of
+from headrace.clusters.adhoc import bench_of
+from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
-from headrace.one_off import bench_of
 from headrace.outlooks import Outlooks
+from headrace.process.compilation import data_plane, worker_command
+from headrace.process.cores import usable_cores
+from headrace.process.stop_signals import held_back
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
-from headrace.stop_signals import held_back
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import SessionState, ZooKeeper
-from mirror.control.handlers import Control
+from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.events import EventLog
 from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
-from mirror.coordination.planning import Decision
 from mirror.coordination.problems import ProblemStore, TroubleStore
-from mirror.coordination.requests import RebalanceRequest, RequestQueue
+from mirror.coordination.requests import RequestQueue
 from mirror.coordination.root import ensure_root
 from mirror.copying.engine import BatchEngine
-from mirror.copying.translate_job import stored_lanes
+from mirror.copying.translate_job import StoredLanes, stored_and_current
 from mirror.copying.workbench import EngineIdentity
 from mirror.copying.worker import Worker
 from mirror.errors import ConfigError
@@ -43,17 +41,16 @@ from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
+from mirror.instance.loads.assessments import AssessmentStore
+from mirror.instance.loads.observations import LoadMemory
+from mirror.instance.loads.store import ObservationStore
 from mirror.instance.obedience import SharedState
-from mirror.instance.observations import LoadMemory
 from mirror.instance.outlook import LeaderStores
-from mirror.instance.route_gate import RouteGate
 from mirror.instance.service import Instance
 from mirror.instance.supervisor import Supervisor
 from mirror.instance.worker_seat import Spawn
-from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
-from mirror.ports import LaneKey
 
 _SESSIONS = {
     SessionState.CONNECTED: Session.CONNECTED,
@@ -88,7 +85,7 @@ def build_instance(
     """The control process. Raises ConfigError."""
     for key in ("destination_cluster", "metrics_cluster"):
         settings.check_cluster(f"mirror.{key}", getattr(settings.mirror, key))
-    clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
+    clock, health, inbox, memory = SystemClock(), Health(), queue.SimpleQueue[object](), LoadMemory()
     directory = ClusterDirectory(settings.clusters)
     session = ZooKeeper(settings.zookeeper, lambda state: inbox.put(_SESSIONS[state]))
     membership, definitions = Membership(session), DefinitionStore(session)
@@ -101,6 +98,7 @@ def build_instance(
         inbox=inbox,
         clock=clock,
         restart_delay_seconds=worker.restart_delay_seconds,
+        silence_limit_seconds=worker.silence_limit_seconds,
     )
     follower = Follower(
         identity=Identity(
@@ -115,12 +113,9 @@ def build_instance(
     )
     metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
     event_topic = placement_event_topic(metrics_cluster, settings.mirror.events_topic)
-    stores = LeaderStores(
-        membership, definitions, plans, requests, ProblemStore(session), TroubleStore(session)
-    )
+    stores = _leader_stores(session, membership, definitions, plans, requests)
     patience = settings.mirror.leader.patience_seconds
     errands = ThreadedErrands(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
-    memory = LoadMemory()
     outlooks = Outlooks.of(settings, session)
     outlook = outlooks.leader(stores, errands, memory)
     leader = Leader(
@@ -128,30 +123,51 @@ def build_instance(
     )
     follower.on_joined = leader.joined
     status = RunningStatus(name, follower, supervisor, leader, health)
-    preview = outlooks.preview(stores, memory).preview
-    services = _services(settings, stores, outlooks.gate(plans), status, events, preview)
+    control = ControlStores(definitions, requests, membership, events, event_topic.publish)
+    services = _services(settings, stores, control, outlooks, status, memory)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
     return BuiltInstance(instance, services, event_topic)
+
+
+def _leader_stores(
+    session: ZooKeeper,
+    membership: Membership,
+    definitions: DefinitionStore,
+    plans: PlanStore,
+    requests: RequestQueue,
+) -> LeaderStores:
+    return LeaderStores(
+        membership,
+        definitions,
+        plans,
+        requests,
+        ProblemStore(session),
+        TroubleStore(session),
+        ObservationStore(session),
+        AssessmentStore(session),
+    )
 
 
 def _services(
     settings: HeadraceSettings,
     stores: LeaderStores,
-    gate: RouteGate,
+    control: ControlStores,
+    outlooks: Outlooks,
     status: RunningStatus,
-    events: EventLog,
-    preview: Callable[[RebalanceRequest], Decision],
+    memory: LoadMemory,
 ) -> Services:
-    clock, members, directory = SystemClock(), stores.membership, ClusterDirectory(settings.clusters)
+    clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     return Services(
-        control=Control(stores.definitions, stores.requests, members, directory.aliases, clock, gate),
+        control=Control(control, directory.aliases, clock, outlooks.gate(stores.plans)),
         problems=stores.problems,
         status=status,
-        events=events,
+        events=control.events,
         clock=clock,
         plan=LatestPlan(stores.plans),
-        live=members.live,
-        preview=preview,
+        assessments=stores.assessments.all,
+        service_name=settings.zookeeper.root.strip("/"),
+        live=stores.membership.live,
+        preview=outlooks.preview(stores, memory).preview,
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,
         address_of_cluster=directory.address_of,
@@ -161,12 +177,10 @@ def _services(
     )
 
 
-def _stored_progress(
-    settings: HeadraceSettings, destination: ClusterRef, group: GroupName
-) -> Mapping[LaneKey, LaneProgress]:
-    """Read anew for every question, which costs connections and a look through the progress topic."""
+def _stored_progress(settings: HeadraceSettings, destination: ClusterRef, group: GroupName) -> StoredLanes:
+    """Read again for every request, which costs connections and a pass over the progress topic."""
     with bench_of(settings, "headrace-progress") as bench:
-        return bench.run(stored_lanes(bench, destination, group))
+        return bench.run(stored_and_current(bench, destination, group))
 
 
 def build_worker(

@@ -14,7 +14,7 @@ from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.metrics import MirrorMetric
 from mirror.model.policy import DEFAULT_POLICY, CopyPolicy
-from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
 
 class Clock(Protocol):
@@ -148,6 +148,13 @@ class TopicAdmin(Protocol):
         """Descriptions by name; missing topics are left out. Raises Unreachable."""
         ...
 
+    def positions(
+        self, group: str, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, SourcePosition]:
+        """Where a consumer group stands, and what the partitions hold; those that have no leader now are left
+        out. Raises Unreachable, Refused."""
+        ...
+
     def create(self, topic: TopicDescription) -> None:
         """Create the topic; one that exists already is left as it is. Raises Refused, Unreachable."""
         ...
@@ -264,6 +271,7 @@ class GroupPlan:
     the other bounds say the same of the fullest task and of the moves. `overloaded`: tasks above
     usable capacity. `estimated`, `defaulted`: partitions whose load is that of their topic, or the
     default. `moves_left`: moves that the budget of one plan did not pay for. `stage`: what found it.
+    `cut_short`: searches that a limit of seconds ended, after which an equal request may get another plan.
     """
 
     tasks: Mapping[TaskName, frozenset[TopicPartition]]
@@ -282,6 +290,7 @@ class GroupPlan:
     defaulted: tuple[TopicPartition, ...] = ()
     moves_left: int = 0
     stage: str = ""
+    cut_short: int = 0
 
 
 class Planner(Protocol):

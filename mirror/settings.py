@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mirror.adapters.settings import KafkaCluster, KafkaSecurity, ZooKeeperSecurity, ZooKeeperSettings
 from mirror.copying.settings import CopyingSettings
+from mirror.errors import InvalidRequest
 from mirror.instance.settings import LeaderSettings, WorkerSettings
+from mirror.model import bounds
+from mirror.model.topics import checked_topic
 from mirror.options import Seconds, Settings
 
 __all__ = [
@@ -44,3 +47,15 @@ class MirrorSettings(Settings):
     worker: WorkerSettings = WorkerSettings()
     leader: LeaderSettings = LeaderSettings()
     copying: CopyingSettings = CopyingSettings()
+
+    @model_validator(mode="after")
+    def _names_are_possible(self) -> MirrorSettings:
+        """A name that ZooKeeper or Kafka refuses is wrong now, and not when it is used first."""
+        try:
+            if self.instance_name:
+                bounds.line("instance_name", self.instance_name)
+            for key in ("progress_topic", "metrics_topic", "events_topic"):
+                checked_topic(key, getattr(self, key))
+        except InvalidRequest as error:
+            raise ValueError(str(error)) from error
+        return self

@@ -35,11 +35,24 @@ class Contents(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AuditResult:
-    """One topic. `missing` + what arrived = `source_records`.
+class AuditProgress:
+    """What the checkpoints of a topic say. `unjudged`: source offsets behind them; `left_out`: records before
+    them that were filtered or dead-lettered."""
 
-    `unjudged`: source offsets behind the checkpoints, which are on their way. `at_least`: too much differs
-    to look at all of it; the counts are lower bounds.
+    unjudged: int = 0
+    left_out: int = 0
+
+
+NOTHING: Final = AuditProgress()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """One topic. `missing` + `left_out` + what arrived = `source_records`.
+
+    `left_out`: records that are not at the destination, as many as the checkpoints count as filtered or
+    dead-lettered. `unjudged`: source offsets behind the checkpoints, which are on their way. `at_least`: too
+    much differs to look at all of it; the counts are lower bounds.
     """
 
     topic: str
@@ -50,10 +63,12 @@ class AuditResult:
     foreign: int
     unjudged: int = 0
     at_least: bool = False
+    left_out: int = 0
 
     @property
     def is_complete(self) -> bool:
-        """Every source record is at the destination, and nothing that does not belong there."""
+        """Every source record is at the destination or was left out on purpose, and nothing is there that
+        does not belong there."""
         return self.missing == 0 and self.foreign == 0
 
 
@@ -90,7 +105,7 @@ def bucket_of(digest: bytes) -> int:
 
 
 def audit_topic(
-    topic: str, source: Contents, destination: Contents, unjudged: int = 0, room: int = ROOM
+    topic: str, source: Contents, destination: Contents, progress: AuditProgress = NOTHING, room: int = ROOM
 ) -> AuditResult:
     """Compare the two sides. Raises what reading them raises."""
     here, there = Sums(), Sums()
@@ -114,7 +129,10 @@ def audit_topic(
         missing += max(-surplus, 0 if surplus else 1)
         foreign += max(surplus, 0 if surplus else 1)
     totals = sum(here.counts), sum(there.counts)
-    return AuditResult(topic, *totals, missing, duplicates, foreign, unjudged, at_least=bool(rest))
+    left_out = min(missing, progress.left_out)
+    return AuditResult(
+        topic, *totals, missing - left_out, duplicates, foreign, progress.unjudged, bool(rest), left_out
+    )
 
 
 def _differing(here: Sums, there: Sums) -> list[int]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from mirror.errors import HeadraceError
+from mirror.errors import HeadraceError, LoadUnavailable
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
-from monitor.latency import Verdict, judge
+from monitor.latency import Verdict, judge, observed
 from monitor.ports import Measurements, Service
 
 _log = structlog.get_logger(__name__)
@@ -28,7 +28,7 @@ class Finding:
 
 
 class MonitorCycle:
-    """Remembers incidents between turns; everything else is asked anew."""
+    """Keeps incidents between cycles; everything else is read in each."""
 
     def __init__(
         self,
@@ -48,19 +48,19 @@ class MonitorCycle:
     def judge_only(self) -> Mapping[DatastreamName, Verdict]:
         """Verdicts without any consequence. Raises HeadraceError."""
         observations = self._measurements.observe(self._window)
-        objectives = self._service.objectives()
-        return {name: judge(one, observations.get(name)) for name, one in sorted(objectives.items())}
+        subjects = self._service.subjects()
+        return {name: judge(one, observed(one, observations)) for name, one in sorted(subjects.items())}
 
     def turn(self) -> Mapping[DatastreamName, Finding]:
         """Raises HeadraceError when neither service nor measurements can be read."""
-        objectives = self._service.objectives()
+        subjects = self._service.subjects()
         observations = self._measurements.observe(self._window)
         findings = {}
-        for name, objective in sorted(objectives.items()):
-            verdict = judge(objective, observations.get(name))
+        for name, subject in sorted(subjects.items()):
+            verdict = judge(subject, observed(subject, observations))
             findings[name] = self._act(name, verdict)
             self._incidents[name] = findings[name].incident
-        self._incidents = {name: one for name, one in self._incidents.items() if name in objectives}
+        self._incidents = {name: one for name, one in self._incidents.items() if name in subjects}
         return findings
 
     def _act(self, name: DatastreamName, verdict: Verdict) -> Finding:
@@ -71,7 +71,7 @@ class MonitorCycle:
             try:
                 actions.append(self._take(step, name, verdict))
             except HeadraceError as error:
-                _log.error("rebalance failed", datastream=name, reason=str(error))
+                _log.error("rebalance not asked for", datastream=name, reason=str(error))
                 actions.append(f"a rebalance could not be asked for: {error}")
                 incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
         return Finding(verdict, incident, "; ".join(filter(None, actions)))
@@ -91,6 +91,8 @@ class MonitorCycle:
 
     def _help(self, name: DatastreamName, verdict: Verdict) -> str:
         preview = self._service.preview_rebalance(name)
+        if not preview.loads_known:
+            raise LoadUnavailable("nothing is known of the loads, so nobody can say whether it would help")
         if preview.moves == 0:
             return f"a rebalance would not help: {preview.sentence}"
         identity = self._service.rebalance(name, f"latency breach: {verdict.sentence}")

@@ -1,8 +1,9 @@
 """From verdicts to incidents: when one opens, when help is asked for, when it closes. Pure.
 
 An incident opens when a datastream was BREACHED in `open_after` verdicts in a row, and closes after
-`close_after` verdicts WITHIN in a row; UNKNOWN counts for neither. While it is open, a rebalance is
-asked for at most once in `cooldown_seconds`: the last one must have had time to show.
+`close_after` verdicts WITHIN in a row. UNKNOWN counts for neither; HALTED neither opens one nor lets one
+close: good verdicts are counted from the start again. While it is open, a rebalance is asked for at most once
+in `cooldown_seconds` (the last one must have had time to show), and not while something is not copied at all.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def advance(
     """The incident after a verdict, and the steps to take, in order."""
     if verdict.standing is Standing.UNKNOWN:
         return incident, ()
+    if verdict.standing is Standing.HALTED:
+        return replace(incident, goods=0), ()
     if verdict.standing is Standing.WITHIN:
         good = replace(incident, goods=incident.goods + 1, breaches=0)
         if incident.is_open and good.goods >= policy.close_after:
@@ -58,7 +61,8 @@ def advance(
     if not bad.is_open and bad.breaches >= policy.open_after:
         bad = replace(bad, is_open=True, opened_at=now)
         steps.append(Step.OPEN)
-    if bad.is_open and (bad.helped_at is None or now - bad.helped_at >= policy.cooldown_seconds):
+    is_due = bad.helped_at is None or now - bad.helped_at >= policy.cooldown_seconds
+    if bad.is_open and not verdict.is_halted and is_due:
         bad = replace(bad, helped_at=now)
         steps.append(Step.HELP)
     return bad, tuple(steps)

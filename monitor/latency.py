@@ -1,20 +1,25 @@
 """Is a datastream within its latency objective? Pure.
 
-Rule 1. Nothing was measured in the window: UNKNOWN. Missing evidence is never good news.
-Rule 2. The oldest record that waits is older than the objective: BREACHED. It will be late when it
+Rule 1. The oldest record that waits is older than the objective: BREACHED. It will be late when it
         arrives, even if nothing else does.
-Rule 3. The objective's percentile of the latencies in the window exceeds it: BREACHED.
-Rule 4. Otherwise: WITHIN.
+Rule 2. The objective's percentile of the latencies in the window exceeds it: BREACHED.
+Rule 3. The service says that something of the datastream is not copied: HALTED. What is measured of the rest
+        says nothing about that.
+Rule 4. Nothing was measured in the window, or records wait whose age is not known: UNKNOWN. Missing
+        evidence is never good news.
+Rule 5. Otherwise: WITHIN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from mirror.model.datastream import LatencyObjective
-from mirror.model.metrics import percentile_ms
+from mirror.model.metrics import add_counts, percentile_ms
+from mirror.model.topics import TopicSelection
 
 
 class Standing(StrEnum):
@@ -22,42 +27,100 @@ class Standing(StrEnum):
 
     WITHIN = "within"
     BREACHED = "breached"
+    HALTED = "halted"
     UNKNOWN = "unknown"
+
+
+class Source(NamedTuple):
+    """Where measurements are from: a group of datastreams that share tasks, and a source cluster."""
+
+    group: str
+    cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was measured of a datastream in the window. `lag_ms`: age of the oldest waiting record now."""
+    """What was measured in the window. `lag_ms`: age of the oldest waiting record now. `unaged`: partitions
+    whose lag is not known."""
 
     records: int
     counts: Sequence[int]
     lag_ms: int
+    unaged: int = 0
+
+
+Observations = Mapping[Source, Mapping[str, Observation]]
+"""By topic."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A datastream with an objective. `halted`: why something of it is not copied; empty where the service
+    knows of nothing. `paused`: topics of which a person has paused partitions."""
+
+    objective: LatencyObjective
+    source: Source
+    selection: TopicSelection
+    halted: str = ""
+    paused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judgement with its reason; `observed_ms` is the objective's percentile, None without records."""
+    """A judgement with its reason; `observed_ms` is the objective's percentile, None without records.
+    `is_halted`: something is not copied, so no rebalance can help, also where the standing is BREACHED."""
 
     standing: Standing
     observed_ms: float | None
     sentence: str
+    is_halted: bool = False
 
 
-def judge(objective: LatencyObjective, observation: Observation | None) -> Verdict:
-    """Apply the rules in order."""
-    wanted = f"p{objective.percentile:g} within {objective.milliseconds} ms"
-    if observation is None:
-        return Verdict(Standing.UNKNOWN, None, f"nothing was measured; wanted {wanted}")
-    observed = percentile_ms(observation.counts, objective.percentile)
-    if observation.lag_ms > objective.milliseconds:
-        return Verdict(
-            Standing.BREACHED, observed, f"a record has waited for {observation.lag_ms} ms; wanted {wanted}"
-        )
-    if observed is not None and observed > objective.milliseconds:
-        sentence = f"p{objective.percentile:g} is {observed:.0f} ms; wanted {wanted}"
-        return Verdict(Standing.BREACHED, observed, sentence)
-    if observed is None:
-        return Verdict(Standing.WITHIN, None, f"nothing was late, nothing arrived; wanted {wanted}")
-    return Verdict(
-        Standing.WITHIN, observed, f"p{objective.percentile:g} is {observed:.0f} ms; wanted {wanted}"
+def observed(subject: Subject, observations: Observations) -> Observation | None:
+    """What was measured of the datastream's own topics; None where nothing was."""
+    topics = observations.get(subject.source, {})
+    return _summed(one for topic, one in topics.items() if subject.selection.matches(topic))
+
+
+def _summed(parts: Iterable[Observation]) -> Observation | None:
+    some = list(parts)
+    if not some:
+        return None
+    return Observation(
+        sum(one.records for one in some),
+        add_counts(one.counts for one in some),
+        max(one.lag_ms for one in some),
+        sum(one.unaged for one in some),
     )
+
+
+def judge(subject: Subject, observation: Observation | None) -> Verdict:
+    """Apply the rules in order."""
+    objective, halted = subject.objective, subject.halted
+    percentile = f"p{objective.percentile:g}"
+    wanted = f"wanted {percentile} within {objective.milliseconds} ms"
+    if subject.paused:
+        wanted = f"{wanted}; not judged, because a person paused it: {subject.paused}"
+    quantile = percentile_ms(observation.counts, objective.percentile) if observation is not None else None
+    late = _lateness(objective, observation, quantile)
+    if late:
+        why = f"; not copied: {halted}" if halted else ""
+        return Verdict(Standing.BREACHED, quantile, f"{late}{why}; {wanted}", bool(halted))
+    if halted:
+        return Verdict(Standing.HALTED, quantile, f"not copied: {halted}; {wanted}", is_halted=True)
+    if observation is None:
+        return Verdict(Standing.UNKNOWN, None, f"nothing was measured; {wanted}")
+    if observation.unaged:
+        waiting = f"the lag of {observation.unaged} partitions is not known"
+        return Verdict(Standing.UNKNOWN, quantile, f"{waiting}; {wanted}")
+    if quantile is None:
+        return Verdict(Standing.WITHIN, None, f"nothing was late, nothing arrived; {wanted}")
+    return Verdict(Standing.WITHIN, quantile, f"{percentile} is {quantile:.0f} ms; {wanted}")
+
+
+def _lateness(objective: LatencyObjective, observation: Observation | None, quantile: float | None) -> str:
+    if observation is not None and observation.lag_ms > objective.milliseconds:
+        return f"a record has waited for {observation.lag_ms} ms"
+    if quantile is not None and quantile > objective.milliseconds:
+        return f"p{objective.percentile:g} is {quantile:.0f} ms"
+    return ""

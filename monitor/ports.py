@@ -6,24 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from mirror.model.datastream import LatencyObjective
 from mirror.model.identifiers import DatastreamName
-from monitor.latency import Observation
+from monitor.latency import Observations, Subject
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a rebalance would do."""
+    """What a rebalance would do. `loads_known` false: nothing is known of the loads, so that a preview
+    without moves says nothing."""
 
     sentence: str
     moves: int
+    loads_known: bool = True
 
 
 class Service(Protocol):
     """The mirroring service, as its REST shows it."""
 
-    def objectives(self) -> Mapping[DatastreamName, LatencyObjective]:
-        """Of every datastream that is mirrored and has one. Raises Unreachable."""
+    def subjects(self) -> Mapping[DatastreamName, Subject]:
+        """Every datastream that is mirrored and has an objective. Raises Unreachable."""
         ...
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
@@ -38,6 +39,6 @@ class Service(Protocol):
 class Measurements(Protocol):
     """What the mirror measured, as it is stored."""
 
-    def observe(self, window_seconds: float) -> Mapping[DatastreamName, Observation]:
-        """Datastreams with measurements in the window. Raises Unreachable, AnalyticsError."""
+    def observe(self, window_seconds: float) -> Observations:
+        """What was measured in the window. Raises Unreachable, AnalyticsError."""
         ...

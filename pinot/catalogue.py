@@ -1,4 +1,4 @@
-"""The named queries: every question of `queries.py` and `loads.py`, callable by name with texts.
+"""The named queries: every question of `queries.py` and `partitions/`, called by name with texts.
 
 For `headrace pinot query`, for dashboards, and as the list of what can be asked.
 """
@@ -13,8 +13,9 @@ from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from mirror.errors import InvalidRequest, NotFound
-from pinot import loads, offending, queries
+from pinot import queries
 from pinot.client import PinotClient
+from pinot.partitions import loads, offending_partitions
 from pinot.time_range import TimeRange
 
 _QUESTIONS: Final[Mapping[str, Callable[..., Sequence[Any]]]] = {
@@ -25,7 +26,7 @@ _QUESTIONS: Final[Mapping[str, Callable[..., Sequence[Any]]]] = {
     "latency-by-task": queries.latency_by_task,
     "loads": loads.partition_rates,
     "movers": loads.top_movers,
-    "offending": offending.offending_partitions,
+    "offending": offending_partitions.offending_partitions,
     "placement-events": queries.placement_events,
     "topic-loads": loads.topic_rates,
 }

@@ -1,8 +1,8 @@
 """Questions to a Pinot broker: the only user of pinotdb.
 
-Pinot reports failures inside a 200, answers with what some of its servers know, cuts an unlimited
-result to 10 rows and a grouped one at its own limit. Here each of these is an error: an answer is
-whole or it is an exception.
+Pinot reports failures inside a 200, answers with the rows of some of its servers, cuts a result without
+LIMIT to 10 rows and a grouped one at its own limit. Here each of these is an error: a call returns a
+complete answer or raises.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CUT: Final = ("partialResult", "numGroupsLimitReached", "maxRowsInJoinReached",
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows as Pinot gave them, and how much it looked at."""
+    """Rows as Pinot returned them, and the number of documents it scanned."""
 
     columns: tuple[str, ...]
     rows: list[Row]
@@ -59,10 +59,10 @@ class PinotClient:
         self._http.close()
 
     def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> Answer:
-        """Ask until there is a whole answer, at most `attempts` times.
+        """Ask until the answer is complete, at most `attempts` times.
 
         `sql` names its parameters as `%(name)s` and carries its own LIMIT. Raises Unreachable,
-        TimedOut, AnalyticsError (an error or half an answer), NotFound (no such table).
+        TimedOut, AnalyticsError (an error or an incomplete answer), NotFound (no such table).
         """
         _check(sql, parameters or {})
         for attempt in Retrying(
@@ -105,7 +105,7 @@ def _check(sql: str, parameters: Mapping[str, Value]) -> None:
 
 
 def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str) -> Mapping[str, Any]:
-    """Run one query and give the raw response; errors of pinotdb and httpx become ours."""
+    """Run one query and return the raw response; errors of pinotdb and httpx are translated."""
     try:
         with translated(f"broker {broker}"):
             cursor.execute(sql, parameters)
@@ -116,7 +116,7 @@ def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str
 
 
 def _failure(raw: Mapping[str, Any] | None, error: Exception) -> HeadraceError:
-    """Which of our errors an answer is that pinotdb did not accept."""
+    """The error that stands for an answer which pinotdb refused."""
     response = (raw or {}).get("response")
     found = response.get("exceptions", []) if isinstance(response, Mapping) else []
     codes = {int(entry.get("errorCode", 0)) for entry in found}

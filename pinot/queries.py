@@ -7,12 +7,12 @@ are formatted in. Every function raises what `PinotClient.ask` raises.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from mirror.model.metrics import LATENCY_BUCKETS, PlacementEvent, percentile_ms
-from mirror.model.rows import HISTOGRAM_COLUMNS
-from pinot.client import PinotClient, Value
+from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
+from pinot.client import PinotClient, Row, Value
 from pinot.time_range import TimeRange
 
 MOST_GROUPS: Final = 1_000_000
@@ -35,8 +35,9 @@ class LatencyRow:
     records: int
     bytes: int
     lag_records: int
-    lag_ms: int
+    lag_ms: int | None
     counts: tuple[int, ...]
+    source_cluster: str = ""
 
     @property
     def p50_ms(self) -> float | None:
@@ -52,6 +53,12 @@ class LatencyRow:
 def latency_by_datastream(client: PinotClient, when: TimeRange) -> list[LatencyRow]:
     """Latency of every datastream that copied something, summed over its partitions."""
     return _latency(client, ("datastream",), when, None)
+
+
+def latency_by_topic(client: PinotClient, when: TimeRange) -> list[LatencyRow]:
+    """Latency of every topic of every source cluster. `datastream` is the group: datastreams that share tasks
+    are told apart by their topics."""
+    return _latency(client, ("datastream", "source_cluster", "topic"), when, None)
 
 
 def latency_by_task(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LatencyRow]:
@@ -95,24 +102,32 @@ def _latency(
                 records=numbers[0],
                 bytes=numbers[1],
                 lag_records=numbers[2],
-                lag_ms=numbers[3],
+                lag_ms=_known(numbers[3]),
                 counts=tuple(numbers[4 : 4 + LATENCY_BUCKETS]),
+                source_cluster=named.get("source_cluster", ""),
             )
         )
     return rows
 
 
+def _known(value: int) -> int | None:
+    return None if value == UNKNOWN else value
+
+
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """The newest known lag of one partition, and when it was measured."""
+    """The newest lag of one partition, when it was measured, and what was copied in the range. `lag_ms` is
+    None where it is not known."""
 
     datastream: str
     topic: str
     kafka_partition: int
     task: str
     lag_records: int
-    lag_ms: int
+    lag_ms: int | None
     time_ms: int
+    source_cluster: str
+    records_copied: int
 
 
 def lag_by_partition(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LagRow]:
@@ -124,14 +139,15 @@ def lag_by_partition(client: PinotClient, when: TimeRange, datastream: str | Non
         only = "and datastream = %(datastream)s"
     answer = client.ask(
         "select datastream, topic, kafka_partition, lastwithtime(task, time_ms, 'string'), "  # noqa: S608
-        "lastwithtime(lag_records, time_ms, 'long'), lastwithtime(lag_ms, time_ms, 'long'), max(time_ms) "
+        "lastwithtime(lag_records, time_ms, 'long'), lastwithtime(lag_ms, time_ms, 'long'), max(time_ms), "
+        "lastwithtime(source_cluster, time_ms, 'string'), sum(records_copied) "
         f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only} "
         f"group by datastream, topic, kafka_partition limit {MOST_GROUPS}",
         parameters,
     )
     rows = [
-        LagRow(d, topic, int(number), task, int(records), int(age), int(time))
-        for d, topic, number, task, records, age, time in answer.rows
+        LagRow(d, topic, int(number), task, int(records), _known(int(age)), int(time), source, int(copied))
+        for d, topic, number, task, records, age, time, source, copied in answer.rows
     ]
     return sorted(rows, key=lambda row: (-row.lag_records, row.datastream, row.topic, row.kafka_partition))
 
@@ -160,30 +176,43 @@ def placement_events(
         f"order by time_ms desc, event_key limit {int(limit)}",
         parameters,
     )
-    return [PlacementEvent(*row) for row in answer.rows]
+    return [_event(row) for row in answer.rows]
+
+
+def _event(row: Row) -> PlacementEvent:
+    event = PlacementEvent(*row)
+    is_known = event.bytes_per_second is not None and event.bytes_per_second >= 0
+    return event if is_known else replace(event, bytes_per_second=None)
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorRateRow:
-    """What the mirror copied of a partition: bytes as fetched and records, per second."""
+    """What the mirror copied of a partition: bytes as fetched and records, per second.
+
+    `covered_ms`: time that they speak of; `newest_ms`: when it ended.
+    """
 
     topic: str
     kafka_partition: int
     bytes_per_second: float
     messages_per_second: float
+    covered_ms: float
+    newest_ms: int
 
 
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:
-    """Rates of partitions whose lag stayed below a bound, so that what was copied is what came in."""
+    """Rates of partitions whose lag was known and stayed below a bound: what was copied is what came in."""
     if not topics:
         return []
     answer = client.ask(
-        "select topic, kafka_partition, sum(bytes_copied), sum(records_copied), sum(interval_ms) "  # noqa: S608
+        "select topic, kafka_partition, sum(bytes_copied), sum(records_copied), sum(interval_ms), "  # noqa: S608
+        "distinctcount(datastream), max(time_ms) "
         "from mirrorMetrics where source_cluster = %(cluster)s and topic in (%(topics)s) "
         "and time_ms >= %(since)s and time_ms < %(until)s "
-        f"group by topic, kafka_partition having max(lag_ms) < %(lag)s limit {MOST_GROUPS}",
+        "group by topic, kafka_partition "
+        f"having max(lag_ms) < %(lag)s and min(lag_ms) >= 0 limit {MOST_GROUPS}",
         {
             "cluster": source_cluster,
             "topics": list(topics),
@@ -193,7 +222,9 @@ def mirror_rates(
         },
     )
     return [
-        MirrorRateRow(topic, int(number), size * 1000 / lasted, records * 1000 / lasted)
-        for topic, number, size, records, lasted in answer.rows
+        MirrorRateRow(
+            topic, int(number), size * 1000 / lasted, records * 1000 / lasted, lasted / streams, int(newest)
+        )
+        for topic, number, size, records, lasted, streams, newest in answer.rows
         if lasted > 0
     ]

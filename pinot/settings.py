@@ -13,7 +13,7 @@ Address = Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$")]
 
 
 class PinotSettings(Settings):
-    """Where Pinot is, and how its tables are made."""
+    """Addresses of Pinot, and how its tables are created."""
 
     controller: Address = "127.0.0.1:9000"
     """`host:port` of a controller; tables are applied there."""
@@ -22,13 +22,13 @@ class PinotSettings(Settings):
     tls: bool = False
     """Speak https to both."""
     username: str = ""
-    """For both, where they ask for one."""
+    """User name for both, where they require one."""
     password: SecretStr = SecretStr("")
     """Of that user."""
     timeout_seconds: Seconds = 10.0
     """Longest wait for one query; the broker gives up at the same time."""
     attempts: int = Field(default=3, ge=1)
-    """How often a query is asked when a server does not answer or answers with half an answer."""
+    """Attempts at a query whose server does not answer or whose answer is incomplete."""
     stream_cluster: str = "destination"
     """The Kafka cluster whose topics the tables ingest."""
     stream_bootstrap_servers: str = ""

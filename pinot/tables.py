@@ -16,7 +16,8 @@ from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.model.rows import Column, ColumnType, columns_of
 
 UNKNOWN: Final = -1
-"""What Pinot stores where a nullable number is missing; none of ours is ever negative."""
+"""What Pinot stores where a nullable number is missing, and what rows carry of `bytes_out`, whose column was
+published without null: a row's Avro type never changes. None of our numbers is ever negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class PartitionMetric:
     """One sample of one partition at `time_ms`. Rates per second, sizes in bytes.
 
     `bytes_in_per_second` and `messages_in_per_second` are as sampled: in Cruise Control an average
-    over the topic's partitions on that broker. `growth_bytes` over `growth_ms` is what the
+    over the topic's partitions on that broker. `bytes_out_per_second` is UNKNOWN where nobody measures it
+    (our sampler cannot). `growth_bytes` over `growth_ms` is what the
     partition's own log grew by since the sample before; both are 0 where that is not known.
     `inflow_bytes_per_second` is the best that is known of this partition: the growth's rate, else
     its last known one, else the sampled one. `shrunk` is 1 where the log was smaller than before.
@@ -53,7 +55,8 @@ class PartitionMetricHourly:
     """All samples of one partition in the hour from `hour_ms` on, in the units of `PartitionMetric`.
 
     `mean`, `p95` and `max` are of the inflow; `sampled_…` is the mean of the sampled rate, and
-    `growth_…` the sums over the hour.
+    `growth_…` the sums over the hour. Rates of bytes out and of messages are UNKNOWN unless every sample
+    has them.
     """
 
     hour_ms: int

@@ -1,4 +1,4 @@
-"""A range of time that a question is about."""
+"""The range of time of a question."""
 
 from __future__ import annotations
 

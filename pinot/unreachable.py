@@ -1,4 +1,4 @@
-"""What httpx raises when a Pinot server cannot be asked, in our own words."""
+"""Translates what httpx raises when a Pinot server cannot be reached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.errors import TimedOut, Unreachable
 
 @contextmanager
 def translated(server: str) -> Iterator[None]:
-    """Raises TimedOut and Unreachable; `server` names who was asked, as in `broker localhost:8099`."""
+    """Raises TimedOut and Unreachable; `server` names it, as in `broker localhost:8099`."""
     try:
         yield
     except httpx.TimeoutException as error:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from pinot.tables import PartitionMetricHourly
-from pmp.samples import Sample
-from pmp.sampling import Look
+from pmp.samples.look import Look
+from pmp.samples.sample import Sample
 
 
 class ClusterProbe(Protocol):

@@ -16,9 +16,9 @@ import structlog
 
 from mirror.errors import HeadraceError
 from mirror.ports import Clock
-from pinot import rollups
 from pinot.client import PinotClient
-from pinot.rollups import HOUR_MS, Hour
+from pinot.partitions import rollups
+from pinot.partitions.rollups import HOUR_MS, Hour
 from pinot.time_range import TimeRange
 from pmp.ports import HourSink
 

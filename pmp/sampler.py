@@ -15,7 +15,7 @@ import structlog
 from mirror.errors import HeadraceError
 from mirror.model.topics import TopicPartition
 from pmp.ports import ClusterProbe, SampleSink
-from pmp.sampling import Look, sample
+from pmp.samples.look import Look, sample
 
 _log = structlog.get_logger(__name__)
 

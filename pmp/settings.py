@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from mirror.model.topics import TopicSelection
 from mirror.settings import Seconds, Settings
 from pinot.tables import Statistic
-from pmp.samples import EXECUTION_TOPIC, SAMPLES_TOPIC
+from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC
 
 
 class SampledCluster(Settings):
@@ -50,6 +50,9 @@ class JobSettings(Settings):
     """Compile less in the driver's JVM: it starts a quarter sooner and runs slower. For short runs."""
     driver_memory: str = "1g"
     """Heap of the driver, in Spark's notation. In local mode everything runs in it."""
+    spark_log: str = ".headrace/pmp-spark.log"
+    """File of Spark's own log, where this process starts Spark: 10 MiB, and one older. Empty leaves it on
+    stderr."""
     checkpoint_folder: str = ".headrace/pmp"
     """Where Spark keeps positions and state; a folder, or a URL that Spark knows (hdfs://, s3a://)."""
     trigger_interval_seconds: float = Field(default=1.0, ge=0)

@@ -23,7 +23,7 @@ VENV_PYTHON = os.path.join(VENV, "bin", "python")
 LOCK = os.path.join(ROOT, "requirements", "dev.txt")
 STAMP = os.path.join(VENV, ".headrace-setup")
 LOG = os.path.join(ROOT, ".cache", "setup.log")
-NOT_COMPILED, NO_COMPILER = 1, 3  # exit codes of headrace/compiled.py
+NOT_COMPILED, NO_COMPILER = 1, 3  # exit codes of headrace/process/compilation.py
 
 
 def fail(message):
@@ -162,7 +162,7 @@ def set_up(child):
 
 def compile_data_plane(child):
     """Machine code of the data plane. Nothing depends on it: without it the sources run."""
-    command = [VENV_PYTHON, "-m", "headrace.compiled"]
+    command = [VENV_PYTHON, "-m", "headrace.process.compilation"]
     status = subprocess.call(command + ["check"], cwd=ROOT)
     if status == NOT_COMPILED:
         begin_log()

@@ -1,4 +1,4 @@
-"""What the stack consists of: its servers, what they get of the machine, where they are reached."""
+"""Builds the servers of the stack with their memory, their Java and their addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from stack.java import JavaRuntime
+from stack.jars.java import JavaRuntime
 from stack.kafka import KafkaCluster, NodePorts
 from stack.pinot import PinotPorts, PinotServer
 from stack.ports import LOOPBACK, StackPorts
@@ -18,19 +18,19 @@ NAMES: Final = ("zookeeper", "source", "destination", "pinot")
 
 @dataclass(frozen=True)
 class Machine:
-    """What the servers get: heap in MiB, and a Java; None finds one."""
+    """Resources of the servers: heap in MiB, and a Java; None finds one."""
 
     zookeeper_heap_mib: int = 128
     kafka_heap_mib: int = 512
     pinot_heap_mib: int = 512
     java: JavaRuntime | None = None
     quick_start: bool = False
-    """For stacks that live for minutes: see `Jvm.quick_start`. ZooKeeper starts so in any case."""
+    """For stacks that run for minutes: see `Jvm.quick_start`. ZooKeeper always starts this way."""
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where clients go, each `host:port`."""
+    """Addresses that clients connect to, each `host:port`."""
 
     zookeeper: str
     source: str
@@ -43,7 +43,7 @@ class Addresses:
         return asdict(self)
 
     def as_environment(self) -> dict[str, str]:
-        """The variables that point Headrace's settings here."""
+        """Environment variables that set Headrace's settings to these addresses."""
         return {
             "HEADRACE_ZOOKEEPER__SERVERS": self.zookeeper,
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": self.source,
@@ -54,7 +54,7 @@ class Addresses:
 
 
 def addresses_of(ports: StackPorts) -> Addresses:
-    """The addresses that go with the ports."""
+    """The addresses on these ports."""
     return Addresses(
         zookeeper=f"{LOOPBACK}:{ports.zookeeper}",
         source=f"{LOOPBACK}:{ports.source}",

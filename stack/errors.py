@@ -9,10 +9,10 @@
     ├── DiskFull              too little space, found before or while writing
     ├── PortTaken             another process listens where a server should
     ├── ServerDied            a server ended by itself; shows the last lines of its log
-    ├── NotInTime             something that was waited for did not happen
+    ├── NotInTime             a condition was not met before its deadline
     ├── UnknownName           there is no such server or set of jars
     ├── AlreadyBusy           another process is bringing the same stack up or down
-    └── Cancelled             given up because the caller gave up
+    └── Cancelled             the caller cancelled it
 
 `advice` is one sentence that says what a person can do.
 """
@@ -41,11 +41,11 @@ class JarsUnavailable(StackError):
 
 
 class RegistryUnreachable(JarsUnavailable):
-    """The jar registry does not answer, or has not what it should have."""
+    """The jar registry does not answer, or lacks a jar of the list."""
 
 
 class CertificateRefused(JarsUnavailable):
-    """Java does not trust the certificate that the jar registry shows."""
+    """Java does not trust the certificate of the jar registry."""
 
 
 class WrongSum(JarsUnavailable):
@@ -53,7 +53,7 @@ class WrongSum(JarsUnavailable):
 
 
 class DiskFull(StackError):
-    """Too little space where something has to be written."""
+    """A file system has too little free space."""
 
 
 class PortTaken(StackError):
@@ -61,11 +61,11 @@ class PortTaken(StackError):
 
 
 class ServerDied(StackError):
-    """A server ended although nobody asked it to."""
+    """A server ended without having been stopped."""
 
 
 class NotInTime(StackError):
-    """What was waited for did not happen before the deadline."""
+    """A condition was not met before its deadline."""
 
 
 class UnknownName(StackError):
@@ -77,4 +77,4 @@ class AlreadyBusy(StackError):
 
 
 class Cancelled(StackError):
-    """The caller gave up while this was under way."""
+    """The caller cancelled this while it ran."""

@@ -1,4 +1,4 @@
-"""Where caches and data live on this machine."""
+"""Folders for caches and data on this machine, and checks of their free space."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stack_home() -> Path:
 
 
 def require_space(folder: Path, needed_bytes: int, purpose: str, advice: str) -> None:
-    """Raise DiskFull when the file system of `folder` (which need not exist yet) has less than that free."""
+    """Raise DiskFull when the file system of `folder` (which need not exist yet) has fewer bytes free."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if free < needed_bytes:

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from stack import asking, jars
+from stack import readiness
 from stack.errors import ServerDied
-from stack.held import HeldProcess
+from stack.jars import jar_sets
 from stack.ports import LOOPBACK, free_ports
+from stack.process.managed_process import ManagedProcess
+from stack.process.parallel import for_each
 from stack.server import Jvm, Server, properties_text, tail
-from stack.side_by_side import for_each
 
 DEFAULT_JVM: Final = Jvm(heap_mib=512)
 _INTERNAL: Final = "PLAINTEXT"
@@ -29,7 +30,7 @@ _SECURE: Final = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 
 @dataclass(frozen=True)
 class NodePorts:
-    """Where one node listens: clients without security, the controllers among each other, and more."""
+    """Ports of one node: for clients without security, for the controllers, and for further listeners."""
 
     broker: int
     controller: int
@@ -78,7 +79,7 @@ class KafkaNode(Server):
         }
 
     def lacks(self) -> str:
-        return asking.kafka(self._mine.broker, len(self._nodes))
+        return readiness.kafka(self._mine.broker, len(self._nodes))
 
     def configuration(self) -> dict[str, object]:
         """server.properties: Kafka's defaults, but for what a small cluster on one machine needs."""
@@ -112,6 +113,8 @@ class KafkaNode(Server):
             values[f"{topic}.replication.factor"] = replicas
         for topic in ("transaction.state.log", "share.coordinator.state.topic"):
             values[f"{topic}.min.isr"] = max(1, replicas - 1)
+        if len(self._nodes) > 1:
+            values["broker.rack"] = f"rack-{self.node_id}"
         return values | self._properties
 
     def _prepare(self) -> None:
@@ -128,7 +131,7 @@ class KafkaNode(Server):
         command = ["kafka.tools.StorageTool", "format", "-t", self._cluster_id(), "-c", str(file)]
         log = self.folder / "format.log"
         line = self.java_command(["-XX:TieredStopAtLevel=1", *self._options()], command)
-        with HeldProcess(f"formatting {self.name}", line, log_file=log, grace_seconds=0) as process:
+        with ManagedProcess(f"formatting {self.name}", line, log_file=log, grace_seconds=0) as process:
             code = process.wait()
         if code != 0:
             told = [line for line in tail(log, 40) if not re.match(r"\s", line)][-3:]
@@ -145,7 +148,7 @@ class KafkaNode(Server):
         return file.read_text(encoding="utf-8")
 
     def _options(self) -> Sequence[str]:
-        return ["-cp", jars.class_path("kafka")]
+        return ["-cp", jar_sets.class_path("kafka")]
 
     def _program(self) -> Sequence[str]:
         return ["kafka.Kafka", str(self.folder / "server.properties")]

@@ -1,6 +1,6 @@
 """Pinot 0.11 in one JVM: its own ZooKeeper, controller, broker and server, started by `pinot.groovy`.
 
-It is ended by SIGKILL: a clean stop takes it half a minute, and it loses nothing so.
+It is stopped by SIGKILL: a clean stop takes half a minute, and SIGKILL loses nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from stack import asking, jars
+from stack import readiness
+from stack.jars import jar_sets
 from stack.ports import LOOPBACK, free_ports
 from stack.server import Jvm, Server, properties_text
 
@@ -22,12 +23,12 @@ _SESSION_TIMEOUT_MS: Final = 10_000
 
 @dataclass(frozen=True)
 class PinotPorts:
-    """Where Pinot listens; all but `server` on loopback only."""
+    """Ports of Pinot; all but `server` listen on loopback only."""
 
     controller: int
     broker: int
     server: int
-    """Where brokers reach servers. Pinot binds it on every address, whatever it is told."""
+    """Where brokers reach servers. Pinot binds it on every address; no setting restricts it."""
     admin: int
     zookeeper: int
 
@@ -49,17 +50,17 @@ class PinotServer(Server):
 
     @property
     def address(self) -> str:
-        """The broker's: where queries go."""
+        """The port of the broker, which takes queries."""
         return self.broker_address
 
     @property
     def broker_address(self) -> str:
-        """Where queries go, `host:port`."""
+        """Address of the broker, which takes queries: `host:port`."""
         return f"{LOOPBACK}:{self._ports.broker}"
 
     @property
     def controller_address(self) -> str:
-        """Where tables and schemas are made, `host:port`."""
+        """Address of the controller, which creates tables and schemas: `host:port`."""
         return f"{LOOPBACK}:{self._ports.controller}"
 
     def ports(self) -> Mapping[str, int]:
@@ -77,7 +78,7 @@ class PinotServer(Server):
             "Pinot's broker": self._ports.broker,
             "Pinot's server": self._ports.admin,
         }
-        answers = (asking.http_health(port, role) for role, port in roles.items())
+        answers = (readiness.http_health(port, role) for role, port in roles.items())
         return next(filter(None, answers), "")
 
     def configuration(self) -> dict[str, dict[str, object]]:
@@ -154,7 +155,7 @@ class PinotServer(Server):
             *(f"-Dzk.session.timeout={_SESSION_TIMEOUT_MS}", f"-Dplugins.dir={self.folder / 'no-plugins'}"),
             *("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.admin.enableServer=false"),
             *("-Dzookeeper.preAllocSize=1024", "-Dzookeeper.forceSync=no"),
-            *("-cp", jars.class_path("pinot")),
+            *("-cp", jar_sets.class_path("pinot")),
         ]
 
     def _program(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The ports of the stack, free ports for tests, and who sits on a port."""
+"""The ports of the stack, free ports for tests, and the process that uses a port."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class StackPorts:
 
     @staticmethod
     def free() -> StackPorts:
-        """Ports that nobody uses now and that no other process gets from `free_ports`."""
+        """Unused ports that no other process gets from `free_ports`."""
         names = [field.name for field in fields(StackPorts)]
         return StackPorts(**dict(zip(names, free_ports(len(names)), strict=True)))
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that can be bound now, reserved among processes that ask here until this one ends.
+    """Ports that can be bound now, reserved against other calls of this function until the process ends.
 
-    They lie below the range from which the kernel serves outgoing connections, so that nothing
+    They lie below the range from which the kernel serves outgoing connections, so that no connection
     takes one by chance while a server is down.
     """
     found: list[int] = []
@@ -68,7 +68,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen there on loopback."""
+    """Whether a server could listen on that port of loopback."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -79,7 +79,7 @@ def is_free(port: int) -> bool:
 
 
 def require_free(server: str, ports: Mapping[str, int], advice: str) -> None:
-    """Raise PortTaken that names the first port in use and, where it can be found, who uses it."""
+    """Raise PortTaken that names the first port in use and, where it is found, the process that uses it."""
     for role, port in ports.items():
         if not 0 < port < 65536:
             raise PortTaken(f"{server} cannot listen on port {port} ({role})", advice="ports are 1 to 65535")
@@ -113,7 +113,7 @@ def _first_ephemeral() -> int:
 
 
 def reserve(port: int) -> bool:
-    """Keep a free port from others who ask here while this process lives; False when it is taken."""
+    """Reserve a free port against other processes while this one runs; False when it is taken."""
     if port in _reserved or not is_free(port):
         return False
     folder = Path(tempfile.gettempdir()) / f"headrace-ports-{os.getuid()}"

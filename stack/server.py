@@ -17,8 +17,8 @@ from typing import Final
 
 from stack import ports
 from stack.errors import Cancelled, NotInTime, ServerDied
-from stack.held import HeldProcess
-from stack.java import JavaRuntime, find_java
+from stack.jars.java import JavaRuntime, find_java
+from stack.process.managed_process import ManagedProcess
 
 LOG_LINES_SHOWN: Final = 15
 _LOG_LINES_SEARCHED: Final = 200
@@ -44,7 +44,7 @@ class Jvm:
     java: JavaRuntime | None = None
     """None finds one when the server is first started."""
     quick_start: bool = False
-    """Compile simply only: half the processor time of a start, less speed in the long run."""
+    """Use the JVM's first compiler only: half the processor time of a start, slower in the long run."""
     options: tuple[str, ...] = ()
     """More options for the JVM."""
 
@@ -71,7 +71,7 @@ class Server(ABC):
         self.folder = folder.absolute()
         self.jvm = jvm
         self.log_file = self.folder / f"{name}.log"
-        self._process: HeldProcess | None = None
+        self._process: ManagedProcess | None = None
 
     @property
     @abstractmethod
@@ -96,7 +96,7 @@ class Server(ABC):
 
     @abstractmethod
     def lacks(self) -> str:
-        """Ask the server what it lacks to serve; "" when it serves."""
+        """Ask the server whether it serves: "" or the reason why not."""
 
     @property
     def pid(self) -> int:
@@ -123,7 +123,7 @@ class Server(ABC):
         self.folder.mkdir(parents=True, exist_ok=True)
         self._keep_log_small()
         self._prepare()
-        self._process = HeldProcess(
+        self._process = ManagedProcess(
             self.name,
             self.java_command(self._options(), self._program()),
             log_file=self.log_file,
@@ -158,7 +158,7 @@ class Server(ABC):
         )
 
     def stop(self) -> None:
-        """End it as its kind likes best and wait until it is gone. Idempotent."""
+        """Stop it in the way of its kind and wait until the process has ended. Idempotent."""
         if self._process is not None:
             if self.grace_seconds > 0:
                 self._process.stop()
@@ -166,7 +166,7 @@ class Server(ABC):
                 self._process.kill()
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone. Idempotent."""
+        """SIGKILL, and wait until the process has ended. Idempotent."""
         if self._process is not None:
             self._process.kill()
 
@@ -175,7 +175,7 @@ class Server(ABC):
         self._held().suspend()
 
     def resume(self) -> None:
-        """Let it go on after `suspend`."""
+        """Resume it after `suspend`."""
         self._held().resume()
 
     def release(self) -> int:
@@ -201,7 +201,7 @@ class Server(ABC):
         files = (f"-Djava.io.tmpdir={temporary}", f"-Dlog4j2.configurationFile={logging}")
         return [launcher, f"@{_argument_file(self.folder, program[0], [*mine, *files, *options])}", *program]
 
-    def _held(self) -> HeldProcess:
+    def _held(self) -> ManagedProcess:
         if self._process is None:
             raise ServerDied(f"{self.name} has not been started")
         return self._process

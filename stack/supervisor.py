@@ -18,15 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from stack import jars
 from stack.blueprint import NAMES, Addresses, Machine, addresses_of, build
-from stack.errors import AlreadyBusy, NotInTime, UnknownName
+from stack.errors import AlreadyBusy, NotInTime, ServerDied, UnknownName
 from stack.folders import naming_a_full_disk, require_space, stack_home
+from stack.jars import jar_sets
 from stack.ports import StackPorts
-from stack.records import ProcessRecord, read_record, write_record
+from stack.process.parallel import for_each
+from stack.process.records import ProcessRecord, read_record, write_record
 from stack.server import Server
-from stack.side_by_side import for_each
-from stack.waiting import wait_until
+from stack.wait import wait_until
 
 _JARS_OF: Final = {"source": "kafka", "destination": "kafka", "pinot": "pinot"}
 _NEEDED_BYTES: Final = 500_000_000
@@ -39,11 +39,11 @@ class Lifetime(enum.Enum):
     """How long servers live."""
 
     HELD = "held"
-    """They end with the process that started them, however it ends."""
+    """Servers end with the process that started them, however it ends."""
     RELEASABLE = "releasable"
-    """Held until `Stack.release()`."""
+    """Servers end with that process until `Stack.release()`, and outlive it afterwards."""
     DETACHED = "detached"
-    """Held while `up` is under way, on their own afterwards."""
+    """Servers end with that process while `up` runs, and outlive it afterwards."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ServerStatus:
 
     name: str
     state: str
-    """`up`, `down`, `not ready` (runs and does not serve) or `died` (was up and nobody took it down)."""
+    """`up`, `down`, `not ready` (runs and does not serve) or `died` (was up and was not taken down)."""
     address: str
     pid: int | None = None
     lacks: str = ""
@@ -101,27 +101,35 @@ class Stack:
         return self.status(wanted)
 
     def down(self, names: Iterable[str] = ()) -> list[ServerStatus]:
-        """End the named servers, or all, whoever started them, and wait until they are gone."""
+        """End the named servers, or all, whichever process started them, and wait for it."""
         wanted = self._checked(names)
         with self._exclusively():
             self._down(wanted)
         return self.status(wanted)
 
-    def release(self) -> None:
-        """Let the servers that this object holds outlive the process."""
+    def release(self) -> list[str]:
+        """Release the servers that this object started, so that they outlive the process. Returns their
+        names; one that has ended is left out."""
+        kept = []
         for name in sorted(self._mine):
-            self.servers[name].release()
+            try:
+                self.servers[name].release()
+            except ServerDied as error:
+                self._report(str(error))
+            else:
+                kept.append(name)
         self._mine.clear()
+        return kept
 
     def status(self, names: Iterable[str] = ()) -> list[ServerStatus]:
-        """How the named servers, or all, are; each running one is asked."""
+        """State of the named servers, or of all; each running one is asked."""
         wanted = self._checked(names)
         found: dict[str, ServerStatus] = {}
         for_each(wanted, lambda name: found.update({name: self._status_of(name)}))
         return [found[name] for name in wanted]
 
     def addresses(self) -> Addresses:
-        """Where clients go; also when nothing runs."""
+        """Addresses of the servers, also of those that do not run."""
         return addresses_of(self.ports)
 
     def server(self, name: str) -> Server:
@@ -132,7 +140,7 @@ class Stack:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what this object holds."""
+        """End the servers that this object started and has not released."""
         self._end_mine()
 
     def _start(self, names: list[str]) -> None:
@@ -162,7 +170,7 @@ class Stack:
     def _start_one(self, name: str, cancelled: threading.Event) -> None:
         server = self.servers[name]
         if name in _JARS_OF:
-            jars.fetch([_JARS_OF[name]], self._report, cancelled)
+            jar_sets.fetch([_JARS_OF[name]], self._report, cancelled)
         with naming_a_full_disk(server.folder, f"starting {name}"):
             server.launch(releasable=self.lifetime is not Lifetime.HELD)
         server.wait_until_ready(cancelled=cancelled)

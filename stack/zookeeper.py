@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from stack import asking, ivy
+from stack import readiness
+from stack.jars import ivy
 from stack.ports import LOOPBACK, free_ports
+from stack.process.parallel import for_each
 from stack.server import Jvm, Server, properties_text
-from stack.side_by_side import for_each
 
 DEFAULT_JVM: Final = Jvm(heap_mib=128, quick_start=True)
 _JARS: Final = (
@@ -65,7 +66,7 @@ class ZooKeeperServer(Server):
     @property
     def role(self) -> str:
         """`standalone`, `leader`, `follower`, or "" while it does not serve."""
-        return asking.zookeeper_role(self.port)
+        return readiness.zookeeper_role(self.port)
 
     def ports(self) -> Mapping[str, int]:
         found = {"clients": self.port}
@@ -75,7 +76,7 @@ class ZooKeeperServer(Server):
         return found
 
     def lacks(self) -> str:
-        return asking.zookeeper(self.port)
+        return readiness.zookeeper(self.port)
 
     def configuration(self) -> dict[str, object]:
         """zoo.cfg. Ticks of 0.5 s let sessions of 1 s and more expire when they should."""

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 
-from confluent_kafka.admin import AclBinding, AclBindingFilter, AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.patience import PATIENCE_SECONDS, wait_until
+
+PERMISSIVE: Final[Mapping[str, object]] = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""Settings of a broker where everything is allowed that nobody has forbidden."""
 
 
 def add_rules(admin: AdminClient, rules: Sequence[AclBinding]) -> None:
@@ -31,3 +46,17 @@ def remove_rules(admin: AdminClient, wanted: AclBindingFilter) -> None:
 
 def _known(admin: AdminClient, wanted: AclBindingFilter) -> bool:
     return bool(admin.describe_acls(wanted).result(PATIENCE_SECONDS))
+
+
+class Forbidden:
+    """Nobody may do something with a topic, as long as the block lasts."""
+
+    def __init__(self, address: str, topic: str, operation: AclOperation) -> None:
+        self._admin = AdminClient({"bootstrap.servers": address})
+        self._what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", operation)
+
+    def __enter__(self) -> None:
+        add_rules(self._admin, [AclBinding(*self._what, AclPermissionType.DENY)])
+
+    def __exit__(self, *_: object) -> None:
+        remove_rules(self._admin, AclBindingFilter(*self._what, AclPermissionType.DENY))

@@ -1,4 +1,4 @@
-"""Fixtures that every test may use; the real servers come from stack/fixtures.py."""
+"""Fixtures that every test may use; the real servers come from tests/servers.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["stack.fixtures"]
+pytest_plugins = ["tests.servers"]
 
 # A shell makes what it starts in the background deaf to ctrl-C, and our tests' children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

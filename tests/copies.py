@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from stack.fixtures import KafkaPair
 from tests.kafka_data import Record
 from tests.patience import PATIENCE_SECONDS
+from tests.servers import KafkaPair
 
 NOW: Final = int(time.time() * 1000)
 

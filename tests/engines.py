@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Place
@@ -20,6 +20,7 @@ from mirror.copying.workbench import EngineIdentity
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
+from tests.fakes.broker.contents import Seen
 from tests.kafka_data import Record
 from tests.patience import PATIENCE_SECONDS
 
@@ -157,21 +158,6 @@ def specs(
         )
         for number in range(partitions)
     ]
-
-
-class Seen(NamedTuple):
-    """A record as an ordinary client sees it."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-
-    @property
-    def content(self) -> tuple[object, ...]:
-        """Everything but the offset."""
-        return tuple(self[1:])
 
 
 @cache

@@ -19,12 +19,12 @@ from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, latency_bucket
 from mirror.model.rows import row_of
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
-from pinot.controller import PinotController
-from pinot.deploy import apply
+from pinot.deployment.controller import PinotController
+from pinot.deployment.deploy import apply
 from pinot.schemas import Placement, avro_schema
 from pinot.settings import PinotSettings
 from pinot.tables import TABLES, PartitionMetric, PartitionMetricHourly, Table
-from pmp.samples import Sample, encode
+from pmp.samples.sample import Sample, encode
 from stack.pinot import PinotServer
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.patience import wait_until

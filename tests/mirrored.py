@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
 
-from stack.fixtures import KafkaPair
 from tests.kafka_data import Record, counts
 from tests.patience import wait_until
 from tests.running import RunningInstance
+from tests.servers import KafkaPair
 
 _NOT_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION,

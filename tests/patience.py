@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from headrace.client import unless_it_may_pass
-from stack import waiting
+from headrace.console.client import unless_it_may_pass
+from stack import wait as waiting
 
 PATIENCE_SECONDS: Final = 600.0
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assigner.loads import PartitionLoads
-from assigner.problem import Ints, Problem, TaskOf, build_problem
+from assigner.problem.loads import PartitionLoads
+from assigner.problem.problem import Ints, Problem, TaskOf, build_problem
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 

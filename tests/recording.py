@@ -4,7 +4,8 @@ have been had a broker died and returned.
 A replay with a death keeps the recorded sizes but for what the death changes: partitions that only the
 dead broker had stand still and have no samples; what their producers had in hand comes in a burst after
 the return, or never. Topics with two replicas are led by the other broker from the next round on, after
-a stall of a few seconds, and come back to the first one later.
+a stall of a few seconds, and come back to the first one later. Partitions of the living broker may get a
+third one as leader while the first is away; its logs hold other amounts of what came in before.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ import pyarrow as pa
 
 from mirror.model.load import PartitionLoad
 from mirror.model.topics import TopicPartition
-from pinot.loads import PartitionRates
-from pinot.paging import Grain
+from pinot.partitions.loads import PartitionRates
+from pinot.partitions.pages import Grain
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
-from pmp.decoding import decode
-from pmp.rates import Reading, partition_loads
-from pmp.rhythm import marked, rhythm_of
-from pmp.samples import Sample, encode
-from pmp.slope import EMPTY, Samples, advance
+from pmp.job.growth import EMPTY, Samples, advance
+from pmp.loads.rates import Reading, partition_loads
+from pmp.loads.rhythm import marked, rhythm_of
+from pmp.samples.decoder import decode
+from pmp.samples.sample import Sample, encode
 from tests.metrics_data import recorded_samples, recorded_truth
 
 Points: TypeAlias = npt.NDArray[np.float64]
@@ -39,23 +40,34 @@ _REPLICATED: Final = "cc_rf2"
 _STALL_MS: Final = 4_000
 _BURST_MS: Final = 5_000
 _BACK_HOME_MS: Final = 30_000
+_ROUND_MS: Final = 10_000
+_STEPS_IN_A_MINUTE: Final = 60_000 // _ROUND_MS
+_THIRD: Final = 3
+_MORE: Final = 0.15
+"""Share by which the log on the third broker is larger or smaller."""
 
 
 @dataclass(frozen=True)
 class Death:
     """A broker's death and return, in ms since the truth begins. `factor`: how much more is written than
-    was recorded; `buffered`: whether producers keep what they could not write."""
+    was recorded; `buffered`: whether producers keep what they could not write; `moved`: the topic whose
+    partitions on the living broker get another leader halfway through."""
 
     broker: int
     dies_ms: int
     returns_ms: int
     factor: float = 1.0
     buffered: bool = False
+    moved: str = ""
 
 
 DEATHS: Final[Mapping[str, Death]] = {
     "an early death, 70 s, what could not be written is lost": Death(1, 150_000, 220_000),
     "a late death, 95 s, triple rates, all of it comes in a burst": Death(2, 285_000, 380_000, 3.0, True),
+    "a short death, 40 s, lost, leaders of the living broker move": Death(
+        2, 110_000, 150_000, moved="cc.dotted.topic"
+    ),
+    "a death of 110 s through a change of rates, in a burst": Death(1, 300_000, 410_000, buffered=True),
 }
 
 
@@ -87,6 +99,12 @@ class Truth:
         grown = self.size(partition, until_ms) - self.size(partition, since_ms)
         return grown * 1000 / (until_ms - since_ms)
 
+    def p95(self, partition: TopicPartition, since_ms: int, until_ms: int) -> float | None:
+        """P95 of the rates of every round's time; None for a partition younger than that."""
+        moments = range(until_ms, since_ms, -_ROUND_MS)
+        rates = [self.rate(partition, moment - _ROUND_MS, moment) for moment in moments]
+        return None if None in rates else p95([rate for rate in rates if rate is not None])
+
     def change(self, partition: TopicPartition, becomes: Callable[[float], float]) -> None:
         """Replace the size at every moment."""
         before = self.points[partition]
@@ -117,6 +135,7 @@ def replay(death: Death) -> Recording:
     """As it would have been with the death."""
     was, truth = Truth(), Truth()
     dies, back = (was.begin_ms + moment for moment in (death.dies_ms, death.returns_ms))
+    halfway = (dies + back) // 2
     homes = {TopicPartition(one.topic, one.partition): one.broker for one in _recorded()}
     for partition in truth.points:
         hit = homes.get(partition) == death.broker
@@ -134,6 +153,10 @@ def replay(death: Death) -> Recording:
         size, rate = one.size_bytes * death.factor, one.bytes_in_per_second * death.factor
         if partition in truth.points:
             size += truth.size(partition, one.time_ms) - death.factor * was.size(partition, one.time_ms)
+        if partition.topic == death.moved and broker != death.broker and halfway < one.time_ms:
+            broker = _THIRD
+            held = death.factor * was.size(partition, halfway)
+            size += held * (_MORE if one.partition % 2 else -_MORE)
         changed = replace(one, broker=broker, size_bytes=max(0.0, size), bytes_in_per_second=rate)
         samples.append(changed)
     return Recording(tuple(samples), truth)
@@ -214,6 +237,7 @@ def sampled(recorded: Recording) -> list[PartitionRates]:
             messages=None,
             growth_bytes=float(growth.growth_bytes[n]),
             growth_ms=int(growth.growth_ms[n]),
+            longest_ms=int(growth.growth_ms[n]),
             shrunk=int(growth.shrunk[n]),
             size_bytes=one.size_bytes,
         )
@@ -233,9 +257,11 @@ def rates_over(samples: Sequence[PartitionRates], when: TimeRange) -> list[Parti
             samples=len(rows),
             oldest_ms=rows[0].oldest_ms,
             begin_ms=min(row.begin_ms for row in rows),
+            inflow=p95([row.inflow for row in rows]),
             sampled=sum(row.sampled for row in rows) / len(rows),
             growth_bytes=sum(row.growth_bytes for row in rows),
             growth_ms=sum(row.growth_ms for row in rows),
+            longest_ms=max(row.growth_ms for row in rows),
             shrunk=sum(row.shrunk for row in rows),
         )
         for rows in of.values()
@@ -249,11 +275,13 @@ def _clipped(one: PartitionRates, since_ms: int) -> PartitionRates:
     return one._replace(growth_bytes=one.growth_bytes * inside / one.growth_ms, growth_ms=inside)
 
 
-def provided(samples: Sequence[PartitionRates], when: TimeRange) -> dict[TopicPartition, PartitionLoad]:
-    """What the provider answers about the range."""
+def provided(
+    samples: Sequence[PartitionRates], when: TimeRange, statistic: Statistic = Statistic.MEAN
+) -> dict[TopicPartition, PartitionLoad]:
+    """What the provider answers about the range: the mean or the p95."""
     rates = rates_over(samples, when)
-    loads = partition_loads(rates, Reading(Statistic.MEAN, settled=False))
-    return marked(loads, rates, rhythm_of(rates, when, Grain.SAMPLES))
+    loads = partition_loads(rates, Reading(statistic, settled=False))
+    return marked(loads, rates, rhythm_of(rates, when, Grain.SAMPLES), statistic)
 
 
 @dataclass(frozen=True)
@@ -273,11 +301,21 @@ class Finding:
 
 
 def findings(
-    recorded: Recording, ask: Callable[[TimeRange], Mapping[TopicPartition, Any]], window_ms: int
+    recorded: Recording,
+    ask: Callable[[TimeRange], Mapping[TopicPartition, Any]],
+    window_ms: int,
+    statistic: Statistic = Statistic.MEAN,
 ) -> Iterator[Finding]:
     """Every load worth comparing of every round, beside the truth of its window."""
+    truth_of = recorded.truth.rate if statistic is Statistic.MEAN else recorded.truth.p95
+    least = LEAST_BYTES_PER_SECOND * (1 if statistic is Statistic.MEAN else _STEPS_IN_A_MINUTE)
     for at_ms in recorded.rounds:
         for partition, load in sorted(ask(TimeRange.up_to(at_ms, window_ms)).items()):
-            truth = recorded.truth.rate(partition, at_ms - window_ms, at_ms)
-            if truth is not None and max(truth, load.bytes_per_second) > LEAST_BYTES_PER_SECOND:
+            truth = truth_of(partition, at_ms - window_ms, at_ms)
+            if truth is not None and max(truth, load.bytes_per_second) > least:
                 yield Finding(at_ms, partition, load, truth)
+
+
+def p95(values: Sequence[float]) -> float:
+    """As Pinot takes it: the value at that place, never one between two."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from headrace.client import RestClient
-from stack.held import HeldProcess
+from headrace.console.client import RestClient
 from stack.ports import StackPorts, reserve
+from stack.process.managed_process import ManagedProcess
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 
@@ -24,7 +24,7 @@ class RunningInstance:
         self.log_file = folder / f"{name}.log"
         self._address_file = folder / f"{name}.address"
         self._rest: RestClient | None = None
-        self._process = HeldProcess(
+        self._process = ManagedProcess(
             name,
             [
                 sys.executable,
@@ -77,6 +77,11 @@ class RunningInstance:
     def terminate(self, timeout_seconds: float = PATIENCE_SECONDS) -> int | None:
         """SIGTERM to the control process; its exit status."""
         os.kill(self.pid, signal.SIGTERM)
+        return self._process.wait(timeout_seconds)
+
+    def terminate_group(self, timeout_seconds: float = PATIENCE_SECONDS) -> int | None:
+        """SIGTERM to the control process and its workers alike, as systemd sends it; the exit status."""
+        self._process.signal(signal.SIGTERM)
         return self._process.wait(timeout_seconds)
 
     def kill(self) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from api.dependencies import ServicesDep
 from api.ignored import refuse_ignored
-from api.restli import Terms, damaged_to_restli, datastream_from_restli, datastream_to_restli, text_field
+from api.restli import (
+    CONNECTOR,
+    OUR_CONNECTOR,
+    Terms,
+    damaged_to_restli,
+    datastream_from_restli,
+    datastream_to_restli,
+    text_field,
+)
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.coordination.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
+from mirror.instance.supervisor import LanePhase, LaneState
 from mirror.model.bounds import shown
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
@@ -21,6 +31,8 @@ from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicPartition
 
 router = APIRouter(tags=["brooklin"])
+_REST: Final = "Brooklin's REST"
+"""Who asked, as far as that interface says."""
 
 
 @router.post("/datastream", status_code=201)
@@ -83,15 +95,15 @@ def act(
     """Rest.li actions; those of Brooklin that answer nothing have no body here either."""
     key, given = DatastreamName(name), body or {}
     if action in {"pause", "resume", "stop"}:
-        services.control.change_status(ChangeStatus(key, action))
+        services.control.change_status(ChangeStatus(key, action, requested_by=_REST))
     elif action in {"pauseSourcePartitions", "resumeSourcePartitions"}:
         partitions = read_partitions(_texts(given, "sourcePartitions"))
         is_pause = action == "pauseSourcePartitions"
-        services.control.change_pauses(ChangePauses(key, partitions, is_pause, "paused over REST"))
+        services.control.change_pauses(ChangePauses(key, partitions, is_pause, "", _REST))
     elif action == "movePartitions":
         names = text_field(given, "partitions").split(",")
         moved = frozenset(TopicPartition.parse(one.strip()) for one in names)
-        services.control.move(MovePartitions(key, moved, text_field(given, "targetHost"), "REST"))
+        services.control.move(MovePartitions(key, moved, text_field(given, "targetHost"), _REST))
     else:
         raise InvalidRequest(
             f"there is no action {shown(action)}", advice="pause, resume, stop, movePartitions …"
@@ -110,27 +122,35 @@ def _texts(body: dict[str, Any], field: str) -> dict[str, str]:
 
 @router.get("/health")
 async def health(services: ServicesDep) -> dict[str, Any]:
-    """ServerHealth: connectors with their tasks on this instance."""
-    tasks: dict[str, list[str]] = {}
-    groups: dict[str, str] = {}
-    for key, state in sorted(services.status.lanes.items()):
-        tasks.setdefault(state.spec.task, []).append(str(key.partition))
-        groups[state.spec.task] = key.group
-    return {
-        "clusterName": "headrace",
-        "instanceName": services.status.name,
-        "connectors": [
-            {
-                "connectorName": "headrace",
-                "tasks": [
-                    {
-                        "name": task,
-                        "datastreams": groups[task],
-                        "partitions": f"[{', '.join(partitions)}]",
-                        "statusCode": "OK",
-                    }
-                    for task, partitions in sorted(tasks.items())
-                ],
-            }
-        ],
+    """ServerHealth: connectors with their tasks on this instance. Waits for nothing."""
+    connectors = {
+        one.group: one.metadata.get(CONNECTOR, OUR_CONNECTOR) for one in services.status.datastreams
     }
+    tasks: dict[str, list[LaneState]] = {}
+    for _, state in sorted(services.status.lanes.items()):
+        tasks.setdefault(state.spec.task, []).append(state)
+    by_connector: dict[str, list[dict[str, Any]]] = {}
+    for task, lanes in sorted(tasks.items()):
+        connector = connectors.get(lanes[0].spec.key.group, OUR_CONNECTOR)
+        by_connector.setdefault(connector, []).append(_task_health(task, lanes))
+    return {
+        "clusterName": services.service_name,
+        "instanceName": services.status.name,
+        "connectors": [{"connectorName": name, "tasks": found} for name, found in by_connector.items()],
+    }
+
+
+def _task_health(task: str, lanes: Sequence[LaneState]) -> dict[str, Any]:
+    """ERROR where a lane stands still, with the reason; without a status while no lane has begun."""
+    found = {
+        "name": task,
+        "datastreams": lanes[0].spec.key.group,
+        "partitions": f"[{', '.join(str(one.spec.key.partition) for one in lanes)}]",
+    }
+    paused = [one for one in lanes if one.phase is LanePhase.PAUSED]
+    if paused:
+        reason = f"{paused[0].spec.key.partition}: {paused[0].reason}"
+        return {**found, "statusCode": "ERROR", "statusMessage": reason}
+    if any(one.phase is LanePhase.COPYING for one in lanes):
+        return {**found, "statusCode": "OK", "statusMessage": "OK"}
+    return found

@@ -8,14 +8,16 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Response
 
 from api.dependencies import ServicesDep, SlowCallsDep
+from api.endpoints.ledgers import progress_of
 from api.ignored import refuse_ignored
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
-from api.schemas.partitions import MoveAnswer, MoveBody, PausesBody
+from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
 from api.schemas.progress import LaneProgressAnswer
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.coordination.definitions import DamagedDefinition
 from mirror.coordination.problems import Problem
+from mirror.model import bounds
 from mirror.model.identifiers import DatastreamName
 from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicPartition
@@ -68,16 +70,13 @@ async def progress(
     offset_map: Annotated[bool, Query(description="with every run of the offset maps")] = False,
 ) -> list[LaneProgressAnswer]:
     """Checkpoints, what became of every offset, and offset maps, as they were stored last; of all partitions
-    of the datastream's group that go to its destination."""
+    of the datastream's group that go to its destination. What a former datastream of its name has copied to
+    other topics is not shown."""
 
     def read() -> list[LaneProgressAnswer]:
         datastream = services.control.get(DatastreamName(name))
         stored = services.progress(datastream.destination, datastream.group)
-        return [
-            LaneProgressAnswer.from_progress(key, one, with_map=offset_map)
-            for key, one in stored.items()
-            if datastream.selection.matches(key.partition.topic)
-        ]
+        return progress_of(datastream, stored, services, with_map=offset_map)
 
     return await slow_calls.run(read)
 
@@ -94,14 +93,14 @@ def delete(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
 @router.post("/{name}/pause-partitions")
 def pause_partitions(name: NamePath, body: PausesBody, services: ServicesDep) -> DatastreamAnswer:
     """Stop copying some partitions until somebody resumes them; nothing else is touched."""
-    command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), True, body.reason)
+    command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), True, *_cause(body))
     return DatastreamAnswer.from_datastream(services.control.change_pauses(command))
 
 
 @router.post("/{name}/resume-partitions")
 def resume_partitions(name: NamePath, body: PausesBody, services: ServicesDep) -> DatastreamAnswer:
     """Copy paused partitions again, from where they stood."""
-    command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), pause=False)
+    command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), False, *_cause(body))
     return DatastreamAnswer.from_datastream(services.control.change_pauses(command))
 
 
@@ -113,10 +112,22 @@ def move(name: NamePath, body: MoveBody, services: ServicesDep) -> MoveAnswer:
     return MoveAnswer(request=services.control.move(command))
 
 
+def _cause(body: HaltBody | PausesBody) -> tuple[str, str]:
+    """Reason and who asks, as far as they can be kept. Raises InvalidRequest."""
+    return (
+        bounds.text("the reason", body.reason, bounds.LONGEST_REASON),
+        bounds.text("requested_by", body.requested_by, bounds.LONGEST_NAME),
+    )
+
+
 @router.post("/{name}/{action}")
 def change(
-    name: NamePath, action: Literal["pause", "resume", "stop"], services: ServicesDep
+    name: NamePath,
+    action: Literal["pause", "resume", "stop"],
+    services: ServicesDep,
+    body: HaltBody | None = None,
 ) -> DatastreamAnswer:
     """Pause, resume or stop."""
-    changed = services.control.change_status(ChangeStatus(DatastreamName(name), action))
+    command = ChangeStatus(DatastreamName(name), action, *_cause(body or HaltBody()))
+    changed = services.control.change_status(command)
     return DatastreamAnswer.from_datastream(changed)

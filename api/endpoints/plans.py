@@ -18,14 +18,14 @@ router = APIRouter(prefix="/v1", tags=["plans"])
 @router.get("/plan")
 def plan(services: ServicesDep) -> PlanAnswer:
     """The plan in force."""
-    return PlanAnswer.from_plan(services.plan())
+    return PlanAnswer.from_plan(services.plan(), services.assessments())
 
 
 @router.post("/rebalance", status_code=202)
 async def rebalance(
     body: RebalanceBody, services: ServicesDep, slow_calls: SlowCallsDep, response: Response
 ) -> RebalanceAnswer:
-    """Ask the leader to plan anew, or tell what that would change."""
+    """Ask the leader for a new plan, or report what that would change."""
     command = TriggerRebalance(DatastreamName(body.datastream), body.full, body.requested_by, body.reason)
     if body.dry_run:
         response.status_code = 200

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from api.dependencies import ServicesDep
+from api.schemas.lanes import LaneAnswer
 
 router = APIRouter(tags=["status"])
 
@@ -38,22 +39,11 @@ def instances(services: ServicesDep) -> list[dict[str, Any]]:
 
 
 @router.get("/v1/lanes")
-def lanes(services: ServicesDep) -> list[dict[str, Any]]:
-    """The lanes of this instance."""
-    return [
-        {
-            "datastream": key.group,
-            "partition": str(key.partition),
-            "task": state.spec.task,
-            "worker": state.worker,
-            "phase": state.phase,
-            "reason": state.reason,
-            "lag_records": state.rate.lag_records if state.rate else None,
-            "lag_ms": state.rate.lag_ms if state.rate else None,
-            "bytes_per_second": state.rate.bytes_per_second if state.rate else None,
-        }
-        for key, state in sorted(services.status.lanes.items())
-    ]
+def lanes(services: ServicesDep) -> list[LaneAnswer]:
+    """The lanes of this instance; of the leader also the partitions that nobody copies."""
+    status, now_ms = services.status, services.clock.now_ms()
+    mine = [LaneAnswer.from_lane(key, state) for key, state in sorted(status.lanes.items())]
+    return mine + [LaneAnswer.from_uncopied(one, now_ms) for one in status.uncopied]
 
 
 @router.get("/metrics", include_in_schema=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.partitions import PauseAnswer
+from api.schemas.partitions import HaltAnswer, PauseAnswer
 from mirror.coordination.definitions import DamagedDefinition
 from mirror.coordination.problems import Problem
 from mirror.model.datastream import Datastream, LatencyObjective, StartPosition
@@ -121,6 +121,8 @@ class DatastreamAnswer(_Body):
     """What cannot be done for it, or read of it."""
     pauses: dict[str, PauseAnswer] = {}
     """Partitions that somebody paused, by topic."""
+    halt: HaltAnswer | None = None
+    """Why the whole datastream is paused or stopped, if that was said."""
 
     @classmethod
     def from_datastream(cls, datastream: Datastream, problem: Problem | None = None) -> DatastreamAnswer:
@@ -150,6 +152,7 @@ class DatastreamAnswer(_Body):
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
+            halt=HaltAnswer.from_halt(datastream.halt) if datastream.halt is not None else None,
         )
 
     @classmethod

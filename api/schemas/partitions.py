@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mirror.model.datastream import Pause
+from mirror.model.datastream import Halt, Pause
 
 
 class _Body(BaseModel):
@@ -20,6 +20,30 @@ class PausesBody(_Body):
     """By topic: numbers such as `0,13,2`, or `*` for the whole topic."""
     reason: str = ""
     """Kept with a pause, and shown."""
+    requested_by: str = ""
+    """Who asks; kept with a pause, and shown."""
+
+
+class HaltBody(_Body):
+    """Why a datastream is paused, stopped or resumed."""
+
+    reason: str = ""
+    """Kept with a pause or a stop, and shown."""
+    requested_by: str = ""
+    """Who asks; kept with a pause or a stop, and shown."""
+
+
+class HaltAnswer(_Body):
+    """Why a datastream is paused or stopped."""
+
+    reason: str
+    since_ms: int
+    requested_by: str
+
+    @classmethod
+    def from_halt(cls, halt: Halt) -> HaltAnswer:
+        """The JSON form."""
+        return cls(reason=halt.reason, since_ms=halt.since_ms, requested_by=halt.requested_by)
 
 
 class PauseAnswer(_Body):
@@ -29,12 +53,15 @@ class PauseAnswer(_Body):
     """Their numbers; null: the whole topic."""
     reason: str
     since_ms: int
+    requested_by: str
 
     @classmethod
     def from_pause(cls, pause: Pause) -> PauseAnswer:
         """The JSON form."""
         numbers = None if pause.numbers is None else sorted(pause.numbers)
-        return cls(partitions=numbers, reason=pause.reason, since_ms=pause.since_ms)
+        return cls(
+            partitions=numbers, reason=pause.reason, since_ms=pause.since_ms, requested_by=pause.requested_by
+        )
 
 
 class MoveBody(_Body):

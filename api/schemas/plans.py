@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from pydantic import BaseModel, ConfigDict
 
 from mirror.coordination.planning import Decision
 from mirror.coordination.problems import reason_of
+from mirror.instance.loads.assessments import Assessment
+from mirror.model.identifiers import GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Move, Plan
 
@@ -21,16 +24,49 @@ class TaskAnswer(BaseModel):
     partitions: list[str]
 
 
+class GroupAnswer(BaseModel):
+    """What the last planning of a group of datastreams found, which may have changed nothing.
+
+    Rates are in bytes per second. `loads_measured_at_ms`: null where no load was known. `unknown`: partitions
+    of which no load was known; `lower_bounds`: partitions that were behind, so that they may carry more;
+    `cut_short`: searches that ended by the clock, so that an equal question may get another plan.
+    """
+
+    datastream: str
+    planned_ms: int
+    loads_measured_at_ms: int | None
+    tasks: int
+    required_tasks: int
+    task_lower_bound: int
+    max_load: float
+    max_load_lower_bound: float
+    moved: float
+    moved_lower_bound: float
+    offending: int
+    unplaced: int
+    overloaded: int
+    estimated: int
+    unknown: int
+    lower_bounds: int
+    moves_left: int
+    cut_short: int
+    stage: str
+    offending_partitions: list[str]
+    unplaced_partitions: list[str]
+    reasons: list[str]
+
+
 class PlanAnswer(BaseModel):
-    """The plan in force."""
+    """The plan in force, and what the planning of each group found."""
 
     epoch: int
     created_ms: int
     reason: str
     tasks: list[TaskAnswer]
+    groups: list[GroupAnswer] = []
 
     @classmethod
-    def from_plan(cls, plan: Plan) -> PlanAnswer:
+    def from_plan(cls, plan: Plan, assessments: Mapping[GroupName, Assessment]) -> PlanAnswer:
         """The JSON form."""
         tasks = [
             TaskAnswer(
@@ -41,10 +77,13 @@ class PlanAnswer(BaseModel):
             )
             for placement in plan.tasks
         ]
-        return cls(epoch=plan.epoch, created_ms=plan.created_ms, reason=plan.reason, tasks=tasks)
+        groups = [GroupAnswer(datastream=name, **asdict(one)) for name, one in sorted(assessments.items())]
+        return cls(
+            epoch=plan.epoch, created_ms=plan.created_ms, reason=plan.reason, tasks=tasks, groups=groups
+        )
 
 
-class MoveAnswer(BaseModel):
+class PlannedMove(BaseModel):
     """One partition that changes its task or instance."""
 
     datastream: str
@@ -56,7 +95,7 @@ class MoveAnswer(BaseModel):
     reason: str
 
     @classmethod
-    def from_move(cls, move: Move, reason: str) -> MoveAnswer:
+    def from_move(cls, move: Move, reason: str) -> PlannedMove:
         """The JSON form."""
         return cls(
             datastream=move.group,
@@ -82,16 +121,19 @@ class RebalanceBody(BaseModel):
 
 
 class RebalanceAnswer(BaseModel):
-    """`request`: identity of the queued request; empty for a dry run, which tells the moves instead.
+    """`request`: identity of the queued request; empty for a dry run, which reports the moves instead.
 
-    `reasons`: why so many tasks, and how far from the proved best.
+    `reasons`: why there are this many tasks, and how far that is from the proved best. Of a dry run,
+    `loads_known`: whether it rests on any load that was measured; where it does not, that nothing moves
+    does not say that moves would not help.
     """
 
     request: str
     sentence: str
+    loads_known: bool | None = None
     required_tasks: int | None = None
     reasons: list[str] = []
-    moves: list[MoveAnswer] = []
+    moves: list[PlannedMove] = []
 
     @classmethod
     def from_decision(cls, decision: Decision) -> RebalanceAnswer:
@@ -105,6 +147,7 @@ class RebalanceAnswer(BaseModel):
         return cls(
             request="",
             sentence=decision.sentence,
+            loads_known=decision.are_loads_known,
             required_tasks=max(required, default=None),
             reasons=[
                 *(reason for group_plan in decision.group_plans.values() for reason in group_plan.reasons),
@@ -113,7 +156,7 @@ class RebalanceAnswer(BaseModel):
                     for group, error in decision.problems.items()
                 ),
             ],
-            moves=[MoveAnswer.from_move(move, reasons.get(move.partition, "")) for move in decision.moves],
+            moves=[PlannedMove.from_move(move, reasons.get(move.partition, "")) for move in decision.moves],
         )
 
 

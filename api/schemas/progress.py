@@ -6,8 +6,43 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.lane.progress import LaneProgress
+from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
+
+
+class NotCopied(BaseModel):
+    """The class of all offsets behind a checkpoint that nobody copies. Numbers are null where they are not
+    known; the leader knows them."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    state: str
+    """paused, unplaced, left out"""
+    reason: str
+    requested_by: str
+    since_ms: int | None
+    offsets: int | None
+    """How many there are."""
+    retained: int | None
+    """Records that retention may still delete before it reaches the first of them."""
+    lost: int | None
+    """Those that it has deleted already."""
+
+    @classmethod
+    def from_uncopied(cls, lane: UncopiedLane) -> NotCopied:
+        """The JSON form."""
+        what = lane.what
+        return cls(
+            state=what.state,
+            reason=what.reason,
+            requested_by=what.requested_by,
+            since_ms=what.since_ms,
+            offsets=lane.lag_records,
+            retained=lane.retained_records,
+            lost=lane.lost_records,
+        )
 
 
 class LaneProgressAnswer(BaseModel):
@@ -18,13 +53,13 @@ class LaneProgressAnswer(BaseModel):
     topic: str
     partition: int
     destination_topic: str
-    start_offset: int
-    """Where the ledger begins."""
-    next_offset: int
-    """The checkpoint: everything below is accounted for."""
+    start_offset: int | None
+    """Where the ledger begins; null: nothing is stored."""
+    next_offset: int | None
+    """The checkpoint: everything below is accounted for; null: nothing is stored."""
     offsets: dict[str, int]
     """Source offsets by what became of them; they add up to the range."""
-    is_balanced: bool
+    is_balanced: bool | None
     map_runs: int
     """Runs of the offset map."""
     life: int
@@ -33,8 +68,30 @@ class LaneProgressAnswer(BaseModel):
     """Why the partition paused itself; empty when it has not."""
     gaps: list[str]
     """What was lost, newest last."""
+    destination_is_current: bool | None = None
+    """Whether this is about the topic that is at the destination now; false: that topic was deleted, and what
+    was mirrored is gone; null: not known."""
+    not_copied: NotCopied | None = None
+    """Why nothing is copied behind `next_offset`; null: it is copied."""
     offset_map: list[tuple[int, int, int]] | None = None
     """Runs of source offset, destination offset and length, when they were asked for."""
+
+    @classmethod
+    def from_nothing(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
+        """A partition of which nothing is stored."""
+        return cls(
+            topic=partition.topic,
+            partition=partition.partition,
+            destination_topic=destination_topic,
+            start_offset=None,
+            next_offset=None,
+            offsets={},
+            is_balanced=None,
+            map_runs=0,
+            life=0,
+            paused="",
+            gaps=[],
+        )
 
     @classmethod
     def from_progress(cls, key: LaneKey, one: LaneProgress, *, with_map: bool) -> LaneProgressAnswer:

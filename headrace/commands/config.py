@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
-from headrace.terminal import console, print_json
+from headrace.console.terminal import console, print_json
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -22,7 +22,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     file = config_file(config)
     console().print(f"settings are right ({file or 'defaults and environment'})")
     for key, value in _flat(effective):
-        console().print(f"  {key} = {value}", markup=False)
+        console().print(f"  {key} = {value}")
 
 
 @app.command()

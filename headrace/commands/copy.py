@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption, choice
-from headrace.cores import usable_cores
+from headrace.process.cores import usable_cores
 
 if TYPE_CHECKING:
-    from headrace.copy_run import CopyRun, CopySetup
+    from headrace.copy.run import CopyRun, CopySetup
     from mirror.copying.copy_job import CopyJob
     from mirror.ports import LaneSpec
 
@@ -35,7 +35,7 @@ def copy(
     ],
     destination: Annotated[str, typer.Option(help="Cluster to copy to: an alias, or host:port.")],
     topics: Annotated[str, typer.Option(help="Regular expression over whole topic names.")],
-    exclude: Annotated[str, typer.Option(help="Topics to leave out, likewise.")] = "",
+    exclude: Annotated[str, typer.Option(help="Regular expression of topics to leave out.")] = "",
     rename: Annotated[str, typer.Option(help="Names at the destination; * stands for the source's.")] = "*",
     until_end: Annotated[
         bool, typer.Option("--until-end", help="Stop each partition at the end it has now.")
@@ -44,35 +44,50 @@ def copy(
         str, typer.Option(help="at-least-once, effectively-once or exactly-once.")
     ] = "effectively-once",
     isolation: Annotated[str, typer.Option(help="read-committed or read-uncommitted.")] = "read-committed",
-    path: Annotated[str, typer.Option(help="auto, passthrough or record.")] = "auto",
+    path: Annotated[
+        str, typer.Option(help="auto, passthrough (batches unopened) or record (one by one).")
+    ] = "auto",
     start: Annotated[
         str,
-        typer.Option("--from", help="earliest, latest, checkpoint, or a time such as 2026-11-21T08:00:00Z."),
+        typer.Option(
+            "--from", help="Begin at earliest, latest, checkpoint, or a time such as 2026-11-21T08:00:00Z."
+        ),
     ] = "earliest",
     workers: Annotated[
-        int, typer.Option(min=0, help="Worker processes; 0 means one for each core we may use.")
+        int, typer.Option(min=0, help="Worker processes; 0 means one for each usable core.")
     ] = 1,
     state: Annotated[
-        str, typer.Option(help="Name of the stored progress; the same name goes on where it stopped.")
+        str,
+        typer.Option(help="Name of the stored progress: a copy of the same name continues where it stopped."),
     ] = "",
-    on_loss: Annotated[str, typer.Option(help="halt or continue.")] = "halt",
-    on_rejection: Annotated[str, typer.Option(help="pause, dead-letter or skip.")] = "pause",
+    on_loss: Annotated[
+        str, typer.Option(help="Records gone from the source before they were copied: halt or continue.")
+    ] = "halt",
+    on_rejection: Annotated[
+        str, typer.Option(help="A record that the destination refuses: pause, dead-letter or skip.")
+    ] = "pause",
     transform: Annotated[
         list[str] | None,
         typer.Option(help="name:text of a transform; may be given again.", show_default=False),
     ] = None,
-    bytes_per_second: Annotated[int, typer.Option(min=0, help="Quota of the whole copy; 0 means none.")] = 0,
+    bytes_per_second: Annotated[
+        int, typer.Option(min=0, help="Quota of the whole copy in bytes per second; 0 means none.")
+    ] = 0,
     replication_factor: Annotated[
-        int, typer.Option(min=-1, max=32_767, help="Of new topics; -1 means the default there.")
+        int,
+        typer.Option(min=-1, max=32_767, help="Replicas of new topics; -1 means the destination's default."),
     ] = -1,
-    report: Annotated[Path | None, typer.Option(help="Write the report here.", show_default=False)] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the report to this file, as JSON.", show_default=False)
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Copy topics from one cluster to another, batch by batch, and say what became of every offset."""
-    from headrace.copy_report import document_of, tell_outcome, tell_plan
-    from headrace.copy_run import CopyRun
-    from headrace.own_topics import own_topics
+    from headrace.clusters.own_topics import own_topics
+    from headrace.console.files import write_file
+    from headrace.copy.report import document_of, tell_outcome, tell_plan
+    from headrace.copy.run import CopyRun
     from headrace.settings import load_settings
 
     started = time.monotonic()
@@ -86,9 +101,11 @@ def copy(
     document = document_of(job, plan, run.outcome, time.monotonic() - started)
     if document["complete"] and not state:
         run.forget(plan.specs)
-    if report is not None:
-        report.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    tell_outcome(document, as_json=as_json)
+    try:
+        if report is not None:
+            write_file(report, json.dumps(document, indent=2) + "\n")
+    finally:  # also where the report has no room: what was copied is copied
+        tell_outcome(document, as_json=as_json)
     if document["failures"] or (until_end and not document["complete"]):
         raise typer.Exit(1)
 
@@ -148,8 +165,8 @@ def _milliseconds(text: str) -> int:
 
 
 def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySetup:
-    from headrace.clusters import ClusterDirectory
-    from headrace.copy_run import CopySetup
+    from headrace.clusters.directory import ClusterDirectory
+    from headrace.copy.run import CopySetup
     from headrace.settings import load_settings
     from mirror.copying.workbench import EngineIdentity
 
@@ -171,7 +188,7 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
 def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
     """Show progress; stop at the first SIGINT or SIGTERM, end at once at the second; give up when all that
     is left of a copy that is to end has paused and nothing is copied any more."""
-    from headrace.copy_report import ProgressLine
+    from headrace.copy.report import ProgressLine
 
     asked = itertools.count()
 

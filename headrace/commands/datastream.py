@@ -8,21 +8,23 @@ from urllib.parse import quote
 import typer
 
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.terminal import console, print_json, print_table
+from headrace.console.terminal import console, print_json, print_table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from headrace.client import RestClient
+    from headrace.console.client import RestClient
 
 app = typer.Typer(no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(help="The datastream's name.")]
+ReasonOption = Annotated[str, typer.Option(help="Why; it is kept and shown.", show_default=False)]
+WhoOption = Annotated[str, typer.Option("--by", help="Who asks; it is kept and shown.", show_default=False)]
 
 
 def connect(at: str, config: Path | None) -> RestClient:
     """A client for the instance that the options or the settings name. Raises InvalidRequest for an address
     that is none."""
-    from headrace.client import RestClient
+    from headrace.console.client import RestClient
     from headrace.settings import load_settings
     from mirror.model.clusters import bootstrap_servers
 
@@ -34,7 +36,12 @@ def connect(at: str, config: Path | None) -> RestClient:
 
 
 def path_of(name: str) -> str:
-    """Where REST has a datastream of any name."""
+    """Where REST has a datastream of any name, also one that is damaged. Raises InvalidRequest for names
+    that would lead elsewhere."""
+    from mirror.errors import InvalidRequest
+
+    if name in ("", ".", ".."):
+        raise InvalidRequest(f"no datastream is named {name!r}", advice="headrace datastream list shows them")
     return f"/v1/datastreams/{quote(name, safe='', errors='surrogatepass')}"
 
 
@@ -84,11 +91,25 @@ def list_all(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption
             "from": _joined(one["source"], "cluster", "topics"),
             "to": _joined(one["destination"], "cluster", "name"),
             "owner": one["metadata"].get("owner", ""),
+            "paused": _pauses(one),
             "problem": one["problem"]["reason"] if one.get("problem") else "",
         }
         for one in found
     ]
-    print_table("datastreams", ["name", "status", "from", "to", "owner", "problem"], rows)
+    print_table("datastreams", ["name", "status", "from", "to", "owner", "paused", "problem"], rows)
+
+
+def _pauses(one: dict[str, Any]) -> str:
+    """What a person paused of a datastream, by whom and why."""
+    found = [("", one["halt"])] if one.get("halt") else []
+    for topic, pause in (one.get("pauses") or {}).items():
+        numbers = "*" if pause["partitions"] is None else ",".join(map(str, pause["partitions"]))
+        found.append((f"{topic}:{numbers} ", pause))
+    texts = []
+    for what, cause in found:
+        who = f"by {cause['requested_by']} " if cause.get("requested_by") else ""
+        texts.append(f"{what}{who}{cause['reason']}".strip())
+    return "; ".join(texts)
 
 
 def _joined(part: dict[str, str] | None, *fields: str) -> str:
@@ -104,26 +125,41 @@ def get(name: NameArgument, at: AtOption = "", config: ConfigOption = None) -> N
 
 @app.command()
 def pause(
-    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+    name: NameArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Stop copying; everything is kept for resume."""
-    _show(connect(at, config).post(path_of(name) + "/pause"), as_json)
+    _act(connect(at, config), name, "pause", reason, requested_by, as_json=as_json)
 
 
 @app.command()
 def resume(
-    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+    name: NameArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Copy again, from where it stood."""
-    _show(connect(at, config).post(path_of(name) + "/resume"), as_json)
+    _act(connect(at, config), name, "resume", reason, requested_by, as_json=as_json)
 
 
 @app.command()
 def stop(
-    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+    name: NameArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Drain and stop; tasks are given up."""
-    _show(connect(at, config).post(path_of(name) + "/stop"), as_json)
+    _act(connect(at, config), name, "stop", reason, requested_by, as_json=as_json)
 
 
 @app.command()
@@ -142,26 +178,29 @@ def pause_partitions(
     name: NameArgument,
     partitions: PartitionsArgument,
     reason: Annotated[str, typer.Option(help="Why; it is kept and shown.")],
+    requested_by: WhoOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Stop copying some partitions until they are resumed; the others go on."""
-    body = {"partitions": _by_topic(partitions), "reason": reason}
-    _show(connect(at, config).post(path_of(name) + "/pause-partitions", body), as_json)
+    chosen = _by_topic(partitions)
+    _act(connect(at, config), name, "pause-partitions", reason, requested_by, chosen, as_json=as_json)
 
 
 @app.command(name="resume-partitions")
 def resume_partitions(
     name: NameArgument,
     partitions: PartitionsArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy paused partitions again, from where they stood."""
-    body = {"partitions": _by_topic(partitions)}
-    _show(connect(at, config).post(path_of(name) + "/resume-partitions", body), as_json)
+    chosen = _by_topic(partitions)
+    _act(connect(at, config), name, "resume-partitions", reason, requested_by, chosen, as_json=as_json)
 
 
 @app.command()
@@ -185,11 +224,32 @@ def move(
 
 
 def _by_topic(partitions: list[str]) -> dict[str, str]:
+    from mirror.errors import InvalidRequest
+
     found: dict[str, str] = {}
     for one in partitions:
         topic, _, numbers = one.rpartition(":")
+        if not topic or not numbers:
+            raise InvalidRequest(f"{one!r} names no partitions", advice="write topic:0,13,2 or topic:*")
         found[topic] = f"{found[topic]},{numbers}" if topic in found else numbers
     return found
+
+
+def _act(
+    client: RestClient,
+    name: str,
+    action: str,
+    reason: str,
+    requested_by: str,
+    partitions: dict[str, str] | None = None,
+    *,
+    as_json: bool,
+) -> None:
+    """Have an action done, of some partitions or of all, and show the datastream as it is then."""
+    body: dict[str, Any] = {"reason": reason, "requested_by": requested_by}
+    if partitions is not None:
+        body["partitions"] = partitions
+    _show(client.post(f"{path_of(name)}/{action}", body), as_json)
 
 
 def _show(datastream: dict[str, Any], as_json: bool) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headrace.console.terminal import console, note, print_table
 from headrace.errors import explain
-from headrace.terminal import console, error_console, print_table
 
 if TYPE_CHECKING:
     from headrace.demo.claims import Findings
@@ -31,7 +31,7 @@ def demo(
         bool, typer.Option("--keep", help="Leave everything running at the end, also after a failure.")
     ] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End what --keep has left running.")] = False,
-    port_offset: Annotated[int, typer.Option(help="Move every port by this much.")] = 0,
+    port_offset: Annotated[int, typer.Option(help="Number that is added to every port.")] = 0,
 ) -> None:
     """Show the whole loop on real servers; exit 0 only when every claim of the report held."""
     from headrace.demo.processes import DemoProcesses, end_released
@@ -55,7 +55,7 @@ def demo(
         processes.stop()
     if not findings.all_held:
         if findings.stopped:
-            error_console().print(f"headrace: {findings.stopped}", markup=False, soft_wrap=True)
+            note(f"headrace: {findings.stopped}", soft_wrap=True)
         raise typer.Exit(1)
 
 
@@ -85,7 +85,7 @@ def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], Non
     from headrace.demo.story import Story, rates_for_start
     from headrace.demo.watch import Watch
     from headrace.settings import load_settings
-    from stack.arrivals import Arrivals
+    from stack.traffic.arrivals import Arrivals
 
     say(findings.reached)
     processes.start_stack()
@@ -132,18 +132,22 @@ def _show(findings: Findings) -> None:
     columns = ["topic", "source_records", "destination_records", "missing", "duplicates", "foreign"]
     print_table("audit", columns, findings.audit)
     if findings.stopped:
-        console().print(f"stopped at: {findings.reached}", markup=False)
+        console().print(f"stopped at: {findings.reached}")
     console().print(f"{findings.seconds:.0f} s; pictures and tables: {_REPORT.absolute()}")
 
 
 def _keep(processes: DemoProcesses) -> None:
+    kept = processes.release()
+    if not kept:
+        console().print("nothing was running that could be kept")
+        return
     for name, address in processes.addresses.items():
-        console().print(f"{name}: {address}")
-    for name in processes.processes:
+        if name.partition("_")[0] in kept:
+            console().print(f"{name}: {address}")
+    for name in kept:
         if name.startswith("headrace-"):
             console().print(f"{name}: http://{processes.rest_address(name)}/v1/docs")
     console().print(f"settings: {processes.settings_file}\nend it with: .venv/bin/headrace demo --stop")
-    processes.release()
 
 
 def _stack_down(home: Path) -> None:
@@ -159,7 +163,7 @@ class _Teller:
 
     def say(self, text: str) -> None:
         line = f"[{time.monotonic() - self._began:5.0f} s] {text}"
-        error_console().print(line, markup=False, soft_wrap=True)
+        note(line, soft_wrap=True)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -10,15 +10,16 @@ import typer
 from headrace.commands.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
-    from headrace.brooklin_import import Finding
-    from headrace.taking_over import TakeOver
+    from headrace.brooklin.importer import TakeOver
+    from headrace.brooklin.verdicts import Finding
 
 
 def import_brooklin(
     zookeeper: Annotated[str, typer.Argument(help="Brooklin's ZooKeeper: host:port[,host:port…].")],
     cluster: Annotated[str, typer.Option(help="Its brooklin.server.coordinator.cluster.")],
     apply: Annotated[
-        bool, typer.Option("--apply/--dry-run", help="Create them; without it only tell what would be.")
+        bool,
+        typer.Option("--apply/--dry-run", help="Create them; without it only show what would be created."),
     ] = False,
     paused: Annotated[
         bool, typer.Option("--paused", help="What runs in Brooklin arrives paused; resume it later.")
@@ -37,10 +38,10 @@ def import_brooklin(
 
     Brooklin's ZooKeeper is only read. The exit status is 0 when every datastream can be carried.
     """
-    from headrace.logs import log_to_stderr
+    from headrace.brooklin.importer import Wishes, take_over
+    from headrace.console.terminal import print_json
+    from headrace.process.logs import log_to_stderr
     from headrace.settings import load_settings
-    from headrace.taking_over import Wishes, take_over
-    from headrace.terminal import print_json
     from mirror.settings import ZooKeeperSettings
 
     log_to_stderr()
@@ -81,14 +82,14 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
 
 
 def _tell(outcome: TakeOver) -> None:
-    from headrace.terminal import console, print_table
+    from headrace.console.terminal import console, print_table
 
     columns = ["name", "verdict", "from", "to", "group", "begins as", "paused topics"]
     print_table(f"datastreams of {outcome.cluster}", columns, [_row(one) for one in outcome.findings])
     out = console()
     for finding in outcome.findings:
         for note in finding.notes:
-            out.print(f"{finding.name}: {note}", markup=False)
+            out.print(f"{finding.name}: {note}")
     created = [one for one in outcome.findings if one.verdict == "create"]
     if outcome.applied:
         out.print(f"{len(created)} created")

@@ -8,19 +8,19 @@ import typer
 
 from headrace.commands.datastream import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.terminal import console, print_json, print_table
+from headrace.console.terminal import console, print_json, print_table
 
 
 def rebalance(
     datastream: Annotated[str, typer.Argument(help="The datastream's name.")],
     full: Annotated[bool, typer.Option(help="Forget the present placement.")] = False,
-    apply: Annotated[bool, typer.Option(help="Do it; without this only tell what would change.")] = False,
+    apply: Annotated[bool, typer.Option(help="Do it; without this only show what would change.")] = False,
     reason: Annotated[str, typer.Option(help="Goes into the events.")] = "asked for by hand",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Plan a datastream's tasks anew by their load (a dry run unless --apply)."""
+    """Make a new plan of a datastream's tasks by their load (a dry run unless --apply)."""
     body = {
         "datastream": datastream,
         "full": full,
@@ -34,7 +34,7 @@ def rebalance(
         return
     console().print(answer["sentence"])
     for why in answer["reasons"]:
-        console().print(f"- {why}", markup=False)
+        console().print(f"- {why}")
     if answer["moves"]:
         columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
         print_table("moves", columns, answer["moves"])

@@ -27,9 +27,10 @@ def serve(
     import structlog
 
     from api.app import create_app
-    from headrace.garbage import collect_seldom
-    from headrace.logs import configure_logs
-    from headrace.rest import RestServer
+    from headrace.console.files import write_file
+    from headrace.process.gc_tuning import collect_seldom
+    from headrace.process.logs import configure_logs
+    from headrace.process.rest import RestServer
     from headrace.settings import config_file, load_settings
     from headrace.wiring import build_instance, instance_name
 
@@ -50,7 +51,7 @@ def serve(
     try:
         rest.start()
         if address_file is not None:
-            address_file.write_text(rest.address)
+            write_file(address_file, rest.address)
         log.info("serving", rest=rest.address)
         while not asked_to_stop.wait(0.2) and not built.instance.health.has_died.is_set():
             pass
@@ -71,10 +72,10 @@ def worker(
     """Copy partitions on behalf of `headrace serve`, which starts this."""
     import structlog
 
-    from headrace.compiled import data_plane
-    from headrace.logs import configure_logs
+    from headrace.process.compilation import data_plane
+    from headrace.process.logs import configure_logs
+    from headrace.process.stop_signals import ignore_stop_signals
     from headrace.settings import load_settings
-    from headrace.stop_signals import ignore_stop_signals
     from headrace.wiring import build_worker
     from mirror.coordination.worker_protocol import EXIT_LEASE_OVER
     from mirror.copying.worker import LeaseOver

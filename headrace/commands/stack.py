@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from headrace.terminal import error_console, print_json, print_table
+from headrace.console.terminal import error_console, print_json, print_table
 
 if TYPE_CHECKING:
     from stack.supervisor import ServerStatus, Stack
@@ -40,7 +40,7 @@ def up(
     names: Names = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Take them down and wipe their data first.")] = False,
     port_offset: Annotated[
-        int | None, typer.Option(help="Move every port by this much, for a second stack.")
+        int | None, typer.Option(help="Number that is added to every port, for a second stack.")
     ] = None,
     home: Home = None,
     as_json: AsJson = False,
@@ -118,7 +118,7 @@ def _stack(home: Path | None) -> Stack:
 
 
 def _say(message: str) -> None:
-    error_console().print(message, highlight=False, markup=False, soft_wrap=True)
+    error_console().print(message, soft_wrap=True)
 
 
 def _show(stack: Stack, statuses: list[ServerStatus], as_json: bool) -> None:
@@ -154,7 +154,7 @@ def _following(file: Path, position: int) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP clean up as ctrl-C does; the exit code tells which it was."""
+    """SIGTERM and SIGHUP clean up as ctrl-C does; the exit code names the signal."""
 
     def leave(number: int, _: FrameType | None) -> NoReturn:
         for other in before:  # once is enough: what follows is the cleaning up

@@ -36,8 +36,8 @@ def translate(
     config: ConfigOption = None,
 ) -> None:
     """Commit a consumer group's positions on the other side of a copy, record for record."""
-    from headrace.one_off import one_off
-    from headrace.terminal import console, print_json
+    from headrace.clusters.adhoc import one_off
+    from headrace.console.terminal import console, print_json
     from mirror.copying.translate_job import TranslateJob, apply_translation, plan_translation
     from mirror.model.identifiers import ClusterRef
 
@@ -55,7 +55,7 @@ def translate(
 
 
 def _show_moves(group: str, moves: list[PositionMove]) -> None:
-    from headrace.terminal import print_table
+    from headrace.console.terminal import print_table
 
     rows = [
         {
@@ -85,8 +85,8 @@ def progress(
 ) -> None:
     """Show checkpoints, what became of every offset, offset maps and gaps, as they were stored last."""
     from api.schemas.progress import LaneProgressAnswer
-    from headrace.one_off import one_off
-    from headrace.terminal import print_json, print_table
+    from headrace.clusters.adhoc import one_off
+    from headrace.console.terminal import print_json, print_table
     from mirror.copying.translate_job import stored_lanes
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicSelection

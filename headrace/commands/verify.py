@@ -20,7 +20,7 @@ def verify(
     ],
     destination: Annotated[str, typer.Option(help="Cluster with the copy: an alias, or host:port.")],
     topics: Annotated[str, typer.Option(help="Regular expression over whole topic names of the source.")],
-    exclude: Annotated[str, typer.Option(help="Topics to leave out, likewise.")] = "",
+    exclude: Annotated[str, typer.Option(help="Regular expression of topics to leave out.")] = "",
     rename: Annotated[str, typer.Option(help="Names at the destination; * stands for the source's.")] = "*",
     isolation: Annotated[str, typer.Option(help="read-committed or read-uncommitted.")] = "read-committed",
     state: Annotated[
@@ -36,8 +36,8 @@ def verify(
     config: ConfigOption = None,
 ) -> None:
     """Compare topics with their copies; the exit status is 0 only when all are equal."""
-    from headrace.one_off import one_off
-    from headrace.terminal import print_json
+    from headrace.clusters.adhoc import one_off
+    from headrace.console.terminal import print_json
     from mirror.copying.verify_job import VerifyJob, verify_copy
     from mirror.model.identifiers import ClusterRef
     from mirror.model.policy import Isolation
@@ -65,7 +65,7 @@ def verify(
 
 
 def _tell(verdicts: list[PartitionVerdict]) -> None:
-    from headrace.terminal import console, print_table
+    from headrace.console.terminal import console, print_table
 
     unequal = [verdict for verdict in verdicts if not verdict.is_equal]
     records = sum(verdict.comparison.records for verdict in verdicts)

@@ -8,6 +8,7 @@ from typing import Final
 from jinja2 import Environment
 from markupsafe import Markup
 
+from headrace.console.files import write_file
 from headrace.demo.claims import Findings
 from headrace.demo.pictures import latency_picture, load_picture
 
@@ -64,4 +65,4 @@ def write_page(findings: Findings, file: Path) -> None:
         loads=Markup(load_picture(findings)),  # noqa: S704 - made by matplotlib
         latency=Markup(latency_picture(findings)),  # noqa: S704
     )
-    file.write_text(page, encoding="utf-8")
+    write_file(file, page)

@@ -12,18 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from headrace.client import RestClient
+from headrace.console.client import RestClient
 from headrace.demo.scenario import INSTANCES, TOPICS, Rates, settings_text
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import HeadraceError
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
-from stack.held import HeldProcess
+from stack.errors import ServerDied
 from stack.ports import StackPorts, require_free
-from stack.records import ProcessRecord, read_record, write_record
+from stack.process.managed_process import ManagedProcess
+from stack.process.records import ProcessRecord, read_record, write_record
 from stack.server import log_shown
 from stack.supervisor import Lifetime, Stack
-from stack.waiting import wait_until
+from stack.wait import wait_until
 
 FIRST_REST_PORT = 32311
 
@@ -39,7 +40,7 @@ class DemoProcesses:
         self.stack = Stack(home / "stack", self.ports, lifetime=Lifetime.RELEASABLE, report=report)
         self.addresses = asdict(self.stack.addresses())
         self.settings_file = home / "headrace.toml"
-        self.processes: dict[str, HeldProcess] = {}
+        self.processes: dict[str, ManagedProcess] = {}
         self._traffic: subprocess.Popen[str] | None = None
 
     def start_stack(self) -> None:
@@ -142,14 +143,22 @@ class DemoProcesses:
             if not process.is_alive():
                 raise HeadraceError(f"{name} has ended", advice=log_shown(process.log_file))
 
-    def release(self) -> None:
-        """Let everything go on without us; `headrace demo --stop` ends it."""
+    def release(self) -> list[str]:
+        """Let everything that runs go on without us; `headrace demo --stop` ends it. Returns the names: what
+        has ended, as after a failure, cannot be kept, and keeps nothing else from being kept."""
         running = self.home / "running"
-        running.mkdir(exist_ok=True)
+        running.mkdir(parents=True, exist_ok=True)
+        kept = []
         for name, process in self.processes.items():
-            write_record(running / f"{name}.json", ProcessRecord.of(name, process.release()))
+            try:
+                write_record(running / f"{name}.json", ProcessRecord.of(name, process.release()))
+            except ServerDied as error:
+                process.stop()
+                self._report(str(error))
+            else:
+                kept.append(name)
         self.processes.clear()
-        self.stack.release()
+        return [*self.stack.release(), *kept]
 
     def stop(self) -> None:
         """End everything that is still held, the servers last."""
@@ -168,7 +177,7 @@ class DemoProcesses:
         command = [sys.executable, "-m", "headrace", *arguments, "--config", str(self.settings_file)]
         log_file = self.home / f"{name}.log"
         log_file.unlink(missing_ok=True)
-        process = HeldProcess(name, command, _environment(environment), log_file, directory=self.home)
+        process = ManagedProcess(name, command, _environment(environment), log_file, directory=self.home)
         self.processes[name] = process.start(releasable=True)
 
     def _require_absent(self, name: str) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from headrace.client import RestClient, unless_it_may_pass
+from headrace.console.client import RestClient, unless_it_may_pass
 from headrace.demo.claims import Findings
 from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import (
@@ -23,8 +23,8 @@ from headrace.demo.scenario import (
 )
 from headrace.demo.watch import Watch, moves_of, plan_of, task_loads
 from mirror.errors import HeadraceError
-from stack.arrivals import Arrivals
-from stack.waiting import wait_until
+from stack.traffic.arrivals import Arrivals
+from stack.wait import wait_until
 
 Say = Callable[[str], None]
 _TROUBLES: Final = ("missing", "duplicates", "foreign")

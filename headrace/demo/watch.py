@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.client import RestClient
+from headrace.console.client import RestClient
 from headrace.demo.claims import LatencyPhase, TaskLoads
 from headrace.demo.scenario import DATASTREAM, USABLE
 from headrace.settings import HeadraceSettings
@@ -14,8 +14,8 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
 from mirror.model.metrics import percentile_ms
 from pinot.client import PinotClient
-from pinot.loads import partition_rates
-from pinot.offending import offending_partitions
+from pinot.partitions.loads import partition_rates
+from pinot.partitions.offending_partitions import offending_partitions
 from pinot.queries import LatencyRow, latency_by_datastream, latency_by_task
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
     ConfigSource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
@@ -19,10 +21,12 @@ from mirror.adapters.kafka_errors import translate
 from mirror.adapters.kafka_settings import client_settings
 from mirror.adapters.settings import KafkaCluster
 from mirror.errors import TopicMissing
-from mirror.model.topics import TopicDescription
+from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
 _TIMEOUT_SECONDS: Final = 10.0
 _DESCRIBE_AT_ONCE: Final = 500
+_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 class KafkaAdmin:
@@ -58,6 +62,54 @@ class KafkaAdmin:
             for name, settings in self._settings_of(known[start : start + _DESCRIBE_AT_ONCE]).items():
                 descriptions[name] = TopicDescription(name, counts[name], settings=settings)
         return descriptions
+
+    def positions(
+        self, group: str, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, SourcePosition]:
+        """Where a consumer group stands, and first and end offset of each partition that has a leader."""
+        if not partitions:
+            return {}
+        first = self._offsets(partitions, _EARLIEST)
+        end = self._offsets(list(first), _LATEST)
+        committed = self._committed(group, list(end))
+        return {one: SourcePosition(committed.get(one), first[one], end[one]) for one in end}
+
+    def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        asked = {ClientPartition(one.topic, one.partition): spec for one in partitions}
+        futures = self._admin().list_offsets(asked, request_timeout=_TIMEOUT_SECONDS)
+        found, failures = {}, []
+        for place, future in futures.items():
+            try:
+                offset = future.result(timeout=_TIMEOUT_SECONDS * 2).offset
+                found[TopicPartition(place.topic, place.partition)] = offset
+            except KafkaException as error:
+                failures.append(error)
+        if failures and not found:
+            what = f"asking {self._cluster.bootstrap_servers} for offsets"
+            raise translate(failures[0], what) from failures[0]
+        return found
+
+    def _committed(self, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Asked by a consumer that joins nothing: the admin client's own question ends the process with
+        SIGSEGV when the group's coordinator moves or loads (librdkafka has no consumer group there)."""
+        if not partitions:
+            return {}
+        own = {"group.id": group, "enable.auto.commit": False}
+        consumer = Consumer({**client_settings(self._cluster, "headrace-positions"), **own})
+        try:
+            places = [ClientPartition(one.topic, one.partition) for one in partitions]
+            answer = consumer.committed(places, timeout=_TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise translate(error, f"asking for the positions of group {group}") from error
+        finally:
+            consumer.close()
+        return {
+            TopicPartition(one.topic, one.partition): one.offset
+            for one in answer
+            if one.error is None and one.offset >= 0
+        }
 
     def create(self, topic: TopicDescription) -> None:
         """Create it; one that exists already is left as it is."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from mirror.adapters.librdkafka.client_log import client_logger
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import NotAuthorized
@@ -26,7 +26,7 @@ def client_settings(cluster: KafkaCluster, client_id: str) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 2_000,
         "topic.metadata.propagation.max.ms": 5_000,
         "allow.auto.create.topics": False,
-        "logger": logging.getLogger("librdkafka"),
+        "logger": client_logger(),
     }
     security = cluster.security
     optional = {

@@ -71,7 +71,8 @@ class KafkaCluster(Settings):
     """`host:port[,host:port…]`"""
     security: KafkaSecurity = KafkaSecurity()
     rack: str = ""
-    """Our rack, as the brokers name racks: records are then read from the nearest replica."""
+    """Our rack, as the brokers name racks (`broker.rack`): records are then read from the replica that the
+    leader names, where brokers have a `replica.selector.class`; from the leader while that one fails."""
 
 
 class ZooKeeperSecurity(Settings):

@@ -23,21 +23,25 @@ class CreateDatastream:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatus:
-    """Pause, resume, stop or delete a datastream. `action`: a key of `model.lifecycle.TRANSITIONS`."""
+    """Pause, resume, stop or delete a datastream. `action`: a key of `model.lifecycle.TRANSITIONS`. `reason`
+    and `requested_by`: kept with a pause or a stop, and for the events."""
 
     name: DatastreamName
     action: str
+    reason: str = ""
+    requested_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePauses:
     """Pause partitions of a datastream, or resume them (`pause` false). They stay where they are planned.
-    `reason`: kept with a pause."""
+    `reason` and `requested_by`: kept with a pause, and for the events."""
 
     name: DatastreamName
     partitions: Partitions
     pause: bool
     reason: str = ""
+    requested_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

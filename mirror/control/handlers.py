@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from mirror.control.announcer import Announcer
 from mirror.control.commands import (
     ChangePauses,
     ChangeStatus,
@@ -19,14 +20,16 @@ from mirror.coordination.definitions import (
     Definitions,
     DefinitionStore,
 )
+from mirror.coordination.events import EventLog
 from mirror.coordination.membership import Membership
 from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.errors import IllegalTransition, InvalidRequest, VersionConflict
 from mirror.model.bounds import shown
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.lifecycle import next_status
 from mirror.model.metadata import CREATED_MS, OWNER, TASK_PREFIX
+from mirror.model.metrics import PlacementEvent
 from mirror.model.pauses import paused, resumed
 from mirror.ports import Clock
 
@@ -44,25 +47,31 @@ class RouteCheck(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ControlStores:
+    """The shared state that the use cases read and write. `publish` also gets the events of `events`."""
+
+    definitions: DefinitionStore
+    requests: RequestQueue
+    membership: Membership
+    events: EventLog
+    publish: Callable[[Sequence[PlacementEvent]], None] = lambda _: None
+
+
 class Control:
     """The use cases. `clusters`: aliases that a definition may name."""
 
     def __init__(
-        self,
-        definitions: DefinitionStore,
-        requests: RequestQueue,
-        membership: Membership,
-        clusters: frozenset[ClusterRef],
-        clock: Clock,
-        routes: RouteCheck,
+        self, stores: ControlStores, clusters: frozenset[ClusterRef], clock: Clock, routes: RouteCheck
     ) -> None:
-        self._definitions = definitions
-        self._known = DefinitionCache(definitions, lambda: None)
+        self._definitions = stores.definitions
+        self._known = DefinitionCache(stores.definitions, lambda: None)
         self._routes = routes
-        self._requests = requests
-        self._membership = membership
+        self._requests = stores.requests
+        self._membership = stores.membership
         self._clusters = clusters
         self._clock = clock
+        self._announcer = Announcer(stores.events, stores.publish, clock)
 
     def create(self, command: CreateDatastream) -> Datastream:
         """Returns the definition as stored. Raises InvalidRequest, AlreadyExists."""
@@ -81,7 +90,8 @@ class Control:
         stamp = {CREATED_MS: str(self._clock.now_ms())}
         given = datastream.metadata
         metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
-        datastream = replace(datastream, metadata=metadata)
+        halt = Halt(f"created {command.status}", self._clock.now_ms()) if command.status.is_halted else None
+        datastream = replace(datastream, metadata=metadata, halt=halt)
         self._routes.check(datastream, others)
         self._definitions.create(datastream)
         return datastream
@@ -112,7 +122,10 @@ class Control:
     def change_status(self, command: ChangeStatus) -> Datastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
         VersionConflict."""
-        return self._change(command.name, lambda one: replace(one, status=next_status(one, command.action)))
+        now_ms = self._clock.now_ms()
+        changed = self._change(command.name, lambda one: _with_status(one, command, now_ms))
+        self._announcer.status_changed(command)
+        return changed
 
     def change_pauses(self, command: ChangePauses) -> Datastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
@@ -122,12 +135,16 @@ class Control:
             _check_ready(datastream)
             if command.pause:
                 now_ms = self._clock.now_ms()
-                pauses = paused(datastream.pauses, command.partitions, command.reason, now_ms)
+                pauses = paused(
+                    datastream.pauses, command.partitions, command.reason, now_ms, command.requested_by
+                )
             else:
                 pauses = resumed(datastream.pauses, command.partitions)
             return replace(datastream, pauses=pauses)
 
-        return self._change(command.name, changed)
+        stored = self._change(command.name, changed)
+        self._announcer.pauses_changed(command)
+        return stored
 
     def move(self, command: MovePartitions) -> str:
         """Returns the request's identity; a plan answers it. Raises NotFound, IllegalTransition,
@@ -198,6 +215,16 @@ class Control:
             f"the {role} cluster {cluster!r} is not configured (known: {known})",
             advice="add it under [clusters] or give host:port",
         )
+
+
+def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
+    """As the action leaves it: one that is paused or stopped already keeps the first reason."""
+    status, halt = next_status(datastream, command.action), datastream.halt
+    if status.is_halted and (halt is None or status is not datastream.status):
+        halt = Halt(command.reason, now_ms, command.requested_by)
+    elif status.is_mirrored:
+        halt = None
+    return replace(datastream, status=status, halt=halt)
 
 
 def _check_ready(datastream: Datastream) -> None:

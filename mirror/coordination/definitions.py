@@ -12,7 +12,7 @@ from typing import Any, Final
 from mirror.coordination import znodes
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound
 from mirror.model import bounds
-from mirror.model.datastream import Datastream, DatastreamStatus, LatencyObjective, Pause, StartPosition
+from mirror.model.datastream import Datastream, DatastreamStatus, Halt, LatencyObjective, Pause, StartPosition
 from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, selection_without_look_ahead
@@ -37,6 +37,7 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
         "objective": asdict(datastream.objective) if datastream.objective else None,
         "metadata": dict(datastream.metadata),
         "pauses": {topic: _pause_document(pause) for topic, pause in datastream.pauses.items()},
+        "halt": asdict(datastream.halt) if datastream.halt else None,
     }
 
 
@@ -62,6 +63,7 @@ def from_document(document: Mapping[str, Any]) -> Datastream:
         objective=_objective(document.get("objective")),
         metadata=bounds.field(document, "metadata"),
         pauses={topic: _pause(bounds.mapping("a pause", one)) for topic, one in pauses.items()},
+        halt=_halt(document.get("halt")),
     )
 
 
@@ -77,9 +79,18 @@ def _objective(value: object) -> LatencyObjective | None:
     return LatencyObjective(bounds.field(document, "milliseconds"), bounds.field(document, "percentile"))
 
 
+def _halt(value: object) -> Halt | None:
+    if value is None:
+        return None
+    document = bounds.mapping("the halt", value)
+    since_ms = bounds.field(document, "since_ms")
+    return Halt(bounds.field(document, "reason"), since_ms, document.get("requested_by", ""))
+
+
 def _pause_document(pause: Pause) -> dict[str, Any]:
     numbers = "*" if pause.numbers is None else znodes.encode_ranges(pause.numbers)
-    return {"partitions": numbers, "reason": pause.reason, "since_ms": pause.since_ms}
+    cause = {"reason": pause.reason, "since_ms": pause.since_ms, "requested_by": pause.requested_by}
+    return {"partitions": numbers, **cause}
 
 
 def _pause(document: Mapping[str, Any]) -> Pause:
@@ -88,7 +99,8 @@ def _pause(document: Mapping[str, Any]) -> Pause:
         numbers = None if text == "*" else frozenset(znodes.decode_ranges(text))
     except ValueError as error:
         raise InvalidRequest(f"paused partitions: {error}") from error
-    return Pause(numbers, bounds.field(document, "reason"), bounds.field(document, "since_ms"))
+    since_ms = bounds.field(document, "since_ms")
+    return Pause(numbers, bounds.field(document, "reason"), since_ms, document.get("requested_by", ""))
 
 
 @dataclass(frozen=True, slots=True)

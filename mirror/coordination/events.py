@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
@@ -71,10 +72,14 @@ def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
 
 
 def plan_events(
-    plan: Plan, moves: tuple[Move, ...], group_plans: Mapping[GroupName, GroupPlan], leader: InstanceName
+    plan: Plan,
+    moves: tuple[Move, ...],
+    group_plans: Mapping[GroupName, GroupPlan],
+    leader: InstanceName,
+    loads: Mapping[tuple[GroupName, TopicPartition], float],
 ) -> tuple[PlacementEvent, ...]:
     """The event of a plan; one for each group that it changes, with the reasons for its tasks; one
-    for each move (the first `MOVES_SHOWN`)."""
+    for each move (the first `MOVES_SHOWN`). `loads`: bytes per second of what moves, as far as known."""
     causes: dict[TopicPartition, str] = {}
     for group_plan in group_plans.values():
         causes.update(group_plan.move_reasons or {})
@@ -86,7 +91,10 @@ def plan_events(
             for group, group_plan in sorted(group_plans.items())
             if group in changed and group_plan.reasons
         ),
-        *(_move_event(plan, leader, move, causes) for move in moves[:MOVES_SHOWN]),
+        *(
+            _move_event(plan, leader, move, causes, loads.get((move.group, move.partition)))
+            for move in moves[:MOVES_SHOWN]
+        ),
     )
 
 
@@ -110,10 +118,37 @@ def _problem_sentence(problem: Problem, is_over: bool) -> str:
     return f"not set aside any more; it was: {problem.reason}" if is_over else f"set aside: {problem.reason}"
 
 
+def loads_event(
+    leader: InstanceName,
+    source: str,
+    since_ms: int,
+    sentence: str,
+    now_ms: int,
+    *,
+    is_over: bool = False,
+) -> PlacementEvent:
+    """The loads of a source cluster, or what was observed of them, are stale or not to be had; or, `is_over`,
+    are known again."""
+    key = f"loads/{legible(source)}/{since_ms}{'/over' if is_over else ''}"
+    return _sentence_event(now_ms, key, "loads", leader, "", sentence)
+
+
+def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
+    """The plan in force cannot be read; the leader goes on from this one."""
+    sentence = f"{reason}; the leader goes on from epoch {plan.epoch} with {len(plan.tasks)} tasks"
+    return _event(now_ms, plan.epoch, f"recovery/{plan.epoch}", "problem", leader, "", legible(sentence))
+
+
 def request_event(leader: InstanceName, request: Request, reason: str, now_ms: int) -> PlacementEvent:
     """A request that cannot be carried out, and is not tried again."""
     sentence = f"{request.requested_by} asked: {request.reason}; it cannot be done: {reason}"
     return _sentence_event(now_ms, f"request/{request.identity}", "request", leader, request.group, sentence)
+
+
+def command_event(name: DatastreamName, sentence: str, now_ms: int) -> PlacementEvent:
+    """What a person did to a datastream over REST; no instance decided it."""
+    key = f"command/{legible(name)}/{now_ms}/{zlib.crc32(sentence.encode(errors='replace')):08x}"
+    return _sentence_event(now_ms, key, "command", InstanceName(""), name, sentence)
 
 
 def _sentence_event(
@@ -146,13 +181,17 @@ def _event(
         to_task="",
         from_instance="",
         to_instance="",
-        bytes_per_second=0.0,
+        bytes_per_second=None,
         sentence=sentence,
     )
 
 
 def _move_event(
-    plan: Plan, leader: InstanceName, move: Move, causes: Mapping[TopicPartition, str]
+    plan: Plan,
+    leader: InstanceName,
+    move: Move,
+    causes: Mapping[TopicPartition, str],
+    bytes_per_second: float | None,
 ) -> PlacementEvent:
     return PlacementEvent(
         time_ms=plan.created_ms,
@@ -167,7 +206,7 @@ def _move_event(
         to_task=move.to_task or "",
         from_instance=move.from_instance or "",
         to_instance=move.to_instance or "",
-        bytes_per_second=0.0,
+        bytes_per_second=bytes_per_second,
         sentence=causes.get(move.partition, "") or _plain_reason(move),
     )
 

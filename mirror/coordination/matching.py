@@ -4,7 +4,8 @@ expression is tried on a topic once, however often the leader looks at a world t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,10 +30,16 @@ class Limits:
 
 NO_LIMITS: Final = Limits()
 
+_AFTER_ALL: Final = "\U0010ffff"
+"""Sorts after every other character."""
+
 
 @dataclass
 class _Cluster:
+    """`names`: its topics, sorted."""
+
     counts: Mapping[str, int]
+    names: list[str]
     chosen: dict[TopicSelection, frozenset[str]] = field(default_factory=dict)
     wanted: dict[Wish, frozenset[TopicPartition]] = field(default_factory=dict)
 
@@ -98,7 +105,7 @@ class TopicMatching:
     def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _Cluster:
         """Brought up to date: expressions are tried on the topics that have come."""
         counts = topics[source]
-        known = self._clusters.setdefault(source, _Cluster(counts))
+        known = self._clusters.setdefault(source, _Cluster(counts, sorted(counts)))
         if known.counts is not counts:
             came, went = counts.keys() - known.counts.keys(), known.counts.keys() - counts.keys()
             changed = went | {topic for topic, count in counts.items() if known.counts.get(topic) != count}
@@ -108,14 +115,14 @@ class TopicMatching:
                 if more or not chosen.isdisjoint(changed):
                     stale.add(selection)
                     known.chosen[selection] = (chosen | more) - went
-            known.counts = counts
+            known.counts, known.names = counts, sorted(counts)
             for wish in [one for one in known.wanted if any(selection in stale for _, _, selection in one)]:
                 del known.wanted[wish]
         return known
 
     def _chosen(self, cluster: _Cluster, selection: TopicSelection) -> frozenset[str]:
         if selection not in cluster.chosen:
-            found = selection.choose(cluster.counts)
+            found = selection.choose(_beginning_with(selection.beginnings, cluster.names))
             cluster.chosen[selection] = frozenset(one for one in found if not self._is_own(selection, one))
         return cluster.chosen[selection]
 
@@ -124,3 +131,15 @@ class TopicMatching:
 
     def _is_own(self, selection: TopicSelection, topic: str) -> bool:
         return topic in self._own and not selection.takes_own(topic)
+
+
+def _beginning_with(beginnings: Collection[str], names: Sequence[str]) -> Collection[str]:
+    """Those of sorted names that begin with one of these."""
+    if len(beginnings) > len(names) or "" in beginnings:
+        return names
+    found: set[str] = set()
+    for one in beginnings:
+        first = bisect_left(names, one)
+        end = bisect_left(names, one + _AFTER_ALL, first)
+        found.update(names[first:end])
+    return found

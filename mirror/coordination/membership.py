@@ -135,10 +135,7 @@ class Membership:
         """Publish a holding; it goes with the session."""
         path = _holding_path(instance)
         data = znodes.encode(_holding_document(holding))
-        try:
-            self._nodes.write(path, data, self._nodes.read(path).version)
-        except NotFound:
-            self._nodes.create(path, data, ephemeral=True)
+        znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
         """None: the instance has not said anything, so it holds nothing yet."""

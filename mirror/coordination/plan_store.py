@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 import structlog
 
@@ -34,12 +35,15 @@ from mirror.errors import (
     VersionConflict,
 )
 from mirror.model import bounds
-from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan, TaskPlacement
 from mirror.ports import NodeStore, Watch
 
 _log = structlog.get_logger(__name__)
 _EPOCH: Final = re.compile("[0-9]{1,18}")
+_LARGEST_EPOCH: Final = 2**52
+"""A document that claims a larger one is none of ours."""
+_BYTES_SHOWN: Final = 200
 _MOST_CHUNKS: Final = 1_000
 _LONGEST_TASK: Final = 1_000
 _LONGEST_PATH: Final = 4_000
@@ -101,6 +105,41 @@ class PlanStore:
         """As `read`, with the tasks of one instance only."""
         return self._read(known, watch, instance)
 
+    def recover(self, last: Plan, obeyed: Iterable[Epoch]) -> tuple[StoredPlan, str]:
+        """What to plan on from while the marker cannot be read, and what it holds.
+
+        `last`: the newest plan that the caller has read; without one (epoch 0) the documents are put together
+        again as far as they agree. `obeyed`: epochs that live instances obey. The epoch is not below any that
+        somebody can have obeyed: each publication since the newest document was written has raised the
+        marker's version by one and the epoch by one. The next publication writes every document again.
+        Raises NotFound when there is no marker.
+        """
+        node = self._nodes.read(znodes.PLAN)
+        names = [
+            (GroupName(znodes.name_of(folder)), name)
+            for folder in self._nodes.children(znodes.PLAN)
+            for name in self._nodes.children(f"{znodes.PLAN}/{folder}")
+            if _epoch_of(name) <= _LARGEST_EPOCH
+        ]
+        highest = max((last.epoch, *obeyed, *(int(_epoch_of(name)) for _, name in names)))
+        tasks = last.tasks if last.epoch else self._reassembled(names)
+        plan = Plan(Epoch(highest + node.version), tasks, 0, "put together again", last.departed)
+        held = f"{len(node.data)} bytes that begin with {node.data[:_BYTES_SHOWN]!r}"
+        return StoredPlan(plan, node.version, {}, plan.task_counts), held
+
+    def _reassembled(self, names: Iterable[tuple[GroupName, str]]) -> tuple[TaskPlacement, ...]:
+        """The tasks in the newest document of each part, but for groups whose documents contradict each
+        other or cannot be read: those are planned from scratch."""
+        newest: dict[Part, str] = {}
+        for group, name in sorted(names, key=lambda one: _epoch_of(one[1])):
+            newest[group, _instance_in(name)] = name
+        damaged = {group for group, _ in self._damaged(list(newest.items()))}
+        wanted = [(part, name) for part, name in newest.items() if part[0] not in damaged]
+        tasks = self._read_parts(wanted)
+        torn = _contradicting(tasks)
+        kept = (one for one in tasks if one.group not in torn)
+        return tuple(sorted(kept, key=lambda placement: (placement.group, placement.task)))
+
     def publish(self, plan: Plan, previous: StoredPlan) -> StoredPlan:
         """Make the plan the one in force.
 
@@ -136,8 +175,8 @@ class PlanStore:
                 return NO_PLAN
             if node.version == known.version:
                 return known
-            if not node.data:
-                return NO_PLAN
+            if not node.data and not node.version:
+                return NO_PLAN  # it was made as the parent of the first documents
             try:
                 marker = znodes.decode_chunks([node.data], znodes.PLAN)
                 # What fails at first may be an old document that is cleaned up, as a newer plan is there.
@@ -146,7 +185,7 @@ class PlanStore:
                 if node.version == failed_version:
                     raise DamagedState(
                         f"plan {znodes.PLAN} cannot be read: {reason_of(error)}",
-                        advice="stop all instances, delete it and start them: the leader makes another",
+                        advice="the leader publishes another; what runs goes on meanwhile",
                     ) from error
                 failed_version = node.version
 
@@ -183,7 +222,8 @@ class PlanStore:
         """Name and nodes of a new document: the first chunk, and further ones below it."""
         content: dict[str, Any] = {one.task: znodes.encode_partitions(one.partitions) for one in tasks}
         first, *others = znodes.encode_chunks(content, self._chunk_bytes)
-        name = f"{epoch:010}-{self._writer}.{self._attempts}-{number}x{len(others)}"
+        home = quote(part[1] or "", safe="")
+        name = f"{epoch:010}-{self._writer}.{self._attempts}-{number}@{home}x{len(others)}"
         path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
@@ -278,6 +318,12 @@ def _epoch_of(name: str) -> float:
     return int(digits) if _EPOCH.fullmatch(digits) else math.inf
 
 
+def _instance_in(name: str) -> InstanceName | None:
+    """Whose document it is, by its name."""
+    _, mark, home = name.rpartition("x")[0].rpartition("@")
+    return InstanceName(unquote(home)) if mark and home else None
+
+
 def _document_paths(part: Part, name: str) -> list[str]:
     """Raises InvalidRequest for a name that is no document's."""
     path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
@@ -308,7 +354,20 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
         bounds.integer("the moment of the plan", bounds.field(marker, "created_ms"), 0, bounds.LARGEST_MS),
         bounds.text("the reason", bounds.field(marker, "reason"), znodes.CHUNK_BYTES),
         departed,
+        _excluded(marker),
     )
+
+
+def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] | None]:
+    """Markers of versions that knew of none do not have it."""
+    found: dict[DatastreamName, frozenset[str] | None] = {}
+    for name, topics in bounds.mapping("excluded", marker.get("excluded", {})).items():
+        if topics is not None and not isinstance(topics, list):
+            raise InvalidRequest(f"topics excluded of {bounds.shown(name)} are no list")
+        found[DatastreamName(name)] = (
+            None if topics is None else frozenset(bounds.text("a topic", one, 249) for one in topics)
+        )
+    return found
 
 
 def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
@@ -357,6 +416,9 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
             "documents": by_group,
             "task_counts": dict(plan.task_counts),
             "departed": departed,
+            "excluded": {
+                name: None if topics is None else sorted(topics) for name, topics in plan.excluded.items()
+            },
         }
     )
     if len(chunks) > 1:

@@ -48,7 +48,8 @@ class World:
     turn. `task_loads`: bytes per second of the tasks that are not planned, as far as they are known.
     `refused`: datastreams that must not be mirrored now, and why; they have no tasks until that is over.
     `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
-    other datastream names keep their tasks.
+    other datastream names keep their tasks. `is_recovered`: the plan was put together again, because the
+    one in force cannot be read: one is published whether it differs or not.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -66,6 +67,7 @@ class World:
     matching: TopicMatching = field(default_factory=TopicMatching, compare=False)
     refused: Mapping[DatastreamName, str] = field(default_factory=dict)
     is_whole: bool = True
+    is_recovered: bool = False
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
@@ -102,7 +104,7 @@ class Decision:
 
     `problems`: groups that could not be planned and keep the tasks they have. `impossible`: requests, by
     identity, that cannot be carried out, and why. `postponed`: identities of requests that a later decision
-    answers.
+    answers. `loads`: what the planned groups were planned by.
     """
 
     plan: Plan | None
@@ -112,6 +114,14 @@ class Decision:
     problems: Mapping[GroupName, Exception] = field(default_factory=dict)
     impossible: Mapping[str, Exception] = field(default_factory=dict)
     postponed: frozenset[str] = frozenset()
+    loads: Mapping[GroupName, LoadReport] = field(default_factory=dict)
+
+    @property
+    def are_loads_known(self) -> bool:
+        """Whether the planned groups were planned by loads that were measured, of some age; where not, that
+        nothing moves does not mean that no move would help."""
+        reports = [self.loads.get(group) for group in self.group_plans]
+        return all(one is not None and not one.is_blind for one in reports)
 
 
 def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
@@ -162,13 +172,18 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
             problems[group] = error
     tasks, impossible = _housed(world, group_plans, problems, now_ms)
     impossible |= _unanswerable(world, problems)
-    if tasks == world.plan.tasks:
-        return Decision(None, _sentence_unchanged(world), (), group_plans, problems, impossible)
+    excluded = _excluded(world)
+    is_exclusion_new = excluded != world.plan.excluded
+    if tasks == world.plan.tasks and not is_exclusion_new and not world.is_recovered:
+        unchanged = _sentence_unchanged(world)
+        return Decision(None, unchanged, (), group_plans, problems, impossible, loads=world.loads)
     moves = moves_between(world.plan.tasks, tasks)
-    sentence = _sentence_changed(world, tasks, moves, replanned, impossible)
+    sentence = _sentence_changed(
+        world, tasks, moves, replanned, impossible, is_exclusion_new=is_exclusion_new
+    )
     departed = departures(world.plan, world.live, world.rules, now_ms)
-    plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed)
-    return Decision(plan, sentence, moves, group_plans, problems, impossible)
+    plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed, excluded)
+    return Decision(plan, sentence, moves, group_plans, problems, impossible, loads=world.loads)
 
 
 def _housed(
@@ -204,8 +219,28 @@ def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCap
     given = [partition for partitions in answer.tasks.values() for partition in partitions]
     if len(set(given)) != len(given):
         raise PlanRejected(f"a partition of {group} would have two tasks")
-    notes = world.loads[group].notes if group in world.loads else ()
+    notes = _notes(world, group)
+    if world.plan.of_group(group) and _is_blind(world, group):
+        notes = (*notes, "nothing is known of the loads, so what is placed stays")
     return replace(answer, reasons=(*answer.reasons, *notes))
+
+
+def _notes(world: World, group: GroupName) -> tuple[str, ...]:
+    """What a person must know of the loads that a group is planned by."""
+    report = world.loads.get(group)
+    if report is None:
+        return ()
+    wanted = world.wishes.partitions[group] or frozenset()
+    behind = len(report.at_least & wanted)
+    if not behind:
+        return report.notes
+    note = f"{behind} of {len(wanted)} partitions are behind: what they carry is a lower bound"
+    return (*report.notes, note)
+
+
+def _is_blind(world: World, group: GroupName) -> bool:
+    """Whether loads were asked for and nothing is known of them: moves could only be guesses."""
+    return group in world.loads and world.loads[group].is_blind
 
 
 def _moved(
@@ -219,6 +254,19 @@ def _moved(
         except Exception as error:  # noqa: BLE001 - the bulkhead around one request
             impossible[request.identity] = error
     return contents, impossible
+
+
+def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
+    """What datastreams must leave to the others of their groups; those that are alone leave it to nobody."""
+    found: dict[DatastreamName, frozenset[str] | None] = {}
+    for members in groups_of(world.datastreams).values():
+        for one in members if len(members) > 1 else ():
+            left_out = world.matching.limits(one.name).left_out
+            if one.name in world.refused:
+                found[one.name] = None
+            elif left_out:
+                found[one.name] = left_out
+    return found
 
 
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
@@ -237,10 +285,13 @@ def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict
 def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
-    """What a planner must know about a group."""
+    """What a planner must know about a group. A request to move what is placed counts only where something
+    is known of the loads."""
     planned = world.plan.planned.get(group, frozenset())
     wanted = world.wishes.partitions[group]
     asked = [request for request in world.rebalances if request.group == group]
+    if world.plan.of_group(group) and _is_blind(world, group):
+        asked = []
     report = world.loads.get(group)
     return PlanningRequest(
         group=group,
@@ -299,8 +350,10 @@ def _sentence_changed(
     moves: tuple[Move, ...],
     replanned: Sequence[GroupName],
     impossible: Mapping[str, Exception],
+    *,
+    is_exclusion_new: bool,
 ) -> str:
-    causes = []
+    causes = ["the commit marker was damaged"] if world.is_recovered else []
     owners = {name for name in world.plan.by_instance if name}
     if gone := sorted(owners - {one.name for one in world.live}):
         causes.append(f"{', '.join(gone)} left")
@@ -316,6 +369,8 @@ def _sentence_changed(
     removed = sum(move.to_task is None for move in moves)
     if added or removed:
         causes.append(f"{added} partitions came and {removed} went")
+    if not causes and is_exclusion_new:
+        causes.append("a datastream may not copy topics that it shares with others, or may again")
     if not causes:
         causes.append("loads changed" if world.due else "instances changed")
     moved = len(moves) - added - removed

@@ -93,10 +93,7 @@ class TroubleStore:
             return
         chosen = sorted(troubles)[:_MOST_TROUBLES]
         data = znodes.encode({legible(group): legible(troubles[group]) for group in chosen})
-        try:
-            self._nodes.write(path, data, self._nodes.read(path).version)
-        except NotFound:
-            self._nodes.create(path, data, ephemeral=True)
+        znodes.put(self._nodes, path, data, ephemeral=True)
 
     def all(self) -> Mapping[GroupName, str]:
         """By group, of one of the instances that have trouble with it."""

@@ -98,7 +98,8 @@ def lane_specs(plan: Plan, instance: InstanceName, datastreams: Sequence[Datastr
     """Every lane that the plan gives to the instance.
 
     A partition whose datastream is not known (deleted since the plan), or that somebody paused, gives no
-    lane.
+    lane. Of several datastreams that share tasks and select it, the first by name describes it that may
+    copy it.
     """
     members: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
@@ -111,7 +112,7 @@ def lane_specs(plan: Plan, instance: InstanceName, datastreams: Sequence[Datastr
             name, key = (placement.group, partition.topic), LaneKey(placement.group, partition)
             try:
                 if name not in chosen:
-                    chosen[name] = _member_for(partition.topic, members.get(placement.group, ()))
+                    chosen[name] = _member_for(partition.topic, members.get(placement.group, ()), plan)
                 member = chosen[name]
                 if member is not None and not member.is_paused(partition):
                     specs[key] = lane_spec(key, placement.task, member)
@@ -134,9 +135,10 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
     )
 
 
-def _member_for(topic: str, members: Sequence[Datastream]) -> Datastream | None:
+def _member_for(topic: str, members: Sequence[Datastream], plan: Plan) -> Datastream | None:
     for datastream in members:
-        if datastream.status.is_mirrored and datastream.selection.matches(topic):
+        is_possible = datastream.status.is_mirrored and not plan.excludes(datastream.name, topic)
+        if is_possible and datastream.selection.matches(topic):
             return datastream
     return None
 

@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Final
 
+from mirror.coordination.routing.index import SelectionIndex
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.topics import TopicNaming
 
 _NAMES_SHOWN: Final = 3
 
@@ -61,21 +64,26 @@ class _Place:
 
 
 class Returns:
-    """Finds the topics whose records would return to a cluster. Remembers what it has worked out."""
+    """Finds the topics whose records would return to a cluster. Remembers what it has worked out. `routes`:
+    those that a circle may go through, the older ones first."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         good = [one for one in routes if not one.copies_onto_itself]
         self._circular = circular(good)
-        self._routes = [
-            one for one in sorted(good, key=lambda one: one.age) if one.datastream.name in self._circular
-        ]
-        self._keeping = [one for one in self._routes if one.datastream.naming.is_identity]
-        self._renaming: dict[tuple[str, str, str], list[Route]] = {}
-        for one in self._routes:
+        self.routes = [one for one in good if one.datastream.name in self._circular]
+        self.routes.sort(key=lambda one: one.age)
+        self._is_kept = any(one.datastream.naming.is_identity for one in self.routes)
+        alike: dict[tuple[str, str, TopicNaming], list[Route]] = {}
+        for one in self.routes:
             if not one.datastream.naming.is_identity:
-                alike = one.datastream.naming.template, one.source, one.destination
-                self._renaming.setdefault(alike, []).append(one)
+                alike.setdefault((one.source, one.destination, one.datastream.naming), []).append(one)
+        self._renaming = {way: _index(routes) for way, routes in alike.items()}
         self._places: dict[str, _Place] = {}
+
+    @cached_property
+    def selecting(self) -> SelectionIndex[Route]:
+        """Its routes by the topics that they select."""
+        return _index(self.routes)
 
     def reason(self, route: Route, topic: str) -> str | None:
         """Why a datastream must not copy a topic that it selects; None: it may."""
@@ -89,27 +97,25 @@ class Returns:
         """Shorter names first: every naming but `*` makes them longer, so the chain ends."""
         if topic not in self._places:
             place = _Place()
-            for alike in self._renaming.values():
-                self._bring(alike, topic, place)
-            keeping = any(one.datastream.selection.matches(topic) for one in self._keeping)
-            for route in self._routes if keeping else ():
-                if route.datastream.selection.matches(topic):
+            for (source, destination, naming), alike in self._renaming.items():
+                before = naming.source(topic)
+                if before is not None:
+                    self._bring(source, destination, alike.matching(before), before, place)
+            taking = self.selecting.matching(topic) if self._is_kept else []
+            if any(one.datastream.naming.is_identity for one in taking):
+                for route in taking:
                     self._take(route, place)
             self._places[topic] = place
         return self._places[topic]
 
-    def _bring(self, alike: Sequence[Route], topic: str, place: _Place) -> None:
-        """What comes to this name from a shorter one, by the first of some routes that differ in their
-        expressions only."""
-        source, destination = alike[0].source, alike[0].destination
-        before = alike[0].datastream.naming.source(topic)
-        if before is None:
-            return
+    def _bring(
+        self, source: str, destination: str, alike: Sequence[Route], before: str, place: _Place
+    ) -> None:
+        """What comes to a name from a shorter one, by the first of some routes that select it and differ in
+        their expressions only."""
         for route in alike:
             # A chain of copies within a cluster may have been left by a definition that is gone.
-            if route.datastream.selection.matches(before) and (
-                source == destination or self.reason(route, before) is None
-            ):
+            if source == destination or self.reason(route, before) is None:
                 origins = place.origins.setdefault(destination, {})
                 for cluster in (source, *self._place(before).origins.get(source, ())):
                     origins.setdefault(cluster, route.datastream.name)
@@ -132,6 +138,10 @@ class Returns:
                     return
             place.origins = after
         place.taken.append(route)
+
+
+def _index(routes: Sequence[Route]) -> SelectionIndex[Route]:
+    return SelectionIndex((one.datastream.selection, one) for one in routes)
 
 
 def _returning(route: Route, through: DatastreamName) -> str:
@@ -183,61 +193,65 @@ class Verdict:
     left_out: Mapping[DatastreamName, Reasons]
 
 
-def judge(
-    routes: Sequence[Route],
-    topics: Mapping[DatastreamName, Collection[str]],
-    written: Mapping[GroupName, Collection[str]],
-    reserved: Collection[str],
-) -> Verdict:
-    """What of these datastreams must not be copied. `topics`: what each selects of the topics that exist;
-    `written`: source topics that a group copies as things are; `reserved`: names of Headrace's own topics.
-    """
-    refused = {one.datastream.name: _ONTO_ITSELF for one in routes if one.copies_onto_itself}
-    refused |= _strangers([one for one in routes if one.datastream.name not in refused])
-    good = sorted((one for one in routes if one.datastream.name not in refused), key=lambda route: route.age)
-    returns = Returns(good)
-    left_out: dict[DatastreamName, dict[str, str]] = {one.datastream.name: {} for one in good}
-    for route in good:
-        name, naming = route.datastream.name, route.datastream.naming
-        for topic in topics.get(name, ()):
-            reason = returns.reason(route, topic)
-            if reason is None and naming.destination(topic) in reserved:
-                reason = f"{naming.destination(topic)} is one of Headrace's own topics"
-            if reason is not None:
-                left_out[name][topic] = reason
-    for route, topic, reason in _doubles(good, topics, written, left_out):
-        left_out[route.datastream.name][topic] = reason
-    return Verdict(refused, {name: reasons for name, reasons in left_out.items() if reasons})
+class Judge:
+    """Finds out what of some datastreams must not be copied. `reserved`: names of Headrace's own topics."""
+
+    def __init__(self, routes: Sequence[Route], reserved: Collection[str]) -> None:
+        self._reserved = reserved
+        older_first = sorted(routes, key=lambda route: route.age)
+        self._refused = {one.datastream.name: _ONTO_ITSELF for one in older_first if one.copies_onto_itself}
+        self._refused |= _strangers([one for one in older_first if one.datastream.name not in self._refused])
+        self._good = [one for one in older_first if one.datastream.name not in self._refused]
+        self._returns = Returns(self._good)
+
+    def verdict(
+        self, topics: Mapping[DatastreamName, Collection[str]], written: Mapping[GroupName, Collection[str]]
+    ) -> Verdict:
+        """`topics`: what each datastream selects of the topics that exist; `written`: source topics that a
+        group copies as things are."""
+        left_out: dict[DatastreamName, dict[str, str]] = {one.datastream.name: {} for one in self._good}
+        for route in self._good:
+            name, naming = route.datastream.name, route.datastream.naming
+            for topic in topics.get(name, ()):
+                reason = self._returns.reason(route, topic)
+                if reason is None and naming.destination(topic) in self._reserved:
+                    reason = f"{naming.destination(topic)} is one of Headrace's own topics"
+                if reason is not None:
+                    left_out[name][topic] = reason
+        for route, topic, reason in _doubles(self._good, topics, written, left_out):
+            left_out[route.datastream.name][topic] = reason
+        return Verdict(self._refused, {name: reasons for name, reasons in left_out.items() if reasons})
+
+    def foreseen(
+        self, topics: Mapping[DatastreamName, Collection[str]]
+    ) -> Mapping[DatastreamName, Collection[str]]:
+        """What each datastream will select once the copies that it and the others may make are there. Copies
+        that nothing can bring back are not followed."""
+        around = self._returns.routes
+        found = {name: set(chosen) for name, chosen in topics.items()}
+        fresh = {one.datastream.name: set(topics.get(one.datastream.name, ())) for one in around}
+        while any(fresh.values()):
+            copies: dict[str, set[str]] = {}
+            for route in around:
+                naming = route.datastream.naming
+                for topic in fresh[route.datastream.name]:
+                    if self._returns.reason(route, topic) is None:
+                        copies.setdefault(naming.destination(topic), set()).add(route.destination)
+            fresh = {one.datastream.name: set() for one in around}
+            for name, clusters in copies.items():
+                for other in self._returns.selecting.matching(name):
+                    known = found.setdefault(other.datastream.name, set())
+                    if other.source in clusters and name not in known:
+                        fresh[other.datastream.name].add(name)
+            for datastream, more in fresh.items():
+                found.setdefault(datastream, set()).update(more)
+        return found
 
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
     """Datastreams whose destination leads back to their source; no other can close a circle."""
     reached = _reachable(routes)
     return frozenset(one.datastream.name for one in routes if one.source in reached[one.destination])
-
-
-def foreseen(
-    routes: Sequence[Route], topics: Mapping[DatastreamName, Collection[str]]
-) -> dict[DatastreamName, set[str]]:
-    """What each datastream will select once the copies that it and the others may make are there. Copies
-    that nothing can bring back are not followed."""
-    returns = Returns(routes)
-    around = [one for one in routes if one.datastream.name in circular(routes)]
-    found = {name: set(chosen) for name, chosen in topics.items()}
-    fresh = {one.datastream.name: set(topics.get(one.datastream.name, ())) for one in around}
-    while any(fresh.values()):
-        came: dict[DatastreamName, set[str]] = {one.datastream.name: set() for one in around}
-        for route in around:
-            copied = (one for one in fresh[route.datastream.name] if not returns.reason(route, one))
-            names = [route.datastream.naming.destination(topic) for topic in copied]
-            for other in around:
-                if other.source == route.destination:
-                    more = set(other.datastream.selection.choose(names))
-                    came[other.datastream.name] |= more - found.setdefault(other.datastream.name, set())
-        for name, more in came.items():
-            found[name] |= more
-        fresh = came
-    return found
 
 
 _ONTO_ITSELF: Final = (
@@ -248,10 +262,10 @@ _ONTO_ITSELF: Final = (
 
 def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
     """Members of a group that do not copy as its oldest member does: lanes are named by group and partition,
-    so that two sources would share their names."""
+    so that two sources would share their names. `routes`: the older ones first."""
     first: dict[GroupName, Route] = {}
     refused = {}
-    for route in sorted(routes, key=lambda one: one.age):
+    for route in routes:
         known = first.setdefault(route.datastream.group, route)
         if _way(known) != _way(route):
             refused[route.datastream.name] = (
@@ -278,8 +292,10 @@ def _doubles(
 ) -> list[tuple[Route, str, str]]:
     """Topics whose destination another group writes. `routes`: the older ones first."""
     found = []
-    for _, together in groupby(sorted(routes, key=lambda one: one.destination), lambda one: one.destination):
-        here = sorted(together, key=lambda one: one.age)
+    concerned = [one for one in routes if topics.get(one.datastream.name)]
+    concerned.sort(key=lambda one: one.destination)
+    for _, together in groupby(concerned, lambda one: one.destination):
+        here = list(together)
         if len({one.datastream.group for one in here}) < 2:
             continue
         writer: dict[str, Route] = {}

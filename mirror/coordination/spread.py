@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from mirror.coordination.membership import LiveInstance
 from mirror.model.identifiers import InstanceName, TaskName
 
 _LEAST_GAIN: Final = 0.01
@@ -29,8 +28,20 @@ class TaskLoad:
     is_pinned: bool = False
 
 
+class Weighted(Protocol):
+    """What tasks are spread over: a live instance, or a host that exists on paper only."""
+
+    @property
+    def name(self) -> str:
+        """Unique among those that tasks are spread over."""
+
+    @property
+    def weight(self) -> float:
+        """Its strength against the others, above 0."""
+
+
 def spread_tasks(
-    tasks: Sequence[TaskLoad], instances: Sequence[LiveInstance], imbalance: float = math.inf
+    tasks: Sequence[TaskLoad], instances: Sequence[Weighted], imbalance: float = math.inf
 ) -> dict[TaskName, InstanceName | None]:
     """An instance for every task (None where nobody is there).
 
@@ -43,7 +54,10 @@ def spread_tasks(
     """
     if not instances:
         return {task.task: None for task in tasks}
-    rooms = {instance.name: _Room(instance.name, instance.weight) for instance in instances}
+    rooms = {
+        InstanceName(instance.name): _Room(InstanceName(instance.name), instance.weight)
+        for instance in instances
+    }
     homeless = []
     for task in tasks:
         if task.home in rooms:
@@ -95,9 +109,9 @@ class _Room:
         self.load = math.fsum(one.bytes_per_second for one in self.tasks.values())
 
 
-def _shares(tasks: int, instances: Sequence[LiveInstance]) -> Mapping[InstanceName, float]:
+def _shares(tasks: int, instances: Sequence[Weighted]) -> Mapping[InstanceName, float]:
     total = sum(instance.weight for instance in instances)
-    return {instance.name: tasks * instance.weight / total for instance in instances}
+    return {InstanceName(instance.name): tasks * instance.weight / total for instance in instances}
 
 
 def _house(homeless: list[TaskLoad], rooms: list[_Room], shares: Mapping[InstanceName, float]) -> None:

@@ -84,6 +84,11 @@ class WorkerReady:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerAlive:
+    """From a worker, every second: its loop turns."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaneNews:
     """From a worker: what happened to lanes."""
 
@@ -92,14 +97,14 @@ class LaneNews:
 
 @dataclass(frozen=True, slots=True)
 class LaneRate:
-    """What one lane did lately: rates per second, lag in records and in ms."""
+    """What one lane did lately: rates per second, lag in records and in ms (None where it is not known)."""
 
     key: LaneKey
     source: ClusterRef
     bytes_per_second: float
     messages_per_second: float
     lag_records: int
-    lag_ms: int
+    lag_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,7 @@ Message = (
     | ExtendLease
     | Shutdown
     | WorkerReady
+    | WorkerAlive
     | LaneNews
     | LaneRates
 )

@@ -11,6 +11,9 @@
     /requests/r-<sequence>         what people and the monitor ask of the leader
     /events/e-<sequence>           what changed and why, the newest few hundred
     /loads/<instance>/<chunk>      rates that the instance measured itself
+    /observations/<cluster>        which observations of a source cluster's loads the leader keeps
+    /observations/<cluster>/<time>-…   one of them
+    /assessments/<group>           what the last planning of a group found
     /clusters/<name>               what a cluster calls itself that definitions call so
     /made/<group>                  destination topics that were made for a group of datastreams
     /problems/<datastream>         why a datastream is set aside, and since when
@@ -28,10 +31,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from mirror.errors import DamagedState, InvalidRequest
+from mirror.errors import DamagedState, InvalidRequest, NotFound
 from mirror.model.bounds import LARGEST_PARTITION
 from mirror.model.documents import parsed
 from mirror.model.topics import TopicPartition
+from mirror.ports import NodeStore
 
 FORMAT: Final = 2
 VERSION: Final = "/version"
@@ -43,6 +47,8 @@ PLAN: Final = "/plan"
 REQUESTS: Final = "/requests"
 EVENTS: Final = "/events"
 LOADS: Final = "/loads"
+OBSERVATIONS: Final = "/observations"
+ASSESSMENTS: Final = "/assessments"
 CLUSTERS: Final = "/clusters"
 MADE: Final = "/made"
 PROBLEMS: Final = "/problems"
@@ -113,6 +119,15 @@ def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
     if not inflater.eof:
         raise DamagedState(f"znode {path} is incomplete or opens into more than {LARGEST_DOCUMENT} bytes")
     return decode(data, path)
+
+
+def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) -> None:
+    """Write a znode that may not be there yet; `ephemeral` counts where it is made. Raises VersionConflict or
+    AlreadyExists where somebody else writes it at the same time."""
+    try:
+        nodes.write(path, data, nodes.read(path).version)
+    except NotFound:
+        nodes.create(path, data, ephemeral=ephemeral)
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:

@@ -69,6 +69,14 @@ class Checkpoints:
             self._next_groups = now + _GROUP_SECONDS
             self._bench.loop.spawn(self.commit_groups())
 
+    def hurry(self, name: ClusterRef) -> None:
+        """The cluster is back from an outage: store soon what could not be stored there."""
+        destination = self._destinations.get(name)
+        if destination is not None and destination.told:
+            destination.retry = _RETRY_SECONDS
+            destination.due = 0.0
+            self._next = self._bench.loop.now()
+
     def _may_hurry(self, name: ClusterRef) -> bool:
         destination = self._destinations.get(name)
         return destination is None or not (destination.is_saving or destination.told)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import inf
 from typing import Final, NamedTuple, TypeVar
 
+from mirror.copying.brokers.reachability import Reachability
 from mirror.copying.connection import Connection
 from mirror.copying.handshake import Dialing, open_connection
 from mirror.copying.loop import Loop, Promise
@@ -23,11 +24,14 @@ from mirror.wire.control.cluster import (
     metadata,
 )
 from mirror.wire.control.offsets import Answers, OffsetAnswer, list_offsets
+from mirror.wire.frame import Nodes
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CONTROL: Final = "control"
+COORDINATE: Final = "coordinate"
+"""Coordinators answer when their own log is replicated; questions about leaders must not wait for that."""
 LIVE: Final = "live"
 BULK: Final = "bulk"
 ASIDE: Final = "aside"
@@ -38,6 +42,9 @@ _COORDINATORS_AT_ONCE: Final = 100
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
+_STEADY_SECONDS: Final = 0.5
+"""From one connection to the next for the same purpose: a broker that accepts each, and closes it when it is
+asked for something, must not be asked without a pause."""
 
 
 class Dialings(NamedTuple):
@@ -68,9 +75,8 @@ class Cluster:
         self._loop = dialings.aside.loop
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], Promise[Connection]] = {}
-        self._failures: dict[Endpoint, int] = {}
-        self._trying: dict[Endpoint, float] = {}
-        """Since when it has been tried in vain to connect to these."""
+        self._opened_at: dict[tuple[int, str], float] = {}
+        self.reachability = Reachability(name)
         self.silent_since = inf
         """Moment of the oldest question that is not answered yet, as of the last sweep."""
         self.silence = ""
@@ -83,7 +89,6 @@ class Cluster:
         self._seeking: dict[int, Promise[None]] = {}
         self._closed = False
         self._newest: dict[int, int] = {}
-        self._errors: dict[Endpoint, str] = {}
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     @property
@@ -103,6 +108,19 @@ class Cluster:
             return None
         broker, epoch = topic.leaders[partition.partition]
         return (broker, epoch) if broker in self.brokers else None
+
+    def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
+        """A broker that does not lead the partition says who does since that epoch, and where the leaders
+        listen that it names (KIP-951). What is older than what is known does not count."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or topic.error or partition.partition >= len(topic.leaders):
+            return
+        if epoch > topic.leaders[partition.partition][1]:
+            leaders = list(topic.leaders)
+            leaders[partition.partition] = (broker, epoch)
+            self.topics[partition.topic] = topic._replace(leaders=tuple(leaders))
+            if broker in nodes:
+                self.brokers = {**self.brokers, broker: Endpoint(*nodes[broker])}
 
     def topic_id(self, topic: str) -> bytes:
         """The topic's id as last heard; empty when it has none."""
@@ -141,18 +159,18 @@ class Cluster:
         return await opening
 
     async def _open(self, place: tuple[int, str], endpoint: Endpoint, dialing: Dialing) -> Connection:
-        failures = self._failures.get(endpoint, 0)
-        self._trying.setdefault(endpoint, self._loop.now())
-        if failures:
-            await self._loop.sleep(min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF))
+        now = self._loop.now()
+        steady_at = self._opened_at.get(place, -inf) + _STEADY_SECONDS
+        wait = max(self.reachability.tries(endpoint, now), steady_at - now)
+        if wait > 0:
+            await self._loop.sleep(wait)
         try:
             connection = await open_connection(dialing, endpoint)
         except HeadraceError as error:
-            self._failures[endpoint] = min(failures + 1, 10)
-            self._errors[endpoint] = error.message
+            self.reachability.failed(endpoint, error, self._loop.now())
             raise
-        self._failures.pop(endpoint, None)
-        self._trying.pop(endpoint, None)
+        self._opened_at[place] = self._loop.now()
+        self.reachability.opened(endpoint, self._opened_at[place])
         self._connections[place] = connection
         if self._closed:
             connection.close()
@@ -173,9 +191,9 @@ class Cluster:
                 return connection
         raise failure
 
-    async def ask(self, call: Call[T], broker: int | None = None) -> T:
+    async def ask(self, call: Call[T], broker: int | None = None, role: str = CONTROL) -> T:
         """Ask a broker, any by default. Raises what `Connection.call` raises."""
-        connection = await (self.any_connection() if broker is None else self.connection(broker, CONTROL))
+        connection = await (self.any_connection() if broker is None else self.connection(broker, role))
         return await connection.call(call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
@@ -202,6 +220,7 @@ class Cluster:
             answer = await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE]))
             if answer.brokers:
                 self.brokers = dict(answer.brokers)
+                self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
             self.controller, self.cluster_id = answer.controller, answer.cluster_id
             for topic in answer.topics:
                 self.topics[topic.name] = topic
@@ -252,7 +271,7 @@ class Cluster:
 
         async def attempt() -> T:
             try:
-                answer = await self.ask(call, await self.coordinator(kind, key))
+                answer = await self.ask(call, await self.coordinator(kind, key), COORDINATE)
             except Unreachable:
                 self.forget_coordinator(kind, key)
                 raise
@@ -368,15 +387,16 @@ class Cluster:
         if self._closed:
             return
         now = self._loop.now()
-        oldest, silence = inf, ""
+        oldest, silence = self.reachability.silence()
+        waiting: dict[str, float] = {}
         for connection in list(self._connections.values()):
             connection.check_deadline(now)
+            if not connection.is_open:
+                continue
             since = connection.next_deadline - self.timeout_seconds
-            if connection.is_open and since < oldest:
-                oldest, silence = since, f"{connection.name} does not answer"
-        for endpoint, since in self._trying.items():
+            waiting[connection.name] = min(since, waiting.get(connection.name, inf))
             if since < oldest:
-                error = self._errors.get(endpoint, "it does not answer")
-                oldest, silence = since, f"{endpoint.host}:{endpoint.port} cannot be reached: {error}"
+                oldest, silence = since, f"{connection.name} does not answer"
+        self.reachability.swept(waiting, now)
         self.silent_since, self.silence = oldest, f"cluster {self.name}: {silence}"
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)

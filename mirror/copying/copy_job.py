@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from mirror.copying.topics import TopicChanges, prepare_destination
 from mirror.copying.workbench import Workbench
 from mirror.errors import InvalidRequest, TopicMissing, Unreachable
+from mirror.model import bounds
 from mirror.model.datastream import StartPosition
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.policy import DEFAULT_POLICY, CopyPolicy, Isolation
@@ -39,7 +40,7 @@ class CopyJob:
     own: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if not self.state or "/" in self.state:
+        if "/" in bounds.line("the state", self.state):
             raise InvalidRequest("a state has a name without a slash")
         if self.source == self.destination and self.naming.is_identity:
             raise _onto_themselves()

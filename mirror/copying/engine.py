@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from selectors import BaseSelector
 from time import process_time
 from typing import Final
 
@@ -37,7 +38,7 @@ _CLOSING_STEP: Final = 0.02
 
 
 class BatchEngine:
-    """Used by one thread; every wait happens in `step`."""
+    """Used by one thread; every wait happens in `step`. `selector`: see `Loop`."""
 
     def __init__(
         self,
@@ -45,9 +46,10 @@ class BatchEngine:
         settings: CopyingOptions,
         identity: EngineIdentity,
         clock: Clock,
+        selector: BaseSelector | None = None,
     ) -> None:
         self._clock = clock
-        self._bench = Workbench(access, settings, identity, clock)
+        self._bench = Workbench(access, settings, identity, clock, selector)
         self._steering = Steering(self._bench)
         self._identifying = Identifying(self._steering)
         self._refusals = Refusals(self._steering)
@@ -120,6 +122,9 @@ class BatchEngine:
 
     def _tick(self, now: float) -> None:
         self._next_tick = now + _TICK_SECONDS
+        for cluster, since in self._bench.take_returned().items():
+            self._steering.wake(cluster, self._clock.now_ms() - int((now - since) * 1000))
+            self._checkpoints.hurry(cluster)
         self._steering.probe(self._clock.now_ms())
         self._reading.hanging.pump(now)
         self._committing.pump(now)
@@ -130,7 +135,7 @@ class BatchEngine:
         """What was copied since the last call, a record for every lane with something to say."""
         now_ms = self._clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
-        when = Interval(now_ms, interval_ms, self._bench.identity.instance)
+        when = Interval(now_ms, interval_ms, self._bench.identity.instance, self._bench.loop.now())
         cpu_seconds = process_time()
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         lanes = self._steering.lanes.values()
@@ -183,3 +188,5 @@ class BatchEngine:
             self._committing.begin(lane)
         elif lane.writer is not None:
             lane.writer.wake(lane)
+        # While it waited for its id, it may have let go of what it had read, and stopped reading (`stalls`).
+        self._reading.resume_reading(lane)

@@ -85,7 +85,10 @@ class Identifying:
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
         stamp = await take_identity(target, name, patience, transactional=transactional)
-        if lane.turn != turn or not await self._is_up_to_date(lane, turn, stamp):
+        is_next = lane.is_clean and not transactional and _is_next(lane.owner, stamp)
+        if lane.turn == turn and not is_next:
+            stamp = await self._fence(lane, stamp)
+        if lane.turn != turn or not (is_next or await self._is_up_to_date(lane, turn)):
             return
         lane.has_owned = True
         if lane.owner is None and lane.target_next is None and stamp.epoch > 0:
@@ -105,20 +108,24 @@ class Identifying:
             lane.identify(stamp)
             self.on_ready(lane)
 
-    async def _is_up_to_date(self, lane: LiveLane, turn: int, stamp: ProducerStamp) -> bool:
+    async def _fence(self, lane: LiveLane, stamp: ProducerStamp) -> ProducerStamp:
+        """Stop former owners, where the tail is to be looked at; returns the id to go on with."""
+        lane.needs_fence = lane.needs_fence or stamp.epoch > 0
+        if not lane.needs_fence or lane.spec.policy.guarantee is not Guarantee.EFFECTIVELY_ONCE:
+            return stamp
+        target, patience = self._steering.sink(lane).cluster, self._bench.settings.transaction_timeout_seconds
+        return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
+
+    async def _is_up_to_date(self, lane: LiveLane, turn: int) -> bool:
         """With the id taken, former owners can store nothing more that counts: go back to what they have
         stored if that is not what we know. Raises Fenced for a lane that somebody has taken from us."""
         transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
-        if lane.is_clean and not transactional and _is_next(lane.owner, stamp):
-            return True
-        lane.needs_fence = lane.needs_fence or stamp.epoch > 0
-        if lane.needs_fence and lane.spec.policy.guarantee is Guarantee.EFFECTIVELY_ONCE:
-            await fence(self._steering.sink(lane).cluster, identity_name(lane.key), stamp, lane.target)
         stored = (await self._bench.progress(lane.spec.destination).load([lane.key]))[lane.key]
         if lane.turn != turn:
             return False
         is_foreign = self._steering.is_foreign(lane, stored)
-        if stored is None or not (is_foreign or (transactional and _differs(stored, lane))):
+        is_ours = stored is not None and stored.is_of(lane.spec.destination_topic, lane.target_id)
+        if stored is None or not (is_foreign or (transactional and is_ours and _differs(stored, lane))):
             return True
         found = f"progress of {lane.key.partition} is stored up to {stored.next_offset}"
         if is_foreign and lane.has_owned:
@@ -147,7 +154,7 @@ class Identifying:
         end = await self._offset(target, lane, LATEST)
         if lane.turn != turn:
             return
-        # The fence's marker is written in the broker's own time: one offset more may be a record as well.
+        # The marker of the fence lies there too, but one offset more may be a record as well.
         if lane.needs_fence and lane.target_next is not None and end > lane.target_next:
             await self._compare(lane, turn, target, end)
         if lane.turn != turn:

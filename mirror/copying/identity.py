@@ -36,10 +36,17 @@ async def take_identity(
     return ProducerStamp(answer.producer_id, answer.epoch, transactional)
 
 
-async def fence(cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition) -> None:
-    """Make the broker refuse everything of former owners in that partition from now on."""
+async def fence(
+    cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition, timeout_seconds: float
+) -> ProducerStamp:
+    """Make the broker refuse everything of former owners in that partition; the id to go on with.
+
+    The id is taken once more in the end: the coordinator gives it only when every replica has the marker. All
+    that former owners have stored then lies in front of the high watermark, where it can be read.
+    """
     await add_to_transaction(cluster, name, stamp, [target])
     await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
+    return await take_identity(cluster, name, timeout_seconds)
 
 
 async def add_to_transaction(

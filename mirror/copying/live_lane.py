@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Protocol
 
-from mirror.lane.flow import TokenBucket, bytes_to_ask, spread_of
+from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
+from mirror.lane.progress import LaneProgress
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LaneSpec
 from mirror.wire.fetch import FetchPosition
@@ -52,7 +53,9 @@ class Reader(Protocol):
 
 
 class Writer(Protocol):
-    """Writes batches to one broker."""
+    """Writes batches to one broker, whose id `broker` is."""
+
+    broker: int
 
     def wake(self, lane: LiveLane) -> None:
         """The lane has something to send."""
@@ -84,7 +87,8 @@ class LiveLane(Lane):
     """`turn` rises whenever the lane begins anew; what was begun in an earlier turn no longer counts.
 
     `is_live`: up to date, so it is read through the channel that catching up cannot delay. `is_ready`:
-    queued for sending. `is_writable`: there is a connection to write to; without one nothing is read.
+    queued for sending. `is_slow`: the destination has not enough replicas of its partition, so its batches go
+    alone. `is_writable`: there is a connection to write to; without one nothing is read.
     `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
     been read. `is_announced`: its start has been reported. `has_owned`: it has had a producer id here.
     `is_forgotten`: it was copied before, and its progress is gone. `is_broken`: a step has failed half-way,
@@ -95,22 +99,25 @@ class LiveLane(Lane):
         "batch_bytes",
         "batch_spread",
         "buckets",
+        "empty_answers",
         "fetch_bytes",
+        "found",
         "has_owned",
         "held_by",
         "intent",
         "is_announced",
         "is_broken",
-        "is_busy",
         "is_forgotten",
         "is_identifying",
         "is_live",
         "is_loaded",
         "is_ready",
+        "is_slow",
         "is_writable",
         "needs_fence",
         "place",
         "reader",
+        "replica",
         "retries",
         "since_stable",
         "size_cap",
@@ -120,6 +127,7 @@ class LiveLane(Lane):
         "transaction",
         "turn",
         "waits",
+        "was_measured",
         "writer",
     )
 
@@ -132,16 +140,23 @@ class LiveLane(Lane):
         self.reader: Reader | None = None
         self.writer: Writer | None = None
         self.place: Place | None = None
+        self.replica: Replica | None = None
+        """Which replica its source reads; None when the leader is to be asked."""
+        self.empty_answers = 0
+        """Answers in a row that brought no records though there are some."""
         self.is_live = False
         self.is_ready = False
+        self.is_slow = False
         self.is_writable = False
         self.is_loaded = False
         self.is_announced = False
         self.has_owned = False
         self.is_forgotten = False
         self.is_broken = False
-        self.is_busy = True
-        """As it was when it was measured last; the first measurement of an idle lane is told too."""
+        self.found: LaneProgress | None = None
+        """The stored progress that has been read and not been compared with the two clusters yet."""
+        self.was_measured: tuple[bool, bool] | None = None
+        """Whether it had something to do, and whether its lag was not known, when that was said last."""
         self.is_identifying = False
         self.needs_fence = False
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from mirror.copying.cluster import CONTROL, Cluster
+from mirror.copying.cluster import Cluster
 from mirror.copying.connection import Connection, Request
 from mirror.copying.loop import Promise
-from mirror.copying.sink import produce_version
+from mirror.copying.sink import produce_version, replication_ms
 from mirror.errors import CorruptData, Unreachable
 from mirror.lane.memory import Slab
 from mirror.model.topics import TopicPartition
@@ -15,7 +15,8 @@ from mirror.wire import produce
 from mirror.wire.codes import TRANSIENT, error_of
 from mirror.wire.produce import ProducedPartition
 
-_BROKER_SHARE: Final = 0.8
+_ROLE: Final = "write"
+"""A connection of its own: a broker that waits for replicas answers nothing else on it."""
 
 
 async def write_patiently(
@@ -30,7 +31,7 @@ async def write_patiently(
         leader = cluster.leader(place)
         if leader is None:
             raise Unreachable(f"{place} of {cluster.name} has no leader now")
-        connection = await cluster.connection(leader[0], CONTROL)
+        connection = await cluster.connection(leader[0], _ROLE)
         answer = await _produce(cluster, connection, place, batch, transactional_id)
         if answer.error in TRANSIENT:
             raise Unreachable(f"writing to {place}: {error_of(answer.error, 'produce').message}")
@@ -55,7 +56,7 @@ async def _produce(
     topic = topic_id if version >= produce.BY_ID_FROM else place.topic.encode()
     timeout = cluster.timeout_seconds
     body, size = produce.encode_request(
-        version, {topic: [(place.partition, batch)]}, int(timeout * 1000 * _BROKER_SHARE), transactional_id
+        version, {topic: [(place.partition, batch)]}, replication_ms(timeout), transactional_id
     )
     promise = Promise[ProducedPartition]()
 

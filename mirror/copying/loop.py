@@ -92,11 +92,14 @@ class Timer:
 
 
 class Loop:
-    """Runs callbacks, timers and coroutines. Used by one thread."""
+    """Runs callbacks, timers and coroutines. Used by one thread.
 
-    def __init__(self, clock: Clock) -> None:
+    `selector`: what waits for sockets; with one that moves `clock` instead of waiting, time is virtual.
+    """
+
+    def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
         self.clock = clock
-        self._selector = selectors.DefaultSelector()
+        self._selector = selector or selectors.DefaultSelector()
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._soon: deque[Callback] = deque()
@@ -158,10 +161,11 @@ class Loop:
     async def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run them side by side; the results in order, or the first error when all have ended."""
         promises = [self.spawn(coroutine) for coroutine in coroutines]
+        for promise in promises:
+            promise.is_awaited = True  # all at once: a later one may fail while an earlier one is awaited
         results: list[T] = []
         failure: HeadraceError | None = None
         for promise in promises:
-            promise.is_awaited = True
             try:
                 results.append(await promise)
             except HeadraceError as error:

@@ -15,11 +15,13 @@ _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
 
 
 class Interval(NamedTuple):
-    """When and by whom it was measured: end and length in ms, the instance."""
+    """When and by whom it was measured: end and length in ms, the instance; `now`: the end in monotonic
+    seconds."""
 
     end_ms: int
     length_ms: int
     instance: str
+    now: float
 
 
 def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
@@ -28,10 +30,11 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     if lane.high_watermark < 0:
         return None
     lag = lag_records(lane)
+    age = lag_ms(lane, interval.end_ms, is_heard=is_heard(lane, interval.now))
     counters = lane.take_counters()
     is_busy = bool(counters.batches or lag)
-    was_busy, lane.is_busy = lane.is_busy, is_busy
-    if not is_busy and not was_busy:
+    before, lane.was_measured = lane.was_measured, (is_busy, age is None)
+    if not is_busy and before == lane.was_measured:
         return None
     spec = lane.spec
     return MirrorMetric(
@@ -48,7 +51,7 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
         batches=counters.batches,
         passthrough_batches=counters.batches_by_path[Path.PASSTHROUGH],
         lag_records=lag,
-        lag_ms=lag_ms(lane, interval.end_ms) if lag else 0,
+        lag_ms=age,
         latency_counts=tuple(counters.latency) or _NO_LATENCY,
         uncompressed_bytes=counters.payload_bytes,
         wait_ms=counters.wait_ms,
@@ -81,10 +84,29 @@ def lag_records(lane: Lane) -> int:
     return max(lane.high_watermark - lane.checkpoint, 0) if lane.high_watermark >= 0 else 0
 
 
-def lag_ms(lane: Lane, now_ms: int) -> int:
-    """Age of the oldest record that is not acknowledged: the newest of its batch when that is in hand,
-    else no older than what was delivered last."""
+def is_heard(lane: LiveLane, now: float) -> bool:
+    """Whether the source would have said by `now`, in monotonic seconds, that it has more for the lane. It is
+    not asked for a lane that waits for something else, as for its quota."""
+    reader = lane.reader
+    return reader is not None and lane.is_writable and not lane.waits and not reader.is_silent(now)
+
+
+def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
+    """Age of the oldest record that can be read at the source and is not acknowledged; 0 when there is none,
+    None where it is not known. `is_heard`: the source would have said if there were more.
+
+    Of a batch in hand, or that was, it is the age of its newest record. A record that was never in hand is
+    younger than what was delivered before it, and came after the lane was at the end.
+    """
+    if lane.high_watermark < 0:
+        return None
     for item in (*lane.sent, *lane.queue):
         if isinstance(item, Outgoing) and not item.acknowledged:
             return max(now_ms - item.max_timestamp, 0)
-    return max(now_ms - lane.delivered_ms, 0) if lane.delivered_ms >= 0 else 0
+    if lane.position >= lane.readable_end:
+        return 0 if is_heard else None
+    offset, timestamp = lane.waiting
+    if offset >= lane.position:
+        return max(now_ms - timestamp, 0)
+    since = max(lane.delivered_ms, lane.caught_up_ms)
+    return max(now_ms - since, 0) if since >= 0 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from mirror.copying.hanging import Hanging
@@ -25,9 +26,8 @@ from mirror.errors import (
 from mirror.lane.intake import Intake
 from mirror.lane.lane import LaneState
 from mirror.lane.memory import Slab
-from mirror.lane.progress import SourceIdentity
 from mirror.model.policy import OnLoss
-from mirror.wire.batch import first_size
+from mirror.wire.batch import first_size, scan
 from mirror.wire.codes import MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.wire.control.offsets import EARLIEST, LATEST
 from mirror.wire.fetch import FetchedPartition
@@ -35,6 +35,8 @@ from mirror.wire.fetch import FetchedPartition
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
 """A damaged response is fetched again so often before the lane pauses."""
+_MOST_EMPTY_ANSWERS: Final = 20
+"""Room for one batch doubles with each of them; it is beyond any limit long before."""
 _BEHIND_BYTES_SHARE: Final = 0.9
 _RETRY_SECONDS: Final = 0.2
 OPENED_AT_ONCE: Final = 200_000
@@ -65,13 +67,18 @@ class Reading:
 
     def _on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, squeezed: bool) -> None:
         if part.error or part.diverging is not None:
-            self._on_trouble(lane, part)
+            if not self._steering.source(lane).leave_replica(lane):
+                self._on_trouble(lane, part)
             return
-        lane.high_watermark, lane.stable_offset = part.high_watermark, part.last_stable_offset
+        lane.note_end(part.high_watermark, part.last_stable_offset, self._bench.clock.now_ms())
         lane.log_start = part.log_start
         if not len(part.records):
-            self._on_nothing(lane, squeezed=squeezed)
+            if part.preferred_replica >= 0:
+                self._on_preferred(lane, part.preferred_replica)
+            else:
+                self._on_nothing(lane, squeezed=squeezed)
             return
+        lane.empty_answers = 0
         self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
         self._steering.mark_dirty(lane)
@@ -104,6 +111,8 @@ class Reading:
             raise
         for bucket in lane.buckets:
             bucket.take(len(part.records), now)
+        if failure is not None:
+            _note_unread(lane, part.records)
         is_too_small = failure is None and lane.position == before and not intake.is_cut
         size = first_size(part.records) if is_too_small else intake.largest
         if size:
@@ -145,7 +154,7 @@ class Reading:
             self._read_on(lane, 0)
 
     def _change_tier(self, lane: LiveLane, received: int) -> bool:
-        end = lane.stable_offset if lane.rules.read_committed else lane.high_watermark
+        end = lane.readable_end
         if lane.is_live:
             full = received >= _BEHIND_BYTES_SHARE * min(lane.fetch_bytes, self._settings.live_fetch_bytes)
             if full and lane.position < end:
@@ -159,17 +168,41 @@ class Reading:
     def _on_nothing(self, lane: LiveLane, *, squeezed: bool) -> None:
         """No records: up to date, held back by a transaction, a batch larger than was asked for, or no
         more room in the response."""
-        self._steering.note_headway(lane)
-        end = lane.stable_offset if lane.rules.read_committed else lane.high_watermark
+        end = lane.readable_end
         if lane.position < end:
+            lane.empty_answers += not squeezed
+            if lane.empty_answers > _MOST_EMPTY_ANSWERS:
+                self._stands_still(lane, end)
+                return
+            self._steering.note_headway(lane)
             if not squeezed:
                 tried = max(lane.fetch_bytes, lane.batch_bytes)
                 lane.batch_bytes = min(tried * 2, max(self._settings.fetch_bytes, tried))
             if lane.reader is not None:
                 lane.reader.include(lane)
             return
+        lane.empty_answers = 0
+        self._steering.note_headway(lane)
         self._note_transactions(lane)
         self._change_tier(lane, 0)
+
+    def _stands_still(self, lane: LiveLane, end: int) -> None:
+        """The broker says that there are records and sends none, however large the response may be."""
+        if self._steering.source(lane).leave_replica(lane):
+            lane.empty_answers = 0
+            return
+        self._note_failure(
+            lane, f"the broker sends no records from offset {lane.position} on, and says they go to {end}"
+        )
+        self._try_later(lane)
+
+    def _on_preferred(self, lane: LiveLane, replica: int) -> None:
+        """The leader wants the partition to be read from another replica."""
+        if not self._steering.source(lane).follow(lane, replica):
+            self._note_failure(
+                lane, f"the leader sends no records and refers to broker {replica}, which has failed"
+            )
+            self._try_later(lane)
 
     def _note_transactions(self, lane: LiveLane) -> None:
         """Does an open transaction hold the lane back? Asked after records too: a fetch session says nothing
@@ -200,6 +233,8 @@ class Reading:
         lane.retries += 1
         if lane.retries < _CORRUPT_READS:
             _log.warning("%s: %s; fetching again", lane.key.partition, error)
+            if self._steering.source(lane).leave_replica(lane):
+                return
             if lane.reader is not None:
                 lane.reader.include(lane)
             return
@@ -269,6 +304,14 @@ class Reading:
             return TopicMissing(f"topic {name} on {cluster.name} has only {len(topic.leaders)} partitions")
         identity = cluster.topic_id(name)
         if lane.source.topic_id and identity and identity != lane.source.topic_id:
+            before, now = lane.source.cluster_id, cluster.cluster_id
+            if before and now and before != now:
+                return TopicRecreated(
+                    f"{cluster.name} is another cluster ({now}) than the one that topic {name} was copied"
+                    f" from ({before})",
+                    advice="give the datastream another destination name, or another name and"
+                    " system.taskPrefix; on_loss = continue copies the new topic behind what is there",
+                )
             return TopicRecreated(
                 f"topic {name} on {cluster.name} was deleted and created again",
                 advice="on_loss = continue begins with the new topic, at its beginning",
@@ -315,7 +358,7 @@ class Reading:
             return
         _log.warning("%s; going on behind the gap", missing)
         lane.lose(log_start, missing)
-        lane.source = SourceIdentity(lane.source.topic_id)
+        lane.source = replace(lane.source, leader_epoch=-1)
         self._steering.mark_dirty(lane)
         self._steering.read_on(lane)
 
@@ -340,3 +383,14 @@ class Reading:
             lane.begin_life(end, sentence, same_log=True)
             self._steering.mark_dirty(lane)
             self._steering.read_on(lane)
+
+
+def _note_unread(lane: LiveLane, records: memoryview) -> None:
+    """How old the batch is that the lane cannot take, as far as it can be read."""
+    try:
+        for _start, _end, header in scan(records):
+            if header is not None and header.last_offset >= lane.position:
+                lane.waiting = lane.position, header.max_timestamp
+                return
+    except CorruptData as error:
+        _log.debug("%s: the age of what waits is not known: %s", lane.key.partition, error)

@@ -1,4 +1,5 @@
-"""Writing: three channels for each broker of the destination, up to five requests under way on each.
+"""Writing: three channels for each broker of the destination, up to five requests under way on each, and one
+more for partitions that lack replicas.
 
 A request takes one batch from each lane that has something, lanes that are up to date first, until it is
 full: under load requests are large, on a quiet topic a batch goes at once. Transactions cannot share a
@@ -32,8 +33,14 @@ MOST_REQUESTS: Final = 5
 ROLES: Final = ("produce 0", "produce 1", "produce 2")
 """What the connections to a broker are for. It takes the requests of a connection one after the other;
 with several it can receive one while it checks and stores others (`python -m bench mirror_drain`)."""
+SLOW_ROLE: Final = "produce slow"
+"""For partitions that were not replicated in time. A broker answers the requests of a connection one after
+the other: what waits for replicas there holds up nobody else."""
 _BROKER_SHARE: Final = 0.8
 """Part of our patience that the broker is given to replicate."""
+_REPLICATION_SECONDS: Final = 4.0
+"""The most that it is given. Partitions share requests, and the slowest of them holds up the answer for all
+until this time is over; then it is sent alone. Shorter than what counts as the silence of a broker."""
 
 TRANSACTION_FEATURE: Final = "transaction.version"
 IMPLICIT_LEVEL: Final = 2
@@ -207,9 +214,7 @@ class ProduceChannel:
             sent[topic, number] = (lane, outgoing)
             outgoing.sent_at = now
         timeout = self._cluster.timeout_seconds
-        buffers, size = produce.encode_request(
-            version, topics, int(timeout * 1000 * _BROKER_SHARE), transactional_id
-        )
+        buffers, size = produce.encode_request(version, topics, replication_ms(timeout), transactional_id)
         self._requests += 1
         self._bytes += size
         flexible = produce.is_flexible(version)
@@ -237,6 +242,9 @@ class ProduceChannel:
         if self._connection is not None:
             self._connection.throttle(response.throttle_ms)
         for place, (lane, outgoing) in sent.items():
+            hint = answers[place].leader
+            if hint is not None:
+                self._cluster.learn_leader(lane.target, hint.leader, hint.epoch, response.nodes)
             self._sink.listener.on_answer(lane, outgoing, answers[place])
         if self._live or self._bulk:
             self._pump_soon()
@@ -274,7 +282,7 @@ class ProduceChannel:
     def _on_close(self, error: HeadraceError) -> None:
         self._connection = None
         if not self._is_closed:
-            _log.info("writing to %s, broker %d: %s", self._cluster.name, self.broker, error)
+            _log.debug("writing to %s, broker %d: %s", self._cluster.name, self.broker, error)
             lanes = list(self._lanes)
             self._sink.relocate(lanes)
             for lane in lanes:
@@ -301,9 +309,13 @@ class Sink:
             return
         channels = self._channels.get(leader[0])
         if channels is None:
-            channels = tuple(ProduceChannel(self, leader[0], role, self._settings) for role in ROLES)
+            roles = *ROLES, SLOW_ROLE
+            channels = tuple(ProduceChannel(self, leader[0], role, self._settings) for role in roles)
             self._channels[leader[0]] = channels
-        min(channels, key=lambda channel: channel.lanes).attach(lane)
+        if lane.is_slow:
+            channels[-1].attach(lane)
+        else:
+            min(channels[:-1], key=lambda channel: channel.lanes).attach(lane)
 
     def detach(self, lane: LiveLane) -> None:
         """Write for the lane no more; nothing of it is outstanding."""
@@ -319,11 +331,26 @@ class Sink:
                 lane.writer.detach(lane)
         self._search.add(lanes)
 
+    def follow_leader(self, lane: LiveLane) -> bool:
+        """Go on with the leader that is known by now, where that is another broker than the one that does
+        not lead any more; False where it has to be looked for."""
+        leader = self.cluster.leader(lane.target)
+        if leader is None or lane.writer is None or leader[0] == lane.writer.broker:
+            return False
+        lane.writer.detach(lane)
+        self.listener.on_target_relocated(lane)
+        return True
+
     def close(self) -> None:
         """Close all channels."""
         for channels in self._channels.values():
             for channel in channels:
                 channel.close()
+
+
+def replication_ms(timeout_seconds: float) -> int:
+    """How long the broker may wait for replicas before it answers, of the time that we give it in all."""
+    return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:

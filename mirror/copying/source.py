@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mirror.copying.cluster import BULK, LIVE, Cluster
 from mirror.copying.connection import Connection, Request
-from mirror.copying.leaders import LeaderSearch
+from mirror.copying.leaders import LeaderSearch, Replicas
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.options import CopyingOptions
 from mirror.errors import HeadraceError
@@ -23,8 +23,10 @@ from mirror.lane.memory import Slab
 from mirror.model.policy import Isolation
 from mirror.model.topics import TopicPartition
 from mirror.wire import fetch
-from mirror.wire.fetch import FetchedPartition, FetchRequest
+from mirror.wire.codes import MOVED
+from mirror.wire.fetch import FetchedPartition, FetchPosition, FetchRequest
 from mirror.wire.fetch_session import LOST, FetchSession, Place
+from mirror.wire.frame import Nodes
 
 _log = logging.getLogger(__name__)
 
@@ -38,16 +40,19 @@ _LEAST_SHARE: Final = 256 * 1024
 
 class Tier(NamedTuple):
     """What makes a channel one of its own besides the broker. `copy`: 0, or more where several lanes read
-    the same partition, because a fetch can name a partition once only."""
+    the same partition, because a fetch can name a partition once only. `near`: requests say our rack, so
+    that a leader may answer with the name of a replica that is nearer."""
 
     committed: bool
     live: bool
+    near: bool = False
     copy: int = 0
 
     @property
     def role(self) -> str:
         """What its connection is for."""
-        return f"{LIVE if self.live else BULK} {'committed' if self.committed else 'all'} {self.copy}"
+        isolation, rack = "committed" if self.committed else "all", " near" if self.near else ""
+        return f"{LIVE if self.live else BULK} {isolation}{rack} {self.copy}"
 
 
 class FetchListener(Protocol):
@@ -101,8 +106,8 @@ class FetchChannel:
         """Whether no other lane reads that partition here."""
         return lane.key.partition not in self._partitions
 
-    def attach(self, lane: LiveLane) -> None:
-        """Read for the lane, from its position on."""
+    def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
+        """Read for the lane, from its position on; later where it `waits`."""
         lane.reader = self
         lane.waits = False
         self._partitions.add(lane.key.partition)
@@ -110,9 +115,12 @@ class FetchChannel:
             lane.place = (b"", id(lane))  # until the version tells whether topics go by id
             self._lanes[lane.place] = lane
             self._open()
-            return
-        self._place(lane)
-        self.include(lane)
+        else:
+            self._place(lane)
+        if waits:
+            self.exclude(lane)
+        elif self._connection is not None:
+            self.include(lane)
 
     def _place(self, lane: LiveLane) -> None:
         topic, number = lane.key.partition
@@ -205,7 +213,7 @@ class FetchChannel:
             session_id=part.session_id,
             session_epoch=part.epoch,
             forgotten=part.forgotten,
-            rack=self._source.rack,
+            rack=self._source.rack if self.tier.near else b"",
         )
         body = fetch.encode_request(self._version, request)
         flexible = fetch.is_flexible(self._version)
@@ -232,13 +240,15 @@ class FetchChannel:
         if response.error and response.error not in LOST:
             _log.warning("%s answers a fetch with error %d", self._cluster.name, response.error)
             self._not_before = self._cluster.loop.now() + _NO_LEADER_TICK
-        room = self._rules.max_bytes - len(body)
+        room = self._rules.max_bytes - sum([len(part.records) for part in response.partitions])
         for part in response.partitions:
             place = (part.topic, part.partition)
             lane, asked = self._lanes.get(place), self._session.asked(place)
             if lane is None or asked is None:
                 continue
-            if asked.offset == lane.position:
+            if self._has_moved(lane, part, asked, response.nodes):
+                self._source.move(lane)
+            elif asked.offset == lane.position:
                 self._source.listener.on_fetched(lane, part, slab, squeezed=room < asked.max_bytes)
             elif not lane.waits:
                 self.include(lane)  # it has gone back since it was asked for
@@ -249,11 +259,21 @@ class FetchChannel:
             self._not_before = self._cluster.loop.now() + self._rules.gather_ms / 1000
         self.pump()
 
+    def _has_moved(self, lane: LiveLane, part: FetchedPartition, asked: FetchPosition, nodes: Nodes) -> bool:
+        """Whether the broker does not lead the partition any more, and it is known by now who does."""
+        if part.error not in MOVED:
+            return False
+        place = lane.key.partition
+        if part.leader is not None:
+            self._cluster.learn_leader(place, part.leader.leader, part.leader.epoch, nodes)
+        leader = self._cluster.leader(place)
+        return leader is not None and leader[1] > asked.leader_epoch >= 0
+
     def _on_failure(self, error: HeadraceError) -> None:
         self._is_asking = False
         self._connection = None
         if not self._is_closed:
-            _log.info("reading from %s, broker %d: %s", self._cluster.name, self.broker, error)
+            _log.debug("reading from %s, broker %d: %s", self._cluster.name, self.broker, error)
             self._source.relocate(tuple(self._lanes.values()))
 
     def _open(self) -> None:
@@ -295,23 +315,55 @@ class Source:
         self.cluster = cluster
         self.listener = listener
         self.rack = rack.encode()
+        self._replicas = Replicas(cluster, bool(rack), self._attach_again)
         self._bulk = ReadingRules(settings.fetch_wait_ms, settings.fetch_bytes, 0)
         self._live = ReadingRules(settings.fetch_wait_ms, settings.live_fetch_bytes, settings.gather_ms)
         self._channels: dict[tuple[int, Tier], FetchChannel] = {}
         self._search = LeaderSearch(cluster, lambda lane: lane.key.partition.topic, listener.on_relocated)
 
-    def attach(self, lane: LiveLane) -> None:
-        """Read for the lane from whoever leads its partition; waits while nobody does."""
+    def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
+        """Read from the partition's leader, or the replica that it has named; waits while nobody leads it."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
             self._search.add([lane])
             return
+        broker, near = self._replicas.broker(lane, leader[0])
         committed = lane.spec.policy.isolation is Isolation.READ_COMMITTED
         for copy in count():
-            channel = self._channel(leader[0], Tier(committed, lane.is_live, copy))
+            channel = self._channel(broker, Tier(committed, lane.is_live, near, copy))
             if channel.has_room_for(lane):
-                channel.attach(lane)
+                channel.attach(lane, waits=waits)
                 return
+
+    def follow(self, lane: LiveLane, replica: int) -> bool:
+        """The broker sent only the name of a replica: read there. False where nothing else can be read."""
+        leader = self.cluster.leader(lane.key.partition)
+        if leader is None or not self._replicas.follow(lane, replica, leader[0]):
+            return False
+        if replica in self.cluster.brokers:
+            self._attach_again(lane)
+        else:
+            self.relocate([lane])  # it may be new
+        return True
+
+    def leave_replica(self, lane: LiveLane) -> bool:
+        """If a follower is read, whose trouble may be its own, continue with the leader."""
+        if not self._replicas.leave(lane):
+            return False
+        self._attach_again(lane)
+        return True
+
+    def _attach_again(self, lane: LiveLane) -> None:
+        if lane.reader is not None:
+            waits = lane.waits
+            self.detach(lane)
+            self.attach(lane, waits=waits)
+
+    def move(self, lane: LiveLane) -> None:
+        """Continue with the leader that is known by now."""
+        self.detach(lane)
+        self._replicas.forget(lane)
+        self.listener.on_relocated(lane)
 
     def _channel(self, broker: int, tier: Tier) -> FetchChannel:
         channel = self._channels.get((broker, tier))
@@ -339,6 +391,7 @@ class Source:
         for lane in lanes:
             if lane.reader is not None:
                 lane.reader.detach(lane)
+            self._replicas.leave(lane)
         self._search.add(lanes)
 
     def close(self) -> None:

@@ -195,6 +195,13 @@ class Starting:
             self._steering.pause(lane, problem)
 
     def _problem(self, lane: LiveLane) -> HeadraceError | None:
+        if self._is_elsewhere(lane):
+            _log.warning(
+                "lane %s: what is stored is of another destination; %s begins by its own start",
+                lane.key.partition,
+                lane.spec.destination_topic,
+            )
+            lane.begin_elsewhere()
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
         problem = self._reading.source_problem(lane)
         if isinstance(problem, TopicRecreated) and goes_on:
@@ -211,6 +218,15 @@ class Starting:
             lane.target_id, lane.target_next = b"", None
             problem = None
         return problem
+
+    def _is_elsewhere(self, lane: LiveLane) -> bool:
+        """Whether the progress that was read is that of a former datastream of the same name, which had
+        another destination."""
+        progress, lane.found = lane.found, None
+        if progress is None:
+            return False
+        name = lane.spec.destination_topic
+        return not progress.is_of(name, self._steering.sink(lane).cluster.topic_id(name))
 
     async def _find_positions(self, lanes: Sequence[LiveLane]) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""
@@ -237,7 +253,7 @@ class Starting:
     def _go(self, lane: LiveLane) -> None:
         source, sink = self._steering.source(lane), self._steering.sink(lane)
         identity = source.cluster.topic_id(lane.key.partition.topic)
-        lane.source = SourceIdentity(identity, lane.source.leader_epoch)
+        lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
         lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
         lane.state = LaneState.COPYING
         if not lane.is_announced:
@@ -254,6 +270,7 @@ def _restore(lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None
         lane.position = -1
         return
     lane.restore(progress)
+    lane.found = progress
     lane.needs_fence = not progress.clean
     if progress.pause is not None and lane.pause is None:
         lane.pause = Pause.from_json(progress.pause, now_ms)

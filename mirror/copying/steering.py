@@ -158,7 +158,9 @@ class Steering:
         reason = f"{error} (source offset {lane.position if drain else lane.checkpoint})"
         fresh = lane.pause is None or lane.pause.reason != reason
         rule = self._soon if error.retriable else self._rule
-        lane.pause = pause_again(lane.pause, reason, now_ms, rule, lasting=lasting)
+        lane.pause = pause_again(
+            lane.pause, reason, now_ms, rule, lasting=lasting, counts=not error.retriable
+        )
         self._detach_reader(lane)
         if fresh:
             _log.warning("lane %s pauses: %s", lane.key.partition, reason)
@@ -242,14 +244,17 @@ class Steering:
         self._let_go(lane)
         self._stopped(lane)
 
-    def note_failure(self, lane: LiveLane, sentence: str, seconds: float = _FAILURE_SECONDS) -> None:
-        """Something has failed and is tried again, at the latest after so many seconds."""
+    def note_failure(
+        self, lane: LiveLane, sentence: str, seconds: float = _FAILURE_SECONDS, since: float | None = None
+    ) -> None:
+        """Something has failed and is tried again, with an answer within `seconds`. `since`: when it was
+        begun, in monotonic seconds; now by default."""
         now = self.bench.loop.now()
         known = self.failing.get(lane)
-        if known is None or now > known.until or known.sentence != sentence:
-            self.failing[lane] = Failure(sentence, now, now + seconds)
+        if known is None or now > known.until:
+            self.failing[lane] = Failure(sentence, now if since is None else since, now + seconds)
         else:
-            known.until = now + seconds
+            known.sentence, known.until = sentence, now + seconds
 
     def note_headway(self, lane: LiveLane) -> None:
         """The lane copies (again)."""
@@ -265,8 +270,26 @@ class Steering:
         while self._probes and self._probes[0][0] <= now_ms:
             _, _, lane, turn = heapq.heappop(self._probes)
             if lane.turn == turn and lane.state is LaneState.PAUSED:
-                lane.state = LaneState.STARTING
-                self.to_start[lane] = None
+                self._try_again(lane)
+
+    def wake(self, cluster: ClusterRef, since_ms: int) -> list[LiveLane]:
+        """The cluster is back from an outage that began then: let the lanes try again that have paused since.
+        Returns those."""
+        woken = [
+            lane
+            for lane in self.lanes.values()
+            if lane.state is LaneState.PAUSED
+            and cluster in (lane.spec.source, lane.spec.destination)
+            and lane.pause is not None
+            and lane.pause.is_woken(since_ms)
+        ]
+        for lane in woken:
+            self._try_again(lane)
+        return woken
+
+    def _try_again(self, lane: LiveLane) -> None:
+        lane.state = LaneState.STARTING
+        self.to_start[lane] = None
 
     def is_foreign(self, lane: LiveLane, stored: LaneProgress | None) -> bool:
         """Whether another engine has stored this since the lane was loaded."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mirror.copying.cluster import Cluster
 from mirror.copying.workbench import Workbench
-from mirror.errors import InvalidRequest, Refused
+from mirror.errors import HeadraceError, InvalidRequest, Refused
 from mirror.lane.offset_map import Precision
 from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -94,6 +94,41 @@ async def stored_lanes(
             advice=f"there is {known}" if known else "is it the destination of the copy?",
         )
     return lanes
+
+
+@dataclass(frozen=True)
+class StoredLanes:
+    """What a state has stored, and the ids of its destination topics now: None for one that is not there;
+    one of which nothing was heard is missing."""
+
+    lanes: Mapping[LaneKey, LaneProgress]
+    topic_ids: Mapping[str, bytes | None]
+
+    def is_current(self, progress: LaneProgress) -> bool | None:
+        """Whether it is about the topic that is at the destination now; None: that is not known."""
+        if progress.target_topic not in self.topic_ids:
+            return None
+        now = self.topic_ids[progress.target_topic]
+        if now is None:
+            return False
+        return now == progress.target_id if now and progress.target_id else None
+
+
+async def stored_and_current(bench: Workbench, destination: ClusterRef, state: str) -> StoredLanes:
+    """As `stored_lanes`, with a look at the destination's topics."""
+    lanes = await stored_lanes(bench, destination, state)
+    cluster, names = bench.cluster(destination), {one.target_topic for one in lanes.values()}
+    try:
+        await cluster.refresh(names)
+    except HeadraceError:
+        return StoredLanes(lanes, {})
+    ids: dict[str, bytes | None] = {}
+    for name, topic in ((name, cluster.topics[name]) for name in names if name in cluster.topics):
+        if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            ids[name] = None
+        elif not topic.error:
+            ids[name] = cluster.topic_id(name)
+    return StoredLanes(lanes, ids)
 
 
 async def plan_translation(bench: Workbench, job: TranslateJob) -> list[PositionMove]:

@@ -91,6 +91,10 @@ def broken(name: str, error: OSError) -> HeadraceError:
 _TLS_RECORD: Final = 16 * 1024
 _WORTH_JOINING: Final = 4 * 1024
 
+_CONNECT_SECONDS: Final = 5.0
+"""For TCP alone. The kernel repeats a lost request to connect 1, 3, 7, 15 and 31 s after the first: a host
+that is back would be found as late as that."""
+
 _resolver = ThreadPoolExecutor(1, thread_name_prefix="resolver")
 """Looks up host names; the system offers no way to do so without waiting."""
 
@@ -101,11 +105,11 @@ async def connect(
     """A connection to the endpoint. Raises Unreachable, TimedOut, NotAuthorized when certificates do
     not fit."""
     deadline = loop.now() + timeout_seconds
-    failure: OSError | None = None
+    failure: OSError | TimedOut | None = None
     for family, address in await _resolve(loop, endpoint):
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            await _connect_socket(loop, sock, address, deadline)
+            await _connect_socket(loop, sock, address, min(deadline, loop.now() + _CONNECT_SECONDS))
             if tls is None:
                 return Transport(sock)
             return await _encrypt(loop, sock, endpoint, tls, deadline)
@@ -115,14 +119,17 @@ async def connect(
                 f"the certificate of {endpoint.host}:{endpoint.port} is not trusted: {error.verify_message}",
                 advice="ca_file must hold the authority that signed it, for that very host name",
             ) from error
-        except OSError as error:
+        except (OSError, TimedOut) as error:
             sock.close()
             failure = error
         except BaseException:
             sock.close()
             raise
+    name = f"{endpoint.host}:{endpoint.port}"
+    if isinstance(failure, TimedOut):
+        raise TimedOut(f"{name} cannot be reached: {failure.message}", advice=failure.advice) from failure
     reason = failure.strerror or str(failure) if failure else "no address"
-    raise Unreachable(f"{endpoint.host}:{endpoint.port} cannot be reached: {reason}") from failure
+    raise Unreachable(f"{name} cannot be reached: {reason}") from failure
 
 
 Address = tuple[socket.AddressFamily, tuple[str, int]]

@@ -10,6 +10,7 @@ from mirror.copying.cluster import Cluster
 from mirror.copying.compare import Comparison, RangeHash, Side, compare, compare_ranges
 from mirror.copying.workbench import Workbench
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
+from mirror.lane.ledger import Fate
 from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.policy import Isolation
@@ -180,12 +181,13 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 @dataclass(frozen=True)
 class CopiedRange:
     """What a state has copied of one partition: [start, end) on both sides. `unjudged`: offsets that the
-    source has behind it."""
+    source has behind it; `left_out`: records before it that were filtered or dead-lettered."""
 
     partition: TopicPartition
     source_range: tuple[int, int]
     target_range: tuple[int, int]
     unjudged: int = 0
+    left_out: int = 0
 
 
 async def copied_ranges(bench: Workbench, job: VerifyJob) -> list[CopiedRange]:
@@ -209,6 +211,10 @@ async def _copied(
     unjudged = max(end - max(stored.next_offset, start), 0)
     if target.topics[job.naming.destination(place.topic)].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         start = max(start, stored.ledger.start)
-        return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged)
+        return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged, _left_out(stored))
     one, two = await _sides(bench, job, place, stored)
-    return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged)
+    return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged, _left_out(stored))
+
+
+def _left_out(stored: LaneProgress) -> int:
+    return stored.ledger.total(Fate.FILTERED) + stored.ledger.total(Fate.DEAD_LETTERED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
+from selectors import BaseSelector
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -51,13 +52,14 @@ class Workbench:
         settings: CopyingOptions,
         identity: EngineIdentity,
         clock: Clock,
+        selector: BaseSelector | None = None,
     ) -> None:
         self.settings = settings
         self.identity = identity
         self.clock = clock
         self.token = uuid4().hex[:12]
         """Names this engine in what it stores."""
-        self.loop = Loop(clock)
+        self.loop = Loop(clock, selector)
         self.budget = ByteBudget(settings.buffer_bytes)
         self.live_budget = ByteBudget(settings.live_buffer_bytes)
         self._pool = SlabPool(settings.fetch_bytes + _FRAME_MARGIN, self.budget)
@@ -105,6 +107,11 @@ class Workbench:
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
         """Clusters that have not answered something since a moment before that, with the moment."""
         return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
+
+    def take_returned(self) -> dict[ClusterRef, float]:
+        """Clusters back from an outage since the last call, with its beginning in monotonic seconds."""
+        found = {name: one.reachability.take_returned() for name, one in self._clusters.items()}
+        return {name: since for name, since in found.items() if since is not None}
 
     def silence(self, reference: ClusterRef) -> str:
         """Which address of the cluster does not answer, and how."""

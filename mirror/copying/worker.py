@@ -29,6 +29,7 @@ from mirror.coordination.worker_protocol import (
     StartLanes,
     StopLanes,
     TaskSums,
+    WorkerAlive,
     WorkerReady,
     encode_message,
 )
@@ -43,6 +44,8 @@ from mirror.ports import Clock, CopyEngine, LaneKey, LanePaused, LaneSpec, Metri
 _log = structlog.get_logger(__name__)
 _STEP_SECONDS: Final = 0.01
 _ORPHAN_DEADLINE_SECONDS: Final = 3.0
+_ALIVE_SECONDS: Final = 1.0
+"""How often the control process hears that the loop turns."""
 _PROBES: Final = ProbeRule(first_seconds=5.0, longest_seconds=300.0)
 
 
@@ -74,6 +77,7 @@ class Worker:
         self._deadline: float | None = None
         self._lease_until = math.inf
         self._next_metrics = clock.monotonic() + metrics_interval_seconds
+        self._next_alive = 0.0
 
     def run(self) -> None:
         """Until the control process says so or is gone. Raises LeaseOver."""
@@ -94,7 +98,11 @@ class Worker:
             events = self._engine.step(_STEP_SECONDS)
             if events:
                 self._say(LaneNews(tuple(events)))
-            if self._clock.monotonic() >= self._next_metrics:
+            now = self._clock.monotonic()
+            if now >= self._next_alive:
+                self._next_alive = now + _ALIVE_SECONDS
+                self._say(WorkerAlive())
+            if now >= self._next_metrics:
                 self._report()
         self._watchdog.rest()  # closing takes as long as it was told
         self._report()

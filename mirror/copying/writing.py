@@ -8,6 +8,7 @@ from typing import Final
 
 from mirror.copying.live_lane import LiveLane
 from mirror.copying.refusals import REFUSED, Refusals
+from mirror.copying.sink import replication_ms
 from mirror.copying.steering import Steering
 from mirror.errors import DataLossDetected, HeadraceError, TopicMissing
 from mirror.lane.lane import LaneState
@@ -20,6 +21,8 @@ _log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
 _DAMAGED_TRIES: Final = 3
+_ANSWER_SECONDS: Final = 3.0
+"""For the way to the broker and back, and the wait before it."""
 _HOLD_SECONDS: Final = 5.0
 """How long batches whose answers were lost are kept in memory while there is nobody to ask."""
 
@@ -55,6 +58,8 @@ class Writing:
             self._steering.mark_dirty(lane)
             if lane.pause is not None or lane.retries:
                 self._steering.note_headway(lane)
+            if lane.is_slow and not lane.in_flight:
+                self._share_requests(lane)
             if len(lane.gaps) > gaps:
                 self._destination_lost(lane)
         self._go_on(lane)
@@ -83,12 +88,7 @@ class Writing:
         self._steering.guard(lane, self._unwritable)
 
     def _unwritable(self, lane: LiveLane) -> None:
-        lane.shed()
-        for item in lane.queue:
-            if isinstance(item, Outgoing):
-                item.detach(self._bench.budget_of(live=lane.is_live))
-        if lane.reader is not None:
-            lane.reader.exclude(lane)
+        self._hold_less(lane)
         if lane.bytes_in_hand and not lane.in_flight:
             self._steering.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
@@ -116,7 +116,7 @@ class Writing:
         code = trouble.code
         if code in TRANSIENT:
             lane.requeue()
-            self._try_again(lane, code)
+            self._try_again(lane, trouble)
         elif code in FENCED:
             error = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
             self._steering.pause(lane, error, lasting=True)
@@ -132,16 +132,45 @@ class Writing:
             doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
             self._steering.pause(lane, error_of(code, doing, trouble.message))
 
-    def _try_again(self, lane: LiveLane, code: int) -> None:
-        sink = self._steering.sink(lane)
-        self._steering.note_failure(lane, f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}")
+    def _try_again(self, lane: LiveLane, trouble: Trouble) -> None:
+        sink, code = self._steering.sink(lane), trouble.code
+        self._steering.note_failure(
+            lane,
+            f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}",
+            replication_ms(sink.cluster.timeout_seconds) / 1000 + _ANSWER_SECONDS,
+            since=trouble.outgoing.sent_at,
+        )
         if code in MOVED:
-            sink.relocate([lane])
+            if not sink.follow_leader(lane):
+                sink.relocate([lane])
             return
+        if code in _UNREPLICATED:
+            self._send_alone(lane)
         lane.retries += 1
         wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.retries, 10), _LONGEST_RETRY_SECONDS)
         sink.detach(lane)
         self._steering.later(lane, wait, self._attach)
+
+    def _send_alone(self, lane: LiveLane) -> None:
+        """Until the destination has taken a batch, send one at a time where nobody else waits for its answer,
+        and hold no more memory than for what may be stored already."""
+        lane.is_slow, lane.is_established = True, False
+        self._hold_less(lane)
+
+    def _share_requests(self, lane: LiveLane) -> None:
+        """The destination has taken a batch of a slow lane: send with the others again."""
+        lane.is_slow = False
+        sink = self._steering.sink(lane)
+        sink.detach(lane)
+        sink.attach(lane)
+
+    def _hold_less(self, lane: LiveLane) -> None:
+        lane.shed()
+        for item in lane.queue:
+            if isinstance(item, Outgoing):
+                item.detach(self._bench.budget_of(live=lane.is_live))
+        if lane.reader is not None:
+            lane.reader.exclude(lane)
 
     def _attach(self, lane: LiveLane) -> None:
         if lane.writer is None:
@@ -196,6 +225,10 @@ class Writing:
         return None
 
 
+_UNREPLICATED: Final = frozenset(
+    {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+)
+"""Answers that took, or may take, as long as the broker waits for replicas."""
 _MAYBE_STORED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
 )

@@ -1,5 +1,6 @@
 """Questions to servers that may be slow, so that the leader's tick is not: each has a line of its own.
-Who asks waits a moment for the answer; in a line that is slow already, not at all.
+The asking thread waits a moment for the answer; in a line that is slow already, not at all. However many
+lines are slow, it waits for all of them together no longer than for one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from typing import Any, Final, Protocol, TypeVar
 
 from mirror.errors import LoadUnavailable, TimedOut
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import LoadReport
+from mirror.model.load import Freshness, LoadReport
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
 
 _T = TypeVar("_T")
+_REFILL: Final = 0.1
+"""Seconds of waiting that a thread gets back for each second that passes."""
+_LEAST_SECONDS: Final = 0.05
+"""What a quick line may take even when slow ones have used up the patience."""
 _FRESH_SECONDS: Final = 15.0
 """Whoever waits for an answer is woken when it comes. One that lies longer was meant for another question."""
 
@@ -36,12 +41,38 @@ class Errands(Protocol):
         ...
 
 
+class WaitBudget:
+    """How long one thread may wait for answers: `limit_seconds` in a row, and a tenth of its time after that,
+    beside a moment for each answer.
+
+    Without it each of N clusters that do not answer would hold up a tick of the leader by the whole patience.
+    """
+
+    def __init__(self, limit_seconds: float) -> None:
+        self._limit = self._left = limit_seconds
+        self._counted_at: float | None = None
+
+    def left(self, now: float) -> float:
+        """Seconds that a wait which begins at `now` (monotonic seconds) may take."""
+        if self._counted_at is not None:
+            self._left = min(self._limit, self._left + (now - self._counted_at) * _REFILL)
+        self._counted_at = now
+        return max(self._left, min(self._limit, _LEAST_SECONDS))
+
+    def spend(self, now: float) -> None:
+        """Take off the wait that has begun at the last call of `left` and ends at `now`."""
+        if self._counted_at is not None:
+            self._left = max(0.0, self._left - (now - self._counted_at))
+        self._counted_at = now
+
+
 class ThreadedErrands:
     """One daemon thread for each line that has something to do. `wake` is called, from that thread, when an
     answer came late."""
 
     def __init__(self, patience_seconds: float, wake: Callable[[], None]) -> None:
         self._patience = patience_seconds
+        self._budget = WaitBudget(patience_seconds)
         self._wake = wake
         self._lines: dict[str, _Line] = {}
 
@@ -49,16 +80,20 @@ class ThreadedErrands:
         """As in the port. Used by one thread."""
         if line not in self._lines:
             self._lines = {name: one for name, one in self._lines.items() if not one.is_forgotten()}
-            self._lines[line] = _Line(line)
-        return self._lines[line].ask(key, job, self._patience, self._wake)
+            self._lines[line] = _Line(line, self._patience)
+        try:
+            return self._lines[line].ask(key, job, self._budget.left(monotonic()), self._wake)
+        finally:
+            self._budget.spend(monotonic())
 
 
 class _Line:
     """Does one job after the other, and keeps the answers that nobody has fetched yet. Its thread ends when
-    there is nothing left to do."""
+    there is nothing left to do. It is slow while its newest answer took longer than `patience_seconds`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, patience_seconds: float) -> None:
         self._name = name
+        self._patience = patience_seconds
         self._jobs: deque[Callable[[], None]] = deque()
         self._answers: dict[str, _Answer[Any]] = {}
         self._is_slow = False
@@ -69,7 +104,7 @@ class _Line:
         """Whether nobody waits for anything any more."""
         return not self._is_running and all(one.is_stale() for one in self._answers.values())
 
-    def ask(self, key: str, job: Callable[[], _T], patience_seconds: float, wake: Callable[[], None]) -> _T:
+    def ask(self, key: str, job: Callable[[], _T], wait_seconds: float, wake: Callable[[], None]) -> _T:
         known = self._answers.get(key)
         if known is not None and known.is_stale():
             known, self._is_slow = None, False
@@ -78,13 +113,13 @@ class _Line:
         if is_new:
             self._give(lambda: _do(job, answer))
             self._answers[key] = answer
-        done, _ = wait([answer], 0 if self._is_slow else patience_seconds)
+        done, _ = wait([answer], 0 if self._is_slow else wait_seconds)
         if not done:
             if is_new:
                 answer.add_done_callback(lambda _: wake())
-            self._is_slow = True
+            self._is_slow = self._is_slow or monotonic() - answer.asked_at >= self._patience
             raise StillAsking(f"{key}: no answer yet", advice="the others go on meanwhile")
-        self._is_slow = False
+        self._is_slow = answer.done_at - answer.asked_at >= self._patience
         del self._answers[key]
         return answer.result()
 
@@ -106,10 +141,11 @@ class _Line:
 
 
 class _Answer(Future[_T]):
-    """`done_at`: when it came, in monotonic seconds."""
+    """`asked_at`, `done_at`: when the question was asked and its answer came, in monotonic seconds."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.asked_at = monotonic()
         self.done_at = math.inf
 
     def is_stale(self) -> bool:
@@ -147,3 +183,15 @@ class PatientLoads:
             )
         except StillAsking as error:
             raise LoadsOnTheWay(error.message, advice="the next plan has them") from error
+
+
+class PatientFreshness:
+    """How new a provider's loads are, asked without ever waiting: `errands` has no patience."""
+
+    def __init__(self, ask: Callable[[ClusterRef], Freshness], errands: Errands) -> None:
+        self._ask = ask
+        self._errands = errands
+
+    def __call__(self, cluster: ClusterRef) -> Freshness:
+        """The newest answer. Raises StillAsking, and what the question raises."""
+        return self._errands.ask("freshness", f"freshness of {cluster}", lambda: self._ask(cluster))

@@ -25,6 +25,7 @@ from mirror.instance.lease import Lease
 from mirror.instance.obedience import Obedience, SharedState
 from mirror.instance.supervisor import LanePhase, LaneState, Supervisor
 from mirror.instance.worker_reader import WorkerGone, WorkerSaid
+from mirror.model.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.ports import Clock, LaneKey
 
@@ -97,6 +98,11 @@ class Follower:
     def epoch(self) -> Epoch:
         """Of the plan that is obeyed."""
         return self._obedience.epoch
+
+    @property
+    def datastreams(self) -> tuple[Datastream, ...]:
+        """Every datastream, as read last; safe to read from any thread."""
+        return self._obedience.datastreams
 
     @property
     def me(self) -> LiveInstance | None:
@@ -272,13 +278,15 @@ class Follower:
             self._health.report("follower", False, self._trouble or "without a ZooKeeper session")
         else:
             lanes, down = self._supervisor.lanes, self._supervisor.workers_down
+            silent = self._supervisor.workers_silent
             paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
             self._health.report(
                 "follower",
-                not down,
+                not (down or silent),
                 f"epoch {self.epoch}: {len(lanes)} lanes in {self._supervisor.workers_running} "
                 f"workers, {paused} paused, {self._obedience.waiting} waiting for their former owner"
-                + (f"; {down} workers ended and start again" if down else ""),
+                + (f"; {down} workers ended and start again" if down else "")
+                + (f"; {silent} workers do not answer" if silent else ""),
             )
         self._report_troubles(self._obedience.troubles if self._me is not None else {})
 

@@ -26,7 +26,7 @@ from mirror.coordination.agenda import (
     status_change,
 )
 from mirror.coordination.definitions import DefinitionCache, Definitions, StoredDatastream
-from mirror.coordination.events import EventLog, plan_events, request_event
+from mirror.coordination.events import EventLog, plan_events, recovery_event, request_event
 from mirror.coordination.membership import LiveInstance
 from mirror.coordination.plan_store import NO_PLAN, StoredPlan
 from mirror.coordination.planning import Decision, World
@@ -34,6 +34,7 @@ from mirror.coordination.problems import Problem, reason_of
 from mirror.coordination.routes import Verdict, in_words
 from mirror.errors import (
     CoordinationError,
+    DamagedState,
     HeadraceError,
     InvalidRequest,
     NotFound,
@@ -42,18 +43,24 @@ from mirror.errors import (
     VersionConflict,
 )
 from mirror.instance.health import Health
+from mirror.instance.loads.assessments import Assessment, assess, says_the_same
+from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.outlook import Outlook
 from mirror.instance.problem_board import ProblemBoard
 from mirror.instance.route_watch import written_by
+from mirror.instance.uncopied.backlog import Backlog
+from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
 from mirror.model.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.metrics import PlacementEvent
-from mirror.model.plan import Plan
+from mirror.model.plan import Move, Plan
+from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
 """States in which the destination's topics are looked after."""
+_ASSESSED_EVERY_MS: Final = 60_000
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
 """ZooKeeper's failures: no single datastream's; the look at the world ends and another follows."""
 
@@ -77,12 +84,18 @@ class Leader:
         self._clock = clock
         self._health = health
         self._board = ProblemBoard(outlook.stores.problems, health, clock)
+        self._load_watch = outlook.load_watch(health)
+        self._uncopied = UncopiedWatch(Backlog(outlook.surroundings, clock), health)
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
         self._joined_at = 0.0
         self._definitions = DefinitionCache(outlook.stores.definitions, self.wake)
         self._plan: StoredPlan = NO_PLAN
+        self._newest: Plan = NO_PLAN.plan
+        self._is_recovered = False
         self._is_leading = False
+        self._has_taken_up = False
+        self._assessments: dict[GroupName, Assessment] = {}
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader")
@@ -105,6 +118,21 @@ class Leader:
     def problems(self) -> Mapping[DatastreamName, Problem]:
         """Datastreams that are set aside, while we lead; safe to read from any thread."""
         return self._board.problems
+
+    @property
+    def loads(self) -> Mapping[ClusterRef, LoadStanding]:
+        """What is known of the loads of each source cluster, while we lead; safe to read from any thread."""
+        return self._load_watch.standings
+
+    @property
+    def uncopied(self) -> tuple[UncopiedLane, ...]:
+        """Partitions that nobody copies, while we lead; safe to read from any thread."""
+        return self._uncopied.lanes
+
+    @property
+    def assessments(self) -> Mapping[GroupName, Assessment]:
+        """What the last planning of each group found, while we lead; safe to read from any thread."""
+        return dict(self._assessments)
 
     def joined(self, me: LiveInstance | None) -> None:
         """Who we are among the live ones; None: nobody. Called from the follower's thread."""
@@ -168,11 +196,42 @@ class Leader:
         self._is_leading = me is not None and leader is not None and leader.sequence == me.sequence
         if me is None or not self._is_leading:
             self._board.resign()
+            self._load_watch.resign()
+            self._has_taken_up, self._assessments = False, {}
+            self._uncopied.resign()
             return f"{leader.name if leader else 'nobody'} leads"
+        if not self._has_taken_up:
+            self._outlook.keeper.take_up()
+            self._assessments = dict(self._stores.assessments.all())
+            self._has_taken_up = True
         self._outlook.surroundings.ensure_own_topics()
-        self._plan = self._stores.plans.read(self._plan)
+        self._read_plan(me)
         self._tell()
         return self._lead(self._definitions.all(), me)
+
+    def _read_plan(self, me: LiveInstance) -> None:
+        """The plan in force; one that cannot be read is replaced under an epoch that nobody has obeyed."""
+        try:
+            stored = self._stores.plans.read(self._plan)
+        except DamagedState as error:
+            self._plan, held = self._stores.plans.recover(self._newest, self._obeyed_epochs())
+            if not self._is_recovered:
+                reason = f"{error.message}; it holds {held}"
+                _log.error("plan put together again", reason=reason, epoch=self._plan.plan.epoch)
+                now_ms = self._clock.now_ms()
+                self._announce((recovery_event(me.name, self._plan.plan, reason, now_ms),))
+            self._is_recovered = True
+            return
+        if stored.version is None:
+            # It was deleted while instances run: a plan of an epoch that one of them obeys would mislead.
+            epoch = max(self._obeyed_epochs(), default=NO_EPOCH)
+            stored = replace(stored, plan=replace(stored.plan, epoch=epoch))
+        self._plan, self._newest, self._is_recovered = stored, stored.plan, False
+
+    def _obeyed_epochs(self) -> list[Epoch]:
+        members = self._stores.membership
+        holdings = (members.holding(one) for one in members.live())
+        return [one.epoch for one in holdings if one is not None]
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
         """What the leader does for every datastream; what fails for one sets that one aside."""
@@ -187,18 +246,45 @@ class Leader:
         )
         changes = self._status_changes(datastreams, stored.keys())
         world = self._outlook.world(after(datastreams, changes), self._plan.plan, refused, self.wake)
-        world = replace(world, is_whole=definitions.is_whole)
+        world = replace(world, is_whole=definitions.is_whole, is_recovered=self._is_recovered)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waits for the others to come back before it plans"
+        self._watch_loads(world, me)
         decision = self._outlook.decide(self._outlook.in_turn(world))
         for group, error in decision.problems.items():
             self._board.note(error, *(one.name for one in world.groups.get(group, ())))
         for group, reason in self._stores.troubles.all().items():
             self._board.note(HeadraceError(reason), *(one.name for one in world.groups.get(group, ())))
+        self._uncopied.look(world, decision, self._board)
+        self._assess(world, decision)
         for action in agenda(world, changes, decision, self._over(world, decision)):
             self._carry_out(action, stored, me)
         self._board.settle(sentences, me.name, self._announce)
         return decision.sentence
+
+    def _watch_loads(self, world: World, me: LiveInstance) -> None:
+        sources = {members[0].source for members in world.groups.values()}
+        if events := self._load_watch.look(sources, self._outlook.keeper.problems, me.name):
+            self._announce(events)
+
+    def _assess(self, world: World, decision: Decision) -> None:
+        """Keep what the planning found of each group; what says the same is written once in a while."""
+        now_ms = self._clock.now_ms()
+        for group, answer in decision.group_plans.items():
+            names = [one.name for one in world.groups.get(group, ())]
+            with self._board.guarding(*names, through=_SHARED_STATE):
+                found, before = (
+                    assess(answer, decision.loads.get(group), now_ms),
+                    self._assessments.get(group),
+                )
+                is_old = before is None or now_ms - before.planned_ms >= _ASSESSED_EVERY_MS
+                if before is None or is_old or not says_the_same(found, before):
+                    self._stores.assessments.put(group, found)
+                    self._assessments[group] = found
+        if world.is_whole:
+            for group in self._assessments.keys() - world.groups.keys():
+                self._stores.assessments.remove(group)
+                del self._assessments[group]
 
     def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
         """Where the question itself fails, what was refused before stays refused."""
@@ -293,10 +379,24 @@ class Leader:
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
-        events = plan_events(decision.plan, decision.moves, decision.group_plans, me.name)
+        events = plan_events(
+            decision.plan, decision.moves, decision.group_plans, me.name, self._load_of(decision.moves)
+        )
         self._untold = decision.plan, events
         self._plan = self._stores.plans.publish(decision.plan, self._plan)
+        self._newest, self._is_recovered = self._plan.plan, False
         self._tell()
+
+    def _load_of(self, moves: Sequence[Move]) -> Mapping[tuple[GroupName, TopicPartition], float]:
+        """Bytes per second of what moves, as far as they are known."""
+        sources = {one.datastream.group: one.datastream.source for one in self._definitions.all().readable}
+        found = {}
+        for one in moves:
+            if one.group in sources:
+                load = self._outlook.load_of(sources[one.group], one.partition)
+                if load is not None:
+                    found[one.group, one.partition] = load
+        return found
 
     def _tell(self) -> None:
         """Tell of our newest plan if it is in force; its publication may have broken off in between."""

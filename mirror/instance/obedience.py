@@ -28,15 +28,18 @@ from mirror.coordination.reconcile import (
     starts,
 )
 from mirror.instance.lease import Lease
-from mirror.instance.supervisor import LanePhase, Supervisor
+from mirror.instance.supervisor import LanePhase, LaneState, Supervisor
 from mirror.instance.troubles import troubles_of
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName
+from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, LaneKey, LaneSpec, Watch
 
 _log = structlog.get_logger(__name__)
 _SHARING_SECONDS: Final = 5.0
+_BEHIND_MS: Final = 10_000
+"""A lane that lags by more copies less than arrives, or has done so lately."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Obedience:
         self._deadline = handover_deadline_seconds
         self._wake = wake
         self._rates_due = 0.0
+        self._has_shared = False
         self._troubles: Mapping[GroupName, str] = {}
         self._definitions = DefinitionCache(shared.definitions, wake)
         self.reset()
@@ -99,6 +103,11 @@ class Obedience:
     def epoch(self) -> Epoch:
         """Of the plan that is obeyed."""
         return self._plan.plan.epoch
+
+    @property
+    def datastreams(self) -> tuple[Datastream, ...]:
+        """Every datastream, as read last."""
+        return self._datastreams
 
     @property
     def waiting(self) -> int:
@@ -149,18 +158,22 @@ class Obedience:
             self._shared.troubles.say(me.sequence, self._troubles)
             self._said = self._troubles
         rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
+        behind: dict[ClusterRef, set[TopicPartition]] = {}
         for key, state in self._supervisor.lanes.items():
             if state.rate is not None:
                 pair = (state.rate.bytes_per_second, state.rate.messages_per_second)
                 rates.setdefault(state.spec.source, {})[key.partition] = pair
-        if rates:
-            self._shared.measured.publish(me.name, rates, self._clock.now_ms())
+                if _is_behind(state):
+                    behind.setdefault(state.spec.source, set()).add(key.partition)
+        if rates or self._has_shared:
+            self._shared.measured.publish(me.name, rates, self._clock.now_ms(), behind)
+        self._has_shared = bool(rates)
 
     def _look(self, me: LiveInstance) -> None:
         """Desired lanes are worked out anew only when the plan or a definition is another one."""
         plan = self._shared.plans.read_for(me.name, self._plan, self._wake)
         datastreams = self._definitions.all().datastreams
-        if plan.plan.tasks != self._plan.plan.tasks or datastreams != self._datastreams:
+        if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
             self._describe(lane_specs(plan.plan, me.name, datastreams))
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)
@@ -199,3 +212,15 @@ class Obedience:
         self._supervisor.extend_lease(self._lease.ends_at())  # nobody copies without one
         self._supervisor.start_lanes(found.start, self.epoch)
         _log.info("lanes start here", plan=self.epoch, lanes=len(found.start))
+
+
+def _is_behind(state: LaneState) -> bool:
+    """Whether more may arrive than the lane copies: it stands still, or what waits has waited for long."""
+    if state.rate is None or state.phase is not LanePhase.COPYING:
+        return True
+    return state.rate.lag_ms is None or state.rate.lag_ms > _BEHIND_MS
+
+
+def _describes(plan: Plan) -> tuple[object, object]:
+    """What lanes are worked out from."""
+    return plan.tasks, plan.excluded

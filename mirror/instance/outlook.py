@@ -18,7 +18,12 @@ from mirror.coordination.problems import ProblemStore, TroubleStore, reason_of
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.coordination.routes import Verdict
 from mirror.instance.errands import LoadsOnTheWay
-from mirror.instance.observations import NEWEST, LoadMemory
+from mirror.instance.health import Health
+from mirror.instance.loads.assessments import AssessmentStore
+from mirror.instance.loads.keeper import MemoryKeeper
+from mirror.instance.loads.observations import NEWEST, LoadMemory
+from mirror.instance.loads.store import ObservationStore
+from mirror.instance.loads.watch import AskFreshness, LoadWatch
 from mirror.instance.surroundings import Surroundings
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
@@ -46,6 +51,8 @@ class LeaderStores:
     requests: RequestQueue
     problems: ProblemStore
     troubles: TroubleStore
+    observations: ObservationStore
+    assessments: AssessmentStore
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
@@ -54,7 +61,8 @@ Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
 
 @dataclass(frozen=True)
 class Planning:
-    """How tasks are decided. `interval_seconds`: between observations of the loads."""
+    """How tasks are decided. `interval_seconds`: between observations of the loads. `freshness`: how new
+    those of a cluster are; None where there is no provider."""
 
     planner: Planner
     provider: LoadProvider
@@ -62,6 +70,7 @@ class Planning:
     interval_seconds: float = 600.0
     rules: HomeRules = _RULES
     memory: LoadMemory = field(default_factory=LoadMemory)
+    freshness: AskFreshness | None = None
 
 
 class Outlook:
@@ -81,6 +90,7 @@ class Outlook:
         self._planning = planning
         self._clock = clock
         self._memory = planning.memory
+        self.keeper = MemoryKeeper(planning.memory, stores.observations, clock)
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
         self._tries: dict[ClusterRef, int] = {}
@@ -89,6 +99,14 @@ class Outlook:
         self._previewing = threading.Lock()
         self._latest_plan = LatestPlan(stores.plans)
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
+
+    def load_of(self, cluster: ClusterRef, partition: TopicPartition) -> float | None:
+        """Bytes per second of a partition as last known; None where nobody has measured it."""
+        return self._memory.newest.of(cluster, partition)
+
+    def load_watch(self, health: Health) -> LoadWatch:
+        """A watch over the provider that loads are asked of."""
+        return LoadWatch(self._planning.freshness, self._memory.newest, self._clock, health)
 
     def world(
         self,
@@ -105,11 +123,22 @@ class Outlook:
             plan=plan,
             topics=self.surroundings.topics(sources),
             requests=self.stores.requests.pending(watch),
-            task_loads=self._task_loads,
+            task_loads=self._loads_of_tasks(datastreams, plan),
             rules=self._planning.rules,
             matching=self.surroundings.matching,
             refused=refused,
         )
+
+    def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
+        """As of each task's last planning; of those that a former leader planned, by the last known loads."""
+        sources = {one.group: one.source for one in datastreams}
+        known = {one: self._memory.newest.is_known(one) for one in set(sources.values())}
+        for placement in plan.tasks:
+            source = sources.get(placement.group)
+            if placement.task not in self._task_loads and source is not None and known[source]:
+                total = self._memory.newest.total(source, placement.partitions)
+                self._task_loads[placement.task] = total
+        return self._task_loads
 
     def decide(self, world: World) -> Decision:
         """Ask for the loads of the groups that must be planned, then plan."""
@@ -163,7 +192,9 @@ class Outlook:
             else:
                 _log.warning("loads not observed", cluster=source, reason=reason_of(error))
             return
-        self._memory.note(source, report, now)
+        if self._memory.note(source, report, now):
+            self.keeper.keep(source)
+        self._memory.newest.note(source, report, self._clock.now_ms())
         if len(self._memory.before(source, now + 1)) >= NEWEST:
             self._observed[source] = report, now
             self._waiting += [group for group, members in world.groups.items() if members[0].source == source]
@@ -195,20 +226,28 @@ class Outlook:
                 reports[group], _ = self._observed[source]
                 continue
             if source not in by_source:
-                by_source[source] = self._ask(source, world, late)
+                by_source[source] = self._ask(source, _partitions(world, source), late)
             reports[group] = by_source[source]
         return reports, frozenset(group for group in reports if groups[group][0].source in late)
 
-    def _ask(self, source: ClusterRef, world: World, late: set[ClusterRef]) -> LoadReport:
+    def _ask(
+        self, source: ClusterRef, partitions: Sequence[TopicPartition], late: set[ClusterRef]
+    ) -> LoadReport:
+        """The provider's answer; while there is none, the last known loads with their age."""
+        now_ms = self._clock.now_ms()
         try:
-            return self._planning.provider.loads(source, _partitions(world, source))
-        except LoadsOnTheWay as error:
-            late.add(source)
-            return LoadReport({}, "none", notes=(f"planned by count: {error}",))
+            report = self._planning.provider.loads(source, partitions)
         except Exception as error:  # noqa: BLE001 - whatever ails the provider, placement goes on without it
             reason = reason_of(error)
-            _log.warning("planning by count", cluster=source, reason=reason)
-            return LoadReport({}, "none", notes=(f"planned by count: {reason}",))
+            if isinstance(error, LoadsOnTheWay):
+                late.add(source)
+            else:
+                _log.warning("no new loads", cluster=source, reason=reason)
+        else:
+            self._memory.newest.note(source, report, now_ms)
+            return report
+        held = self._memory.newest.instead(source, partitions, reason, now_ms)
+        return held or LoadReport({}, "none", notes=(f"planned by count: {reason}",))
 
 
 def _partitions(world: World, source: ClusterRef) -> list[TopicPartition]:

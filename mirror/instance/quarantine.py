@@ -24,6 +24,8 @@ QUICK_SECONDS: Final = 60.0
 
 SUSPECT_DEATHS: Final = 2
 PROVEN_DEATHS: Final = 3
+_AGAIN_SECONDS: Final = 600.0
+"""Silence of a worker counts as a death when its groups had a silent worker within this time before."""
 _ASIDE_SECONDS: Final = 300.0
 _EMPTY_SECONDS: Final = 90.0
 """How long a cell is kept for suspects that do not come: their lanes run elsewhere, or nowhere any more."""
@@ -57,6 +59,7 @@ class Quarantine:
 
     def __init__(self) -> None:
         self._deaths: dict[GroupName, int] = {}
+        self._silences: dict[GroupName, float] = {}
         self._cells: list[_Trial | None] = [None] * CELLS
         self._waiting: list[_Trial] = []
         self._aside: dict[GroupName, tuple[str, float]] = {}
@@ -98,6 +101,14 @@ class Quarantine:
                 suspects.append(group)
         self._waiting += _halves(suspects)
         self._fill(now)
+
+    def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
+        """A worker that is no cell was killed because it did not answer, as one is that somebody has frozen:
+        that counts as a death only when it repeats. `seconds` as for `died`."""
+        recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
+        groups = frozenset(groups)
+        self._silences = recent | dict.fromkeys(groups, now)
+        self.died(groups & recent.keys(), seconds, now)
 
     def cell_died(self, cell: int, now: float, how: str) -> None:
         """The worker of a cell died, `how` in words."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from mirror.coordination.routes import Verdict, circular, foreseen, in_words
+from mirror.coordination.plan_store import NO_PLAN
+from mirror.coordination.routes import Route, Verdict, circular, in_words
+from mirror.coordination.routing.relatives import relatives
 from mirror.errors import InvalidRequest
 from mirror.instance.route_watch import RouteWatch, Topics, Written, clusters_of, copied_of, written_by
 from mirror.instance.surroundings import Surroundings
@@ -33,40 +34,71 @@ class RouteGate:
         self._plan = plan
         self._clock = clock
         self._lock = threading.Lock()
+        self._last_plan: tuple[Plan, Written] = NO_PLAN.plan, {}
 
     def check(self, new: Datastream, others: Sequence[Datastream]) -> None:
         """Raises InvalidRequest when it would copy in a circle, onto itself or where another one writes, or
         keep another one from what it copies. What cannot be known now, the leader finds out."""
         with self._lock:
-            verdicts = self._verdicts(new, others)
+            facts = self._facts(new, others)
+        verdicts = self._verdicts(new, facts)
         _check_new(new, verdicts.foreseen)
         for other in others:
             _check_other(new, other.name, verdicts)
 
-    def _verdicts(self, new: Datastream, others: Sequence[Datastream]) -> _Verdicts:
-        watch, written = self._watch, written_by(self._plan())
+    def _facts(self, new: Datastream, others: Sequence[Datastream]) -> _Facts:
+        watch = self._watch
         watch.learn([new.source, new.destination])
         watch.recall(clusters_of(others))
         before, after = watch.routes(others), watch.routes([*others, new])
         around, end = circular(after), after[-1].destination
         near = [one for one in before if one.destination == end or one.datastream.name in around]
         topics = self._topics([new.source, *(one.datastream.source for one in near)])
-        chosen = self._selected(new, topics, written)
+        return _Facts(before, after, near, around, topics, self._written())
+
+    def _written(self) -> Written:
+        plan = self._plan()
+        if plan is not self._last_plan[0]:
+            self._last_plan = plan, written_by(plan)
+        return self._last_plan[1]
+
+    def _verdicts(self, new: Datastream, facts: _Facts) -> _Verdicts:
+        watch, written = self._watch, facts.written
+        chosen = self._selected(new, facts.topics, written)
         names = [new.naming.destination(topic) for topic in chosen]
         selected: dict[DatastreamName, Collection[str]] = {new.name: chosen}
-        for route in near:
+        relevant = self._relevant(new, facts)
+        for route in facts.near:
             one = route.datastream
-            found = self._selected if one.name in around else partial(_writing, names)
-            selected[one.name] = found(one, topics, written)
+            if one.name in facts.around:
+                selected[one.name] = self._selected(one, relevant, written)
+            else:
+                selected[one.name] = _writing(names, one, facts.topics, written)
+        before, after = watch.judge(facts.before), watch.judge(facts.after)
         return _Verdicts(
-            watch.judge(before, selected, written),
-            watch.judge(after, selected, written),
-            watch.judge(after, foreseen(after, selected), written),
+            before.verdict(selected, written),
+            after.verdict(selected, written),
+            after.verdict(after.foreseen(selected), written),
         )
 
+    @staticmethod
+    def _relevant(new: Datastream, facts: _Facts) -> Topics:
+        """Topics that may have to do with what the new one selects, now or once copies are there."""
+        ways = [
+            (one.source, one.destination, one.datastream.naming)
+            for one in facts.after
+            if one.datastream.name in facts.around or one.datastream.name == new.name
+        ]
+        names = frozenset[str]().union(*facts.topics.values(), *facts.written.values())
+        found = relatives(new.selection, ways, names)
+        return {
+            cluster: {one: counts[one] for one in found if one in counts}
+            for cluster, counts in facts.topics.items()
+        }
+
     def _selected(self, one: Datastream, topics: Topics, written: Written) -> Collection[str]:
-        known = one.source in topics
-        return self._surroundings.matching.selected(one, topics) if known else copied_of(one, written)
+        known = topics.get(one.source)
+        return copied_of(one, written) if known is None else self._watch.selected(one, known)
 
     def _topics(self, clusters: Iterable[ClusterRef]) -> Topics:
         """Those of clusters that answer in time."""
@@ -83,6 +115,19 @@ def _writing(names: Iterable[str], one: Datastream, topics: Topics, written: Wri
     there = topics.get(one.source, written.get(one.group, ()))
     wanted = (one.naming.source(name) for name in names)
     return one.selection.choose(topic for topic in wanted if topic is not None and topic in there)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known at one moment. `near`: routes that the new one may have to do with; `around`: datastreams
+    that can bring something back."""
+
+    before: Sequence[Route]
+    after: Sequence[Route]
+    near: Sequence[Route]
+    around: Collection[DatastreamName]
+    topics: Topics
+    written: Written
 
 
 @dataclass(frozen=True)

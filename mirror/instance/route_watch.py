@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mirror.coordination.cluster_ids import ClusterIds
 from mirror.coordination.problems import reason_of
-from mirror.coordination.routes import Route, Verdict, judge
+from mirror.coordination.routes import Judge, Route, Verdict
 from mirror.instance.surroundings import Surroundings
 from mirror.model.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
@@ -88,14 +88,14 @@ class RouteWatch:
             for one in counted(datastreams)
         ]
 
-    def judge(
-        self,
-        routes: Sequence[Route],
-        selected: Mapping[DatastreamName, Collection[str]],
-        written: Written,
-    ) -> Verdict:
-        """The verdict on these routes, with our own topics."""
-        return judge(routes, selected, written, self._reserved)
+    def selected(self, one: Datastream, topics: Iterable[str]) -> Collection[str]:
+        """Which of these topics a datastream would mirror, our own left out unless they are meant."""
+        selection, own = one.selection, self._reserved
+        return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
+
+    def judge(self, routes: Sequence[Route]) -> Judge:
+        """Who finds out what of these must not be copied."""
+        return Judge(routes, self._reserved)
 
     def _apply(
         self,
@@ -122,7 +122,7 @@ class RouteWatch:
             except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
                 failed[one.name] = reason_of(error)
         good = [route for route in look.routes if route.datastream.name not in failed]
-        verdict = self.judge(good, selected, written)
+        verdict = self.judge(good).verdict(selected, written)
         return replace(verdict, refused={**verdict.refused, **failed})
 
 

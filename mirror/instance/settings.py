@@ -20,6 +20,9 @@ class WorkerSettings(Settings):
     """How often measurements are published."""
     restart_delay_seconds: Seconds = 1.0
     """Wait before a worker that died is started again; doubles up to 30 s while it keeps dying."""
+    silence_limit_seconds: float = Field(default=20.0, ge=5)
+    """A worker that says nothing for this long and does not compute (it is frozen, or hangs) is killed, and
+    its tasks start again from their checkpoints. After half of it its lanes do not count as copying."""
     stop_deadline_seconds: Seconds = 20.0
     """How long a stop may drain before what is left is given up (and copied again later)."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)

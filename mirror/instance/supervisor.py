@@ -46,6 +46,7 @@ from mirror.ports import (
 )
 
 _log = structlog.get_logger(__name__)
+_SILENT: Final = "its worker process does not answer; it is killed and replaced if that lasts"
 _NOBODY: Final = -1
 """The worker of a lane that no worker may copy now."""
 
@@ -70,6 +71,20 @@ class LaneState:
     reason: str = ""
     rate: LaneRate | None = None
 
+    @property
+    def lag(self) -> tuple[int | None, int | None]:
+        """Records at the source that are not at the destination, and the age of the oldest in ms; None where
+        it is not known.
+
+        That nothing waits is known only while the lane copies and hears of its source: what it measured
+        before is no news.
+        """
+        rate = self.rate
+        if rate is None:
+            return None, None
+        is_news = self.phase is LanePhase.COPYING and rate.lag_ms is not None
+        return (rate.lag_records, rate.lag_ms) if rate.lag_records or is_news else (None, None)
+
 
 class Supervisor:
     """Owns the workers and the state of every lane."""
@@ -81,15 +96,19 @@ class Supervisor:
         inbox: queue.SimpleQueue[object],
         clock: Clock,
         restart_delay_seconds: float,
+        silence_limit_seconds: float,
     ) -> None:
         self._spawn = spawn
         self._inbox = inbox
         self._clock = clock
         self._seats = [WorkerSeat(number, restart_delay_seconds) for number in range(workers + CELLS)]
         self._workers, self._cells = self._seats[:workers], self._seats[workers:]
+        self._silence_limit = silence_limit_seconds
         self._quarantine = Quarantine()
         self._lanes: dict[LaneKey, LaneState] = {}
         self._unsendable: set[LaneKey] = set()
+        self._muted: dict[LaneKey, LaneState] = {}
+        """Lanes whose worker does not answer, as they were before."""
         self._task_seat: dict[TaskName, int] = {}
         self._sums: Mapping[TaskName, TaskSums] = {}
 
@@ -117,6 +136,11 @@ class Supervisor:
     def workers_down(self) -> int:
         """Worker processes that should be alive and are not."""
         return len(self._workers) - self.workers_running
+
+    @property
+    def workers_silent(self) -> int:
+        """Worker processes that are alive and do not answer."""
+        return sum(seat.is_silent(self._silence_limit) for seat in self._seats)
 
     @property
     def is_ready(self) -> bool:
@@ -253,11 +277,29 @@ class Supervisor:
         for seat in self._seats:
             if seat.process is not None:
                 seat.kill_if_stuck(now)
+                seat.listen(now)
+                self._mute(seat)
+                seat.kill_if_silent(self._silence_limit)
             elif seat in self._workers and seat.restart_at is not None and now >= seat.restart_at:
                 seat.launch(self._spawn, self._inbox, now)
         self._quarantine.look(now)
         if self._quarantine.ailing or any(seat.process for seat in self._cells):
             self._rehouse(now)
+
+    def _mute(self, seat: WorkerSeat) -> None:
+        """Lanes of a silent worker do not count as copying, and nobody knows their lag; those of one that
+        speaks again are what they were."""
+        if seat.is_silent(self._silence_limit):
+            for key in seat.lanes:
+                state = self._lanes[key]
+                if state.phase is not LanePhase.STOPPING and state.reason != _SILENT:
+                    self._muted[key] = state
+                    self._lanes[key] = replace(state, phase=LanePhase.PAUSED, reason=_SILENT, rate=None)
+            return
+        for key in seat.lanes & self._muted.keys():
+            before, state = self._muted.pop(key), self._lanes[key]
+            if state.reason == _SILENT and state.phase is LanePhase.PAUSED:
+                self._lanes[key] = replace(state, phase=before.phase, reason=before.reason)
 
     def _rehouse(self, now: float) -> None:
         self.stop_lanes(
@@ -312,12 +354,16 @@ class Supervisor:
         now, groups = self._clock.monotonic(), seat.groups
         for key in seat.lanes:
             self._lanes.pop(key, None)
-        how = seat.bury(now, failed)
+            self._muted.pop(key, None)
+        is_silenced, how = seat.is_silenced, seat.bury(now, failed)
         self._task_seat = {task: number for task, number in self._task_seat.items() if number != seat.number}
         if not failed or not groups or how == LEASE_OVER:
             return
         if seat in self._cells:
+            how = "it was killed because it did not answer" if is_silenced else how
             self._quarantine.cell_died(self._cells.index(seat), now, how)
+        elif is_silenced:
+            self._quarantine.fell_silent(groups, now - seat.fed_at, now)
         else:
             self._quarantine.died(groups, now - seat.fed_at, now)
         if self._quarantine.ailing:
@@ -366,7 +412,8 @@ class Supervisor:
         alive = [seat for seat in self._workers if seat.process is not None]
         if not alive:
             return None
-        seat = min(alive, key=lambda one: (len(one.lanes) + len(one.expected), one.number))
+        free = [seat for seat in alive if not seat.is_silent(self._silence_limit)] or alive
+        seat = min(free, key=lambda one: (len(one.lanes) + len(one.expected), one.number))
         self._task_seat[spec.task] = seat.number
         return seat
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -28,6 +28,7 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
 _LOOK_AGAIN_SECONDS: Final = 600.0
 
 
@@ -114,6 +115,10 @@ class Surroundings:
         self._prepared: dict[DatastreamName, _Prepared] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
+
+    def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
+        """Ask a cluster something else, in a line of its own. Raises what the job raises, and StillAsking."""
+        return self._errands.ask(f"positions at {cluster}", key, partial(job, self._admin_of(cluster)))
 
     def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
         """Name a topic that the service itself writes to; `ensure_own_topics` makes it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from mirror.coordination.worker_protocol import Message, MessageReader
+from mirror.coordination.worker_protocol import Message, MessageReader, WorkerAlive
 from mirror.errors import CorruptData
 
 _log = structlog.get_logger(__name__)
@@ -31,8 +31,15 @@ class WorkerGone:
     generation: int
 
 
+@dataclass(slots=True)
+class Pulse:
+    """`beats`: how often something of a worker was read. Written by its reader thread alone."""
+
+    beats: int = 0
+
+
 def read_worker(
-    channel: socket.socket, number: int, generation: int, inbox: queue.SimpleQueue[object]
+    channel: socket.socket, number: int, generation: int, inbox: queue.SimpleQueue[object], pulse: Pulse
 ) -> None:
     """Run in a thread of its own, until the worker closes its end of the channel."""
     has_spoken = False
@@ -45,9 +52,11 @@ def read_worker(
     reader = MessageReader(skipped)
     try:
         while data := channel.recv(1 << 20):
+            pulse.beats += 1
             for message in reader.feed(data):
                 has_spoken = True
-                inbox.put(WorkerSaid(number, generation, message))
+                if not isinstance(message, WorkerAlive):
+                    inbox.put(WorkerSaid(number, generation, message))
     except OSError:
         _log.debug("channel closed", worker=number)
     except CorruptData as error:

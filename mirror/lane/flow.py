@@ -1,7 +1,10 @@
-"""Flow control: how much may be taken now, and how much is asked for. Pure; the clock is passed in."""
+"""Flow control: how much may be taken now, how much is asked for, and which replica is asked. Pure; the clock
+is passed in."""
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import dataclass
 from typing import Final
 
 
@@ -72,3 +75,41 @@ class TokenBucket:
     def _refill(self, now: float) -> None:
         self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate)
         self._at = now
+
+
+_LEASE_SECONDS: Final = 300.0
+"""After that the leader is asked again, as Kafka's consumer does (its `metadata.max.age.ms`)."""
+_AWAY_SECONDS: Final = 30.0
+"""How long the leader is read after a replica has failed. A leader goes on naming a replica that is gone
+until the controller has noticed that, so it is asked without our rack meanwhile, and sends the records."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replica:
+    """A broker to read instead of asking the leader for one, until that moment in monotonic seconds.
+    `broker` is None for the leader, which is asked without our rack."""
+
+    broker: int | None
+    until: float
+
+    def is_usable(self, leader: int, brokers: Container[int], now: float) -> bool:
+        """Whether it is still to be read."""
+        if now >= self.until:
+            return False
+        return self.broker is None or (self.broker != leader and self.broker in brokers)
+
+
+def named(broker: int, present: Replica | None, leader: int, brokers: Container[int], now: float) -> Replica:
+    """What to read after an answer that only names this broker, when `present` was read.
+
+    A replica that names another one, and a name that the metadata lack, could lead in circles: the leader is
+    read instead.
+    """
+    if present is not None or broker == leader or broker not in brokers:
+        return avoided(now)
+    return Replica(broker, now + _LEASE_SECONDS)
+
+
+def avoided(now: float) -> Replica:
+    """What to read after a replica has failed: the leader, for a while."""
+    return Replica(None, now + _AWAY_SECONDS)

@@ -11,6 +11,7 @@ advances over what is acknowledged without a gap, and never back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -48,6 +49,7 @@ class Lane:
 
     __slots__ = (
         "bytes_in_hand",
+        "caught_up_ms",
         "counters",
         "delivered_ms",
         "dirty",
@@ -79,6 +81,7 @@ class Lane:
         "target_next",
         "totals",
         "trouble",
+        "waiting",
     )
 
     def __init__(self, spec: LaneSpec) -> None:
@@ -113,6 +116,10 @@ class Lane:
         self.trouble: Trouble | None = None
         self.delivered_ms = -1
         """Timestamp of the newest record at the destination."""
+        self.caught_up_ms = -1
+        """When everything that could be read at the source was read last, in wall time."""
+        self.waiting = (-1, -1)
+        """Source offset and timestamp of the first batch in hand that was let go of, to be fetched again."""
         self.foreign_records = 0
         self.target_next: int | None = None
         """Where the next batch will lie if nobody else writes there; None when unknown."""
@@ -135,6 +142,17 @@ class Lane:
         """Whether nothing is in hand."""
         return not self.queue and not self.sent
 
+    @property
+    def readable_end(self) -> int:
+        """Where the records end that can be read, by the last answer: an open transaction hides the rest."""
+        return self.stable_offset if self.rules.read_committed else self.high_watermark
+
+    def note_end(self, high_watermark: int, stable_offset: int, now_ms: int) -> None:
+        """Where the source ends, as it said now."""
+        if self.high_watermark >= 0 and self.position >= self.readable_end:
+            self.caught_up_ms = now_ms  # nothing had been said to be there until now
+        self.high_watermark, self.stable_offset = high_watermark, stable_offset
+
     def restore(self, progress: LaneProgress) -> None:
         """Go on from stored progress."""
         self.ledger = progress.ledger
@@ -149,6 +167,16 @@ class Lane:
         self.stored = progress.version
         self.position = progress.next_offset
         self.dirty = False
+
+    def begin_elsewhere(self) -> None:
+        """What is stored is about another destination: nothing of it counts here but who owned the lane's
+        producer id. The lane has no position, as if it had never been copied."""
+        self.ledger, self.offset_map = Ledger(0), OffsetMap()
+        self.source = SourceIdentity()
+        self.target_id, self.target_next = b"", None
+        self.life, self.gaps = 0, []
+        self.pause = None
+        self.position = -1
 
     def begin(self, position: int) -> None:
         """Start a ledger and a map at this source offset; what came before is not ours."""
@@ -177,7 +205,7 @@ class Lane:
         """Take over what an intake found from our position on. `began_at`: when it began to arrive."""
         self.position = intake.position
         if 0 <= intake.leader_epoch != self.source.leader_epoch:
-            self.source = SourceIdentity(self.source.topic_id, intake.leader_epoch)
+            self.source = replace(self.source, leader_epoch=intake.leader_epoch)
         for item in intake.items:
             if isinstance(item, Outgoing):
                 item.fetched_at = now
@@ -207,11 +235,14 @@ class Lane:
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
+        self.waiting = (-1, -1)
         if same_log:
             self.offset_map.rewind(position)
         else:
             self.offset_map = OffsetMap()
-        self.source = SourceIdentity(self.source.topic_id if same_log else b"")
+        self.source = SourceIdentity(
+            self.source.topic_id if same_log else b"", cluster_id=self.source.cluster_id
+        )
         self.position = position
         self.dirty = True
 
@@ -305,6 +336,7 @@ class Lane:
     def free_all(self) -> None:
         """Forget all that is in hand: for a lane that fails in a way that nobody foresaw, and is loaded anew.
         Buffers that a request may still read from are let go when that is answered."""
+        self._note_waiting()
         items, self.queue, self.sent = [*self.sent, *self.queue], [], []
         self.in_flight = self.bytes_in_hand = 0
         self.trouble = None
@@ -319,6 +351,7 @@ class Lane:
         batch all the same, a new identity must follow.
         """
         assert self.in_flight == 0, "the destination may still read from these buffers"
+        self._note_waiting()
         for item in reversed(self.sent + self.queue):
             if isinstance(item, Outgoing) and not item.acknowledged:
                 if item.is_stamped:
@@ -333,6 +366,7 @@ class Lane:
         """Let go of what has not been sent yet; it is fetched again later."""
         unsent = [item for item in self.queue if isinstance(item, Outgoing) and not item.is_stamped]
         if unsent:
+            self.waiting = unsent[0].first_offset, unsent[0].max_timestamp
             while True:
                 item = self.queue.pop()
                 if isinstance(item, Outgoing):
@@ -341,6 +375,12 @@ class Lane:
                     item.free()
                     if item is unsent[0]:
                         return
+
+    def _note_waiting(self) -> None:
+        for item in (*self.sent, *self.queue):
+            if isinstance(item, Outgoing) and not item.acknowledged:
+                self.waiting = item.first_offset, item.max_timestamp
+                return
 
     def identify(self, identity: ProducerStamp) -> None:
         """Take a new identity; sequences begin at 0, and whatever was stamped is stamped anew."""

@@ -22,13 +22,20 @@ class ProbeRule:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why a lane waits. `lasting`: no probe; a person or a new owner has to act. Times in epoch ms."""
+    """Why a lane waits. `lasting`: no probe; a person or a new owner has to act. `failed_ms`: of the latest
+    failure, which is not stored. Times in epoch ms."""
 
     reason: str
     since_ms: int
     attempt: int
     probe_at_ms: int
     lasting: bool = False
+    failed_ms: int = 0
+
+    def is_woken(self, since_ms: int) -> bool:
+        """Whether to try again at once after an outage that began then: what has failed during the outage may
+        have failed because of it, whatever the answer was."""
+        return not self.lasting and self.failed_ms >= since_ms
 
     def is_due(self, now_ms: int) -> bool:
         """Whether it is time to try again."""
@@ -46,9 +53,16 @@ class Pause:
 
 
 def pause_again(
-    former: Pause | None, reason: str, now_ms: int, rule: ProbeRule, *, lasting: bool = False
+    former: Pause | None,
+    reason: str,
+    now_ms: int,
+    rule: ProbeRule,
+    *,
+    lasting: bool = False,
+    counts: bool = True,
 ) -> Pause:
-    """The pause after a failure; `former` is the one whose probe has just failed, if there was one."""
-    attempt = former.attempt + 1 if former else 1
+    """The pause after a failure; `former` is the one whose probe has just failed, if there was one. Failures
+    that do not count, those of a cluster that is away, make no later wait longer."""
+    attempt = (former.attempt if former else 0) + counts
     since = former.since_ms if former else now_ms
-    return Pause(reason, since, attempt, now_ms + rule.delay_ms(attempt), lasting)
+    return Pause(reason, since, attempt, now_ms + rule.delay_ms(max(attempt, 1)), lasting, now_ms)

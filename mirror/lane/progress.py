@@ -30,11 +30,12 @@ is empty in records of versions that did not name it."""
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """Which log was copied: topic id (empty where the cluster has none), and the leader epoch of the
-    last record taken, -1 where unknown."""
+    """Which log was copied: topic id (empty where the cluster has none), the leader epoch of the last record
+    taken, -1 where unknown, and what the cluster calls itself (empty where that is not known)."""
 
     topic_id: bytes = b""
     leader_epoch: int = -1
+    cluster_id: str = ""
 
 
 @dataclass(slots=True)
@@ -65,6 +66,12 @@ class LaneProgress:
     def next_offset(self) -> int:
         """The checkpoint."""
         return self.ledger.next
+
+    def is_of(self, target_topic: str, target_id: bytes) -> bool:
+        """Whether it is about copying to this topic, whose id is empty where it is not known. What an
+        operator has written by hand names no destination and counts for any."""
+        is_same_topic = bool(target_id) and self.target_id == target_id
+        return is_same_topic or self.target_topic in ("", target_topic)
 
 
 Entry = tuple[bytes, bytes | None]
@@ -105,6 +112,8 @@ def entries_of(
         "owner": list(progress.owner or ()),
     }
     optional: dict[str, Any] = {"life": progress.life, "pause": progress.pause, "gaps": progress.gaps}
+    if progress.source.cluster_id:
+        optional["source_cluster"] = progress.source.cluster_id
     if progress.target_topic != key.partition.topic:
         optional["target"] = progress.target_topic
     document |= {name: value for name, value in optional.items() if value}
@@ -170,7 +179,11 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
     return LaneProgress(
         ledger=Ledger.from_json(document["ledger"], next_offset),
         offset_map=_offset_map(key, document["map"], stored),
-        source=SourceIdentity(_topic_id(document, "source_id"), _number(document, "epoch", least=-1)),
+        source=SourceIdentity(
+            _topic_id(document, "source_id"),
+            _number(document, "epoch", least=-1),
+            str(document.get("source_cluster", "")),
+        ),
         target_id=_topic_id(document, "target_id"),
         target_next=_number(document, "target_next") if "target_next" in document else None,
         clean=bool(document["clean"]),

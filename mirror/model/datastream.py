@@ -35,6 +35,11 @@ class DatastreamStatus(StrEnum):
     DELETING = "DELETING"
 
     @property
+    def is_halted(self) -> bool:
+        """Whether somebody has paused or stopped it, or is about to."""
+        return self in {DatastreamStatus.PAUSED, DatastreamStatus.STOPPING, DatastreamStatus.STOPPED}
+
+    @property
     def is_mirrored(self) -> bool:
         """Whether partitions of a datastream in this state are copied."""
         return self is DatastreamStatus.READY
@@ -77,21 +82,40 @@ class LatencyObjective:
 @dataclass(frozen=True, slots=True)
 class Pause:
     """Partitions of one topic that somebody paused, and why. `numbers` None: all of them, also those that
-    come later. It lasts until somebody resumes them."""
+    come later. It lasts until somebody resumes them. `requested_by`: as far as it was given."""
 
     numbers: frozenset[int] | None
     reason: str
     since_ms: int
+    requested_by: str = ""
 
     def __post_init__(self) -> None:
-        bounds.text("the reason of a pause", self.reason, bounds.LONGEST_REASON)
-        bounds.integer("the moment of a pause", self.since_ms, 0, bounds.LARGEST_MS)
+        _check_cause("a pause", self.reason, self.since_ms, self.requested_by)
         if self.numbers and not 0 <= min(self.numbers) <= max(self.numbers) <= bounds.LARGEST_PARTITION:
             raise InvalidRequest(f"paused partitions lie between 0 and {bounds.LARGEST_PARTITION}")
 
     def covers(self, number: int) -> bool:
         """Whether a partition is paused."""
         return self.numbers is None or number in self.numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why a whole datastream is paused or stopped, since when (epoch ms), and who asked for it, as far as
+    that was given."""
+
+    reason: str
+    since_ms: int
+    requested_by: str = ""
+
+    def __post_init__(self) -> None:
+        _check_cause("a halt", self.reason, self.since_ms, self.requested_by)
+
+
+def _check_cause(what: str, reason: object, since_ms: object, requested_by: object) -> None:
+    bounds.text(f"the reason of {what}", reason, bounds.LONGEST_REASON)
+    bounds.integer(f"the moment of {what}", since_ms, 0, bounds.LARGEST_MS)
+    bounds.text(f"who asked for {what}", requested_by, bounds.LONGEST_NAME)
 
 
 def check_name(value: object, role: str = "a datastream") -> None:
@@ -109,6 +133,7 @@ def check_name(value: object, role: str = "a datastream") -> None:
 @dataclass(frozen=True)
 class Datastream:
     """One definition. `metadata` keeps every key its creator gave, known to us or not. `pauses`: by topic.
+    `halt`: why it is paused or stopped, if somebody said so.
 
     There is none that cannot be stored, shown and run: raises InvalidRequest that names the first field of
     which `mirror.model.bounds`, `clusters`, `metadata`, `policy` or `topics` does not approve.
@@ -125,6 +150,7 @@ class Datastream:
     objective: LatencyObjective | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+    halt: Halt | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)

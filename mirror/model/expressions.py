@@ -21,7 +21,15 @@ LONGEST: Final = 30_000
 _MOST_MEMORY: Final = 1 << 20
 """Bytes of a compiled expression. One that needs more states is matched more slowly, in the same memory."""
 
-_LITERAL: Final = re.compile(r"\^?([A-Za-z0-9_-]*)")
+_LITERAL: Final = re.compile(r"[A-Za-z0-9_-]*")
+_MAY_BE_MISSING: Final = frozenset("*?{")
+_CHANGES_MEANING: Final = re.compile(r"\(\?(?!:)|\\Q")
+"""Flags, names of groups, and quotations, within which brackets are letters."""
+_DEEPEST: Final = 8
+"""Groups within groups that are looked into for what a match begins with."""
+_MOST_AT_ONCE: Final = 16
+"""Beginnings that a name is compared with one by one."""
+_ANYTHING: Final = frozenset(("",))
 _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
@@ -44,9 +52,12 @@ _OF_LINES.never_nl = True
 
 
 class Expression:
-    """A compiled expression over whole topic names. Raises InvalidRequest that names the field `what`."""
+    """A compiled expression over whole topic names. Raises InvalidRequest that names the field `what`.
 
-    __slots__ = ("_lines", "_pattern", "_prefix")
+    `beginnings`: every name that matches begins with one of these; the empty one where that is not known.
+    """
+
+    __slots__ = ("_lines", "_pattern", "_prefixes", "beginnings")
 
     def __init__(self, what: str, expression: object) -> None:
         source = bounds.text(what, expression, LONGEST)
@@ -57,19 +68,20 @@ class Expression:
                 f"{what} {bounds.shown(source)} is not a regular expression: {_reason(error)}",
                 advice=_advice(source),
             ) from error
-        self._prefix = _literal_prefix(source)
+        self.beginnings = _beginnings(source)
+        self._prefixes = tuple(self.beginnings) if len(self.beginnings) <= _MOST_AT_ONCE else ("",)
         is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
         self._lines = re2.compile(f"(?m)^(?:{source})$", _OF_LINES) if is_small else None
 
     def matches(self, name: str) -> bool:
         """Whether the whole name matches; a name that UTF-8 cannot encode does not."""
-        if not name.startswith(self._prefix):  # by far the most names end here
+        if not name.startswith(self._prefixes):  # by far the most names end here
             return False
         return self._pattern.fullmatch(name.encode(errors="surrogatepass")) is not None
 
     def choose(self, names: Iterable[str]) -> set[str]:
         """Those of many names that match."""
-        candidates = [one for one in names if one.startswith(self._prefix)]
+        candidates = [one for one in names if one.startswith(self._prefixes)]
         if self._lines is None:
             return set(filter(self.matches, candidates))
         found: set[str] = set()
@@ -143,11 +155,27 @@ def _advice(expression: str) -> str:
     return "a list of topics is written as ^(orders|users)$"
 
 
-def _literal_prefix(expression: str) -> str:
+def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
     """What every match begins with, where it is easy to see: it saves most names the automaton."""
-    if "|" in expression or "(?" in expression:
-        return ""
-    found = _LITERAL.match(expression)
+    if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
+        return _ANYTHING
+    ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]
+    if ends:
+        starts = [0, *(end + 1 for end in ends)]
+        parts = zip(starts, [*ends, len(expression)], strict=True)
+        return _joined(_beginnings(expression[start:end], depth + 1) for start, end in parts)
+    rest = expression.removeprefix("^")
+    if rest.startswith("("):
+        close = next((at for at, char, level in _structure(rest) if char == ")" and level == 0), 0)
+        if not close or rest[close + 1 : close + 2] in _MAY_BE_MISSING:
+            return _ANYTHING
+        return _beginnings(rest[1:close].removeprefix("?:"), depth + 1)
+    found = _LITERAL.match(rest)
     assert found is not None
-    following = expression[found.end() : found.end() + 1]
-    return found[1][:-1] if following and following in "*?{" else found[1]
+    following = rest[found.end() : found.end() + 1]
+    return frozenset((found[0][:-1] if following in _MAY_BE_MISSING else found[0],))
+
+
+def _joined(alternatives: Iterable[frozenset[str]]) -> frozenset[str]:
+    found = frozenset[str]().union(*alternatives)
+    return _ANYTHING if "" in found else found

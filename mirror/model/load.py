@@ -24,9 +24,9 @@ class LoadLevel(StrEnum):
 
 
 class RateSource(StrEnum):
-    """What a rate was computed from: the slope of the log size over the whole range, its slope over a
-    part of the range, what was measured before the measurements stopped, an average over the topic's
-    partitions on a broker, the mirror's own count, or nothing but configuration."""
+    """What a rate was computed from: the slope of the log size over the whole range, a part of the range (of
+    a topic's mean also: a part of its partitions), what was measured before the measurements stopped, an
+    average over the topic's partitions, the mirror's own count, or nothing but configuration."""
 
     SLOPE = "slope"
     PARTIAL = "partial"
@@ -61,18 +61,47 @@ class LoadReport:
 
     `measured_at_ms`: time of the newest measurement (epoch milliseconds), None when there is none.
     `notes`: what a person should know about this answer (stale, key mismatch, fallback), one
-    sentence each.
+    sentence each. `at_least`: partitions of which more may arrive than was measured, because they are
+    behind: their loads are lower bounds.
     """
 
     loads: Mapping[TopicPartition, PartitionLoad]
     provider: str
     measured_at_ms: int | None = None
     notes: tuple[str, ...] = ()
+    at_least: frozenset[TopicPartition] = frozenset()
 
     @property
     def measured(self) -> int:
         """Number of partitions whose own load is known."""
         return sum(load.level is LoadLevel.PARTITION for load in self.loads.values())
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing is known, not even of a topic: whatever it says is a default."""
+        return all(load.level is LoadLevel.DEFAULT for load in self.loads.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How new a provider's loads of one source cluster are.
+
+    `measured_at_ms`: time of the newest measurement (epoch milliseconds), None where nothing is measured now
+    and nothing is amiss. After `stale_after_ms` without another one the loads are stale. `measured`:
+    partitions with a load of their own, None where that takes a whole answer to know. `behind`: those of
+    them that are copied more slowly than records may arrive.
+    """
+
+    measured_at_ms: int | None
+    stale_after_ms: int
+    measured: int | None = None
+    behind: int = 0
+
+
+def age_text(milliseconds: int) -> str:
+    """An age for people; one below zero, by clocks that differ, is none."""
+    seconds = max(milliseconds, 0) // 1000
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
 
 
 @dataclass(frozen=True, slots=True)

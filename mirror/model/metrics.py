@@ -24,7 +24,9 @@ class MirrorMetric:
     """Measurements of one partition over `interval_ms` up to `time_ms` (epoch milliseconds).
 
     `bytes_copied`: as fetched (compressed). `lag_records`: source end minus position, at `time_ms`.
-    `lag_ms`: age of the oldest record not yet acknowledged, 0 when there is none.
+    `lag_ms`: age of the oldest record that can be read at the source and is not acknowledged, 0 when there is
+    none; None where that is not known, such as while the source does not answer. What an open transaction
+    holds back cannot be read, and has no age.
     `latency_counts`: records per latency bucket; latency is destination acknowledgement minus the
     timestamp of the batch's newest record. `uncompressed_bytes`: of those batches whose size before
     compression is known without opening them. `wait_ms` … `produce_ms`: the latency of all batches, summed,
@@ -45,7 +47,7 @@ class MirrorMetric:
     batches: int
     passthrough_batches: int
     lag_records: int
-    lag_ms: int
+    lag_ms: int | None
     latency_counts: tuple[int, ...]
     uncompressed_bytes: int = 0
     wait_ms: float = 0.0
@@ -60,8 +62,10 @@ class PlacementEvent:
     """One change of the plan, or of one partition in it (then `topic` is not empty).
 
     `kind`: plan, move, datastream, problem (a datastream is set aside, or is not any more),
-    request (one that cannot be carried out). `event_key` is unique, so that a repeated
-    publication does not count twice. `sentence` says what was decided and why.
+    request (one that cannot be carried out), loads (those of a source cluster are stale or not to be
+    had, or are known again), command (what a person did to a datastream). `event_key` is unique, so that a
+    repeated publication does not count twice. `sentence` says what was decided and why.
+    `bytes_per_second`: load of the partition that moves; None of other events, and where it is not known.
     """
 
     time_ms: int
@@ -76,7 +80,7 @@ class PlacementEvent:
     to_task: str
     from_instance: str
     to_instance: str
-    bytes_per_second: float
+    bytes_per_second: float | None
     sentence: str
 
 

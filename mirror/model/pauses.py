@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
@@ -13,14 +14,16 @@ Partitions = Mapping[str, frozenset[int] | None]
 """Partition numbers by topic; None: the whole topic."""
 
 
-def paused(present: Mapping[str, Pause], more: Partitions, reason: str, now_ms: int) -> dict[str, Pause]:
+def paused(
+    present: Mapping[str, Pause], more: Partitions, reason: str, now_ms: int, requested_by: str = ""
+) -> dict[str, Pause]:
     """With more partitions paused; those of a topic that were paused already share the new reason."""
     pauses = dict(present)
     for topic, numbers in more.items():
         before = pauses.get(topic)
         is_whole = numbers is None or (before is not None and before.numbers is None)
         together = (before.numbers or frozenset() if before else frozenset()) | (numbers or frozenset())
-        pauses[topic] = Pause(None if is_whole else together, reason, now_ms)
+        pauses[topic] = Pause(None if is_whole else together, reason, now_ms, requested_by)
     return pauses
 
 
@@ -38,7 +41,7 @@ def resumed(present: Mapping[str, Pause], fewer: Partitions) -> dict[str, Pause]
             )
         left = frozenset[int]() if numbers is None or before.numbers is None else before.numbers - numbers
         if left:
-            pauses[topic] = Pause(left, before.reason, before.since_ms)
+            pauses[topic] = replace(before, numbers=left)
         else:
             del pauses[topic]
     return pauses

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from mirror.errors import PlanRejected
-from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
+from mirror.model.identifiers import DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.topics import TopicPartition
 
 
@@ -45,7 +45,8 @@ class Departure:
 @dataclass(frozen=True)
 class Plan:
     """All tasks of all datastreams in one epoch. `reason` says in a sentence what changed and why.
-    `departed`: instances that are gone or about to go, and what they ran.
+    `departed`: instances that are gone or about to go, and what they ran. `excluded`: of datastreams that
+    share tasks with others, topics that they must not copy (None: any), so that another one describes them.
 
     Raises PlanRejected when a task appears twice or a partition has two tasks of one group.
     """
@@ -55,6 +56,7 @@ class Plan:
     created_ms: int
     reason: str
     departed: Mapping[InstanceName, Departure] = field(default_factory=dict)
+    excluded: Mapping[DatastreamName, frozenset[str] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [placement.task for placement in self.tasks]
@@ -100,6 +102,11 @@ class Plan:
     def task_counts(self) -> Mapping[GroupName, int]:
         """How many tasks each group has."""
         return {group: len(placements) for group, placements in self.by_group.items()}
+
+    def excludes(self, name: DatastreamName, topic: str) -> bool:
+        """Whether a datastream must leave this topic to the others that share its tasks."""
+        topics = self.excluded.get(name, frozenset())
+        return topics is None or topic in topics
 
     def of_group(self, group: GroupName) -> tuple[TaskPlacement, ...]:
         """The tasks of one group, in plan order."""

@@ -1,8 +1,8 @@
 """Flat rows of metric records: their columns, their values and their Avro schema.
 
 A frozen dataclass is the single definition; the writer (mirror) and the table (pinot) both derive
-from it, so that they cannot disagree. Field types: int -> long, float -> double, str -> string;
-`latency_counts` becomes one long column a bucket.
+from it, so that they cannot disagree. Field types: int -> long, float -> double (None is `UNKNOWN`),
+str -> string; `latency_counts` becomes one long column a bucket.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ class Column:
     type: ColumnType
 
 
-_TYPES: Final = {int: ColumnType.LONG, float: ColumnType.DOUBLE, str: ColumnType.STRING}
+_TYPES: Final[dict[Any, ColumnType]] = {
+    int: ColumnType.LONG,
+    int | None: ColumnType.LONG,
+    float: ColumnType.DOUBLE,
+    float | None: ColumnType.DOUBLE,
+    str: ColumnType.STRING,
+}
+UNKNOWN: Final = -1
+"""Stands in a row for a number that is not known."""
 
 
 def columns_of(record: type[Any]) -> tuple[Column, ...]:
@@ -56,7 +64,7 @@ def row_of(record: Any) -> dict[str, int | float | str]:
         if field.name == HISTOGRAM_FIELD:
             row.update(zip(HISTOGRAM_COLUMNS, value, strict=True))
         else:
-            row[field.name] = value
+            row[field.name] = UNKNOWN if value is None else value
     return row
 
 

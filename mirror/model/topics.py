@@ -59,6 +59,15 @@ class TopicPartition(NamedTuple):
         return cls(topic, bounds.integer("a partition", int(number), 0, bounds.LARGEST_PARTITION))
 
 
+class SourcePosition(NamedTuple):
+    """Offsets of one partition at its source: what a consumer group has committed (None: nothing that is
+    known), the first record that is still there, and the end."""
+
+    committed: int | None
+    first: int
+    end: int
+
+
 def checked_topic(what: str, value: object) -> str:
     """A name that Kafka allows a topic to have. Raises InvalidRequest."""
     name = bounds.text(what, value, 249, shortest=1)
@@ -105,6 +114,11 @@ class TopicSelection:
     def _named(self) -> frozenset[str]:
         """What the expression holds in full, without its anchors, brackets and backslashes."""
         return frozenset(re.sub(r"[\^$()\\]|\?:", "", self.include).split("|"))
+
+    @property
+    def beginnings(self) -> frozenset[str]:
+        """Every topic that is mirrored begins with one of these; the empty one where that is not known."""
+        return self._included.beginnings
 
     def takes_own(self, topic: str) -> bool:
         """Whether a topic that Headrace writes for itself is meant, and not taken by accident."""

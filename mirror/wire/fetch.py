@@ -14,10 +14,12 @@ from typing import Final, NamedTuple
 from mirror.errors import CorruptData
 from mirror.wire.frame import (
     NO_TAGS,
+    Nodes,
     TopicKey,
     View,
     read_bytes,
     read_count,
+    read_nodes,
     read_tags,
     read_topic,
     skip_tags,
@@ -37,6 +39,7 @@ _LOG_START_FROM: Final = 5
 _RACK_FROM: Final = 11
 _NO_REPLICA_FROM: Final = 15
 _UNKNOWN: Final = -1
+_NODES_TAG: Final = 0
 
 
 class FetchPosition(NamedTuple):
@@ -65,7 +68,7 @@ class FetchRequest:
 
 
 class LeaderHint(NamedTuple):
-    """Who leads the partition now, says the broker that was asked in vain."""
+    """Who leads the partition now, as the broker says that does not lead it (KIP-951)."""
 
     leader: int
     epoch: int
@@ -75,7 +78,8 @@ class FetchedPartition(NamedTuple):
     """One partition's part of a response.
 
     `aborted`: (producer id, first offset) of transactions to leave out, read_committed only.
-    `diverging`: (epoch, its end offset) when our history is not the leader's.
+    `diverging`: (epoch, its end offset) when our history is not the leader's. `preferred_replica`: the
+    broker to read the partition from instead, -1 when it is this one.
     """
 
     topic: TopicKey
@@ -92,12 +96,13 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """A whole response. `error` concerns the session."""
+    """A whole response. `error` concerns the session. `nodes`: leaders that are named."""
 
     throttle_ms: int
     error: int
     session_id: int
     partitions: list[FetchedPartition]
+    nodes: Nodes
 
 
 def is_flexible(version: int) -> bool:
@@ -164,7 +169,7 @@ def decode_response(version: int, body: View) -> FetchResponse:
     """Raises CorruptData for anything that is not a whole response of that version."""
     try:
         return _decode(version, body)
-    except (struct.error, IndexError):
+    except (struct.error, IndexError, UnicodeDecodeError):
         raise CorruptData("a Fetch response ends too early") from None
 
 
@@ -190,7 +195,9 @@ def _decode(version: int, body: View) -> FetchResponse:
             partitions.append(partition)
         if flexible:
             position = skip_tags(body, position)
-    return FetchResponse(throttle_ms, error, session_id, partitions)
+    tags = read_tags(body, position)[0] if flexible else {}
+    nodes = read_nodes(tags[_NODES_TAG]) if _NODES_TAG in tags else {}
+    return FetchResponse(throttle_ms, error, session_id, partitions, nodes)
 
 
 _HEAD_4: Final = struct.Struct(">ihqq")

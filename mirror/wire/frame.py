@@ -7,6 +7,7 @@ either as bytes; which of the two it is follows from the version of the request.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Final
 
 from mirror.errors import CorruptData
@@ -16,6 +17,9 @@ TopicKey = bytes
 """A topic's name in UTF-8, or its id."""
 
 View = memoryview
+
+Nodes = Mapping[int, tuple[str, int]]
+"""(host, port) by broker id."""
 
 NO_TAGS: Final = b"\x00"
 SIZE_BYTES: Final = 4
@@ -135,6 +139,23 @@ def skip_tags(data: View, position: int) -> int:
         if position > len(data):
             raise CorruptData("a tagged field runs beyond its message")
     return position
+
+
+def read_nodes(data: View) -> Nodes:
+    """The brokers that a Fetch or Produce response names as leaders (KIP-951).
+
+    Raises CorruptData, struct.error or UnicodeDecodeError when `data` is too short or no text.
+    """
+    nodes: dict[int, tuple[str, int]] = {}
+    count, position = read_count(data, 0, flexible=True)
+    for _ in range(count):
+        (node,) = _INT.unpack_from(data, position)
+        host, position = read_bytes(data, position + 4, flexible=True)
+        (port,) = _INT.unpack_from(data, position)
+        _rack, position = read_bytes(data, position + 4, flexible=True)
+        position = skip_tags(data, position)
+        nodes[node] = (str(host or b"", "utf-8"), port)
+    return nodes
 
 
 def read_tags(data: View, position: int) -> tuple[dict[int, View], int]:

@@ -16,10 +16,12 @@ from mirror.errors import CorruptData
 from mirror.wire.fetch import LeaderHint
 from mirror.wire.frame import (
     NO_TAGS,
+    Nodes,
     TopicKey,
     View,
     read_bytes,
     read_count,
+    read_nodes,
     read_tags,
     read_topic,
     skip_tags,
@@ -38,6 +40,7 @@ _FLEXIBLE_FROM: Final = 9
 _RECORD_ERRORS_FROM: Final = 8
 _LOG_START_FROM: Final = 5
 _ALL_REPLICAS: Final = -1
+_NODES_TAG: Final = 0
 
 Batch = bytes | bytearray | memoryview
 
@@ -62,10 +65,11 @@ class ProducedPartition(NamedTuple):
 
 
 class ProduceResponse(NamedTuple):
-    """A whole response."""
+    """A whole response. `nodes`: leaders that are named."""
 
     throttle_ms: int
     partitions: list[ProducedPartition]
+    nodes: Nodes
 
 
 def is_flexible(version: int) -> bool:
@@ -131,7 +135,9 @@ def _decode(version: int, body: View) -> ProduceResponse:
         if flexible:
             position = skip_tags(body, position)
     (throttle_ms,) = _INT.unpack_from(body, position)
-    return ProduceResponse(throttle_ms, partitions)
+    tags = read_tags(body, position + 4)[0] if flexible else {}
+    nodes = read_nodes(tags[_NODES_TAG]) if _NODES_TAG in tags else {}
+    return ProduceResponse(throttle_ms, partitions, nodes)
 
 
 _HEAD_3: Final = struct.Struct(">ihqq")

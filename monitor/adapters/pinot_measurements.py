@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.latency import Observation
+from monitor.latency import Observation, Observations, Source
 from pinot.client import PinotClient
-from pinot.queries import lag_by_partition, latency_by_datastream
+from pinot.queries import lag_by_partition, latency_by_topic
 from pinot.time_range import TimeRange
 
 
@@ -19,13 +16,22 @@ class PinotMeasurements:
         self._client = client
         self._clock = clock
 
-    def observe(self, window_seconds: float) -> Mapping[DatastreamName, Observation]:
-        """One observation for each datastream with rows in the window."""
+    def observe(self, window_seconds: float) -> Observations:
+        """One observation for each topic with rows in the window.
+
+        A lane reports no age while its source does not answer, and of waiting records that it never had.
+        """
         when = TimeRange.up_to(self._clock.now_ms(), int(window_seconds * 1000))
-        lags: dict[str, int] = {}
+        lags: dict[tuple[Source, str], int] = {}
+        unaged: dict[tuple[Source, str], int] = {}
         for lag in lag_by_partition(self._client, when):
-            lags[lag.datastream] = max(lags.get(lag.datastream, 0), lag.lag_ms)
-        return {
-            DatastreamName(row.datastream): Observation(row.records, row.counts, lags.get(row.datastream, 0))
-            for row in latency_by_datastream(self._client, when)
-        }
+            place = Source(lag.datastream, lag.source_cluster), lag.topic
+            lags[place] = max(lags.get(place, 0), lag.lag_ms or 0)
+            unaged[place] = unaged.get(place, 0) + (lag.lag_ms is None)
+        found: dict[Source, dict[str, Observation]] = {}
+        for row in latency_by_topic(self._client, when):
+            source = Source(row.datastream, row.source_cluster)
+            place = source, row.topic
+            one = Observation(row.records, row.counts, lags.get(place, 0), unaged.get(place, 0))
+            found.setdefault(source, {})[row.topic] = one
+        return found

@@ -10,8 +10,12 @@ import httpx
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.identifiers import DatastreamName
+from mirror.model.metadata import TASK_PREFIX
+from mirror.model.topics import TopicSelection
+from monitor.latency import Source, Subject
 from monitor.ports import Preview
 
+_NAMES_SHOWN: Final = 5
 _AWAY: Final = frozenset({502, 503, 504})
 
 
@@ -22,10 +26,10 @@ class RestService:
         self._address = address
         self._client = httpx.Client(base_url=f"http://{address}", timeout=timeout_seconds)
 
-    def objectives(self) -> Mapping[DatastreamName, LatencyObjective]:
-        """Of every READY datastream that has one."""
+    def subjects(self) -> Mapping[DatastreamName, Subject]:
+        """Every READY datastream that has an objective."""
         return {
-            DatastreamName(one["name"]): LatencyObjective(**one["objective"])
+            DatastreamName(one["name"]): _subject(one)
             for one in self._ask("GET", "/v1/datastreams")
             if one["objective"] and one["status"] == DatastreamStatus.READY
         }
@@ -33,7 +37,8 @@ class RestService:
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run of an incremental rebalance."""
         answer = self._ask("POST", "/v1/rebalance", {"datastream": name, "dry_run": True})
-        return Preview(answer["sentence"], len(answer["moves"]))
+        # An instance of an older version does not say what its preview rests on.
+        return Preview(answer["sentence"], len(answer["moves"]), answer.get("loads_known") is not False)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         """An incremental rebalance: repair what is overloaded with few moves."""
@@ -54,3 +59,14 @@ class RestService:
             kind = Unreachable if response.status_code in _AWAY else HeadraceError
             raise kind(f"{method} {path} answered {response.status_code}: {response.text[:300]}")
         return response.json()
+
+
+def _subject(one: Mapping[str, Any]) -> Subject:
+    source, problem = one["source"], one["problem"]
+    return Subject(
+        LatencyObjective(**one["objective"]),
+        Source(one["metadata"].get(TASK_PREFIX) or one["name"], source["cluster"]),
+        TopicSelection(source["topics"], source["exclude"], source["internal"]),
+        halted=problem["reason"] if problem is not None and problem["sets_aside"] else "",
+        paused=", ".join(sorted(one["pauses"])[:_NAMES_SHOWN]),
+    )

@@ -25,7 +25,7 @@ from mirror.ports import Clock
 from mirror.settings import KafkaCluster
 from mirror.tokens import token_from_file
 from mirror.wire.control.sasl import TokenProvider
-from pmp.sampling import Look
+from pmp.samples.look import Look
 
 _TIMEOUT_SECONDS: Final = 10.0
 _NAME: Final = "headrace-sampler"

@@ -1,6 +1,6 @@
 """Which of several samplers of a cluster measures: the one that the cluster's own group protocol picks.
 
-The samplers form a consumer group on the samples topic; whoever is given its partition 0 leads. This
+The samplers form a consumer group on the samples topic; the one that has its partition 0 leads. This
 needs nothing but the cluster that is measured anyway. Nothing is consumed. While the group changes
 hands two samplers may both measure once: that gives two samples close together, not a wrong one.
 """

@@ -13,7 +13,7 @@ from mirror.adapters.kafka_settings import producer_settings
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
-from pmp.samples import Sample, encode
+from pmp.samples.sample import Sample, encode
 
 _FLUSH_SECONDS: Final = 15.0
 _HOUR_MS: Final = "3600000"

@@ -33,7 +33,8 @@ from mirror.model.policy import Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
 from stack.kafka import KafkaCluster
-from tests.engines import Seen, look_all
+from tests.engines import look_all
+from tests.fakes.broker.contents import Seen
 from tests.kafka_data import counts, make_topic
 from tests.patience import PATIENCE_SECONDS
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mirror.model.policy import Guarantee
-from stack.fixtures import NewKafka
 from tests.chaos.killing import Loop
+from tests.servers import NewKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 

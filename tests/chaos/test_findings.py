@@ -6,7 +6,7 @@ from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from tests.chaos.killing import Findings
-from tests.engines import Seen
+from tests.fakes.broker.contents import Seen
 
 
 def _seen(*keys: str, first: int = 0) -> list[Seen]:

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from stack.fixtures import KafkaPair
 from stack.zookeeper import ZooKeeperServer
 from tests.running import RunningInstance
+from tests.servers import KafkaPair
 
 NewInstance = Callable[..., RunningInstance]
 

@@ -14,16 +14,26 @@ from headrace.settings import HeadraceSettings
 from mirror.errors import NotFound, TopicMissing
 from mirror.settings import KafkaCluster, MirrorSettings
 from monitor.audit import AuditResult
-from stack.fixtures import KafkaPair
 from tests.e2e.conftest import NewInstance
 from tests.engines import write
 from tests.kafka_data import Record, make_topic
 from tests.mirrored import create_datastream, wait_for_copy
 from tests.patience import wait_until
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 
 NOW = int(time.time() * 1000)
+
+
+def settings_of(pair: KafkaPair, progress_topic: str) -> HeadraceSettings:
+    return HeadraceSettings(
+        clusters={
+            "source": KafkaCluster(bootstrap_servers=pair.source.address),
+            "destination": KafkaCluster(bootstrap_servers=pair.destination.address),
+        },
+        mirror=MirrorSettings(progress_topic=progress_topic),
+    )
 
 
 def test_an_audit_under_traffic_judges_what_is_copied(
@@ -32,13 +42,7 @@ def test_an_audit_under_traffic_judges_what_is_copied(
     topic = f"audited-{uuid4().hex[:8]}"
     progress = f"progress-{topic}"
     source, destination = kafka_pair.source.address, kafka_pair.destination.address
-    settings = HeadraceSettings(
-        clusters={
-            "source": KafkaCluster(bootstrap_servers=source),
-            "destination": KafkaCluster(bootstrap_servers=destination),
-        },
-        mirror=MirrorSettings(progress_topic=progress),
-    )
+    settings = settings_of(kafka_pair, progress)
     make_topic(source, topic, 2)
     write(source, topic, [Record(n % 2, None, b"%d" % n, (), NOW) for n in range(500)])
     instance = new_instance("one", mirror__progress_topic=progress)
@@ -80,3 +84,33 @@ def test_an_audit_under_traffic_judges_what_is_copied(
     assert (last.missing, last.foreign, last.is_complete) == (0, 1, False)
     with pytest.raises(TopicMissing, match="matches never-made"):
         audit_datastream(settings, definition | {"source": definition["source"] | {"topics": "never-made"}})
+
+
+def test_what_was_skipped_on_purpose_is_not_missing(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
+    topic = f"skipped-{uuid4().hex[:8]}"
+    progress = f"progress-{topic}"
+    source, destination = kafka_pair.source.address, kafka_pair.destination.address
+    settings = settings_of(kafka_pair, progress)
+    make_topic(source, topic, 1)
+    make_topic(destination, f"copy.{topic}", 1, max_message_bytes="2000")
+    large = [Record(0, b"large %d" % n, b"%05000d" % n, (), NOW) for n in range(3)]
+    small = [Record(0, b"small %d" % n, b"%d" % n, (), NOW) for n in range(20)]
+    for record in (*small[:10], *large, *small[10:]):
+        write(source, topic, [record])
+    instance = new_instance("one", mirror__progress_topic=progress)
+    metadata = {"owner": "tests", "headrace.on-rejection": "skip"}
+    create_datastream(instance, "skipped", topic, metadata=metadata)
+    wait_for_copy(kafka_pair, topic, 20)
+    definition = instance.rest.get("/v1/datastreams/skipped")
+
+    def audited() -> AuditResult | None:
+        try:
+            (result,) = audit_datastream(settings, definition)
+        except NotFound:
+            return None
+        return None if result.unjudged else result
+
+    result = wait_until(audited, "all is checkpointed", interval_seconds=0.5)
+    assert result is not None
+    assert (result.source_records, result.destination_records) == (23, 20)
+    assert (result.missing, result.left_out, result.foreign, result.is_complete) == (0, 3, 0, True)

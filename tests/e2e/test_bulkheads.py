@@ -15,7 +15,6 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.definitions import to_document
 from mirror.model.identifiers import ClusterRef
-from stack.fixtures import KafkaPair
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
 from tests.e2e.conftest import NewInstance
@@ -23,6 +22,7 @@ from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import wait_until
 from tests.running import RunningInstance
+from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 

@@ -8,7 +8,6 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from stack.fixtures import KafkaPair
 from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.freezing import frozen
@@ -16,6 +15,7 @@ from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.running import RunningInstance
+from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 PARTITIONS = 6
@@ -108,7 +108,7 @@ def test_paused_partitions_stand_still_and_the_others_go_on(pair: Pair) -> None:
 
     def is_released() -> bool:
         return all(
-            lane["partition"] != lanes
+            lane["partition"] != lanes or lane["worker"] is None
             for one in pair.instances.values()
             for lane in one.rest.get("/v1/lanes")
         )

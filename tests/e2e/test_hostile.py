@@ -16,7 +16,6 @@ from mirror.coordination import znodes
 from mirror.coordination.definitions import to_document
 from mirror.model.datastream import LatencyObjective, Pause
 from mirror.settings import ZooKeeperSettings
-from stack.fixtures import KafkaPair
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
 from tests.e2e.conftest import NewInstance
@@ -33,6 +32,7 @@ from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.running import RunningInstance
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

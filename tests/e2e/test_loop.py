@@ -22,15 +22,15 @@ from uuid import uuid4
 import pytest
 
 from headrace.demo.watch import moves_of, plan_of
-from stack.fixtures import KafkaPair
-from stack.held import HeldProcess
 from stack.pinot import PinotServer
-from stack.traffic import Traffic
+from stack.process.managed_process import ManagedProcess
+from stack.traffic.writer import Traffic
 from stack.zookeeper import ZooKeeperServer
 from tests.kafka_data import Record, make_topic, produce
 from tests.metrics_data import apply_tables
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
+from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -130,11 +130,13 @@ class Loop:
         return done.returncode, json.loads(done.stdout) if done.stdout else None
 
     @contextmanager
-    def held(self, *arguments: str) -> Iterator[HeldProcess]:
+    def held(self, *arguments: str) -> Iterator[ManagedProcess]:
         """A command that runs until the block ends; it must not have ended before."""
         name = "-".join(arguments[:2])
         command = [sys.executable, "-m", "headrace", *arguments]
-        process = HeldProcess(name, command, self._environment, self.folder / f"{name}.log", grace_seconds=60)
+        process = ManagedProcess(
+            name, command, self._environment, self.folder / f"{name}.log", grace_seconds=60
+        )
         process.start()
         try:
             yield process
@@ -142,7 +144,7 @@ class Loop:
         finally:
             process.stop()
 
-    def said(self, process: HeldProcess) -> list[dict[str, Any]]:
+    def said(self, process: ManagedProcess) -> list[dict[str, Any]]:
         """The lines of its log."""
         lines = process.log_file.read_text().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]

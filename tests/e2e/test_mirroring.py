@@ -9,11 +9,11 @@ from uuid import uuid4
 
 import pytest
 
-from stack.fixtures import KafkaPair
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, counts, group_positions, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually, wait_until
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -14,12 +14,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from headrace.compiled import found as compiled_rooms
-from stack.fixtures import KafkaPair
+from headrace.process.compilation import found as compiled_rooms
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.running import RunningInstance
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 
@@ -104,6 +104,14 @@ class World:
         """Of both instances, as their REST lists them."""
         return [lane for one in self.instances.values() for lane in one.rest.get("/v1/lanes")]
 
+    def running(self) -> list[dict[str, Any]]:
+        """Those that a worker has."""
+        return [lane for lane in self.lanes() if lane["worker"] is not None]
+
+    def paused(self) -> dict[str, dict[str, Any]]:
+        """Partitions that a person paused, as the leader lists them."""
+        return {lane["partition"]: lane for lane in self.lanes() if lane["by"] == "person"}
+
     def copying(self) -> set[str]:
         """Partitions that some instance copies."""
         return {lane["partition"] for lane in self.lanes() if lane["phase"] == "copying"}
@@ -176,9 +184,17 @@ def _pause_and_resume_partitions(asked: Asked, world: World) -> None:
     wait_until(lambda: world.copying() == world.partitions(0), "the lane of the paused partition ends")
     world.write()
     world.await_all_but(0)
+    wait_until(lambda: _lag(world, 0) == 1, "the paused partition falls behind, and that is shown")
+    paused = world.paused()[f"{world.topic}-0"]
+    assert (paused["reason"], paused["lag_ms"], paused["retained_records"]) == ("why", None, 1)
     answer = asked.ask("POST", "/v1/datastreams/rest/resume-partitions", json=partitions)
     assert answer.json()["pauses"] == {}
     world.await_all_but()
+
+
+def _lag(world: World, number: int) -> int | None:
+    lane = world.paused().get(f"{world.topic}-{number}")
+    return None if lane is None else lane["lag_records"]
 
 
 def _move_and_rebalance(asked: Asked, world: World) -> None:
@@ -213,6 +229,7 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
     assert health["is_leading"] == (names[0] == "one")
     assert health["data_plane"] == ("compiled" if compiled_rooms() else "interpreted")
     mine = {lane["partition"] for lane in asked.ask("GET", "/v1/lanes").json()}
+    assert not world.paused()
     assert mine == {name for name in world.partitions() if world.home_of(int(name[-1])) == "one"}
     page = asked.client.get("/metrics").text
     assert re.search(
@@ -226,14 +243,16 @@ def _through_the_states(asked: Asked, world: World) -> None:
     def status() -> str:
         return str(asked.ask("GET", "/v1/datastreams/rest").json()["status"])
 
-    assert asked.ask("POST", "/v1/datastreams/rest/pause").json()["status"] == "PAUSED"
-    wait_until(lambda: world.lanes() == [], "a paused datastream has no lanes")
+    why = {"reason": "ticket 7", "requested_by": "alice"}
+    paused = asked.ask("POST", "/v1/datastreams/rest/pause", json=why).json()
+    assert (paused["status"], paused["halt"]["requested_by"]) == ("PAUSED", "alice")
+    wait_until(lambda: world.running() == [], "a paused datastream has no lanes that run")
     world.write()
     assert asked.ask("POST", "/v1/datastreams/rest/resume").json()["status"] == "READY"
     world.await_all_but()
     assert asked.ask("POST", "/v1/datastreams/rest/stop").json()["status"] == "STOPPING"
     wait_until(lambda: status() == "STOPPED", "stopped when its lanes are released")
-    assert world.lanes() == []
+    assert world.running() == []
     asked.ask("POST", "/v1/datastreams/rest/pause", 405)
     world.write()
     asked.ask("POST", "/v1/datastreams/rest/resume")
@@ -330,7 +349,7 @@ def _ask_for_health(asked: Asked, world: World) -> None:
 def _stop_and_delete(asked: Asked, world: World) -> None:
     act(asked, "pause", body={"force": True})
     assert status_of(asked) == "PAUSED"
-    wait_until(lambda: world.lanes() == [], "a paused datastream has no lanes")
+    wait_until(lambda: world.running() == [], "a paused datastream has no lanes that run")
     world.write()
     act(asked, "resume")
     world.await_all_but()

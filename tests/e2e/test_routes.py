@@ -16,13 +16,13 @@ from mirror.errors import AlreadyExists, InvalidRequest
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection
-from stack.fixtures import KafkaPair, NewKafka
 from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import some_records
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.running import RunningInstance
+from tests.servers import KafkaPair, NewKafka
 
 pytestmark = pytest.mark.servers
 

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from headrace.__main__ import app
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
-from stack.fixtures import KafkaPair
 from stack.zookeeper import ZooKeeperServer
 from tests.brooklin_data import a_stream, write_tree
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.patience import wait_until
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

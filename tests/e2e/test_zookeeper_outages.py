@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import pytest
 
-from stack.fixtures import KafkaPair
 from stack.zookeeper import ZooKeeperEnsemble
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.patience import eventually, wait_until
 from tests.running import RunningInstance
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

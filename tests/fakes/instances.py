@@ -20,6 +20,9 @@ from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
+from mirror.instance.loads.assessments import AssessmentStore
+from mirror.instance.loads.store import ObservationStore
+from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.obedience import SharedState
 from mirror.instance.outlook import LeaderStores, Outlook, Planning
 from mirror.instance.route_gate import RouteGate
@@ -147,6 +150,8 @@ class LeaderRig:
         planner: Planner | None = None,
         provider: LoadProvider | None = None,
         health: Health | None = None,
+        freshness: AskFreshness | None = None,
+        task_bytes_per_second: int = 100,
     ) -> None:
         self.clock = clock or ManualClock()
         self.told: list[PlacementEvent] = []
@@ -158,9 +163,17 @@ class LeaderRig:
             RequestQueue(session),
             ProblemStore(session),
             TroubleStore(session),
+            ObservationStore(session),
+            AssessmentStore(session),
         )
         self.events = EventLog(session)
-        planning = Planning(planner or SimplePlanner(), provider or MeasuredLoads(session), TaskCapacity(100))
+        measured = MeasuredLoads(session)
+        planning = Planning(
+            planner or SimplePlanner(),
+            provider or measured,
+            TaskCapacity(task_bytes_per_second),
+            freshness=freshness or measured.freshness,
+        )
         self.clusters = clusters
         self.surroundings = surroundings_of(session, clusters, self.clock)
         self.watch = RouteWatch(self.surroundings, ClusterIds(session), OWN_TOPICS)

@@ -7,15 +7,16 @@ from typing import Any
 
 from api.app import create_app
 from api.services import Services
-from headrace.clusters import ClusterDirectory
+from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
-from mirror.control.handlers import Control
+from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import NO_PLAN
+from mirror.copying.translate_job import StoredLanes
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
-from mirror.ports import LaneKey
+from mirror.ports import LaneKey, Planner
 from mirror.settings import KafkaCluster
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.in_process import client_of
@@ -29,15 +30,20 @@ ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192
 class Site:
     """One instance, topic `t` with two partitions at the source. Sites of one server are one service."""
 
-    def __init__(self, server: FakeZooKeeper | None = None, name: str = "one") -> None:
+    def __init__(
+        self, server: FakeZooKeeper | None = None, name: str = "one", planner: Planner | None = None
+    ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
+        self.topic_ids: dict[str, bytes | None] = {}
         self.before_progress: Callable[[], None] = lambda: None
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
         self.follower = FollowerRig(self.server, name)
         self.clock, self.session = self.follower.clock, self.follower.session
-        self.leader = LeaderRig(self.session, clusters, self.clock, health=self.follower.health)
+        self.leader = LeaderRig(
+            self.session, clusters, self.clock, planner=planner, health=self.follower.health
+        )
         self.follower.follower.on_joined = self.leader.leader.joined
         self.health = self.follower.health
         directory = ClusterDirectory(
@@ -46,9 +52,12 @@ class Site:
         self.definitions = self.leader.stores.definitions
         services = Services(
             control=Control(
-                self.definitions,
-                self.leader.stores.requests,
-                self.leader.stores.membership,
+                ControlStores(
+                    self.definitions,
+                    self.leader.stores.requests,
+                    self.leader.stores.membership,
+                    self.leader.events,
+                ),
                 directory.aliases,
                 self.clock,
                 gate_of(self.session, clusters, self.clock),
@@ -64,6 +73,8 @@ class Site:
             events=self.leader.events,
             clock=self.clock,
             plan=lambda: self.leader.stores.plans.read(NO_PLAN).plan,
+            assessments=self.leader.stores.assessments.all,
+            service_name="tests",
             live=Membership(self.session).live,
             preview=self.leader.outlook.preview,
             default_destination=DESTINATION,
@@ -76,9 +87,10 @@ class Site:
         self.app = create_app(services)
         self.client = client_of(self.app)
 
-    def _progress_of(self, group: GroupName) -> dict[LaneKey, LaneProgress]:
+    def _progress_of(self, group: GroupName) -> StoredLanes:
         self.before_progress()
-        return {key: one for key, one in self.progress.items() if key.group == group}
+        mine = {key: one for key, one in self.progress.items() if key.group == group}
+        return StoredLanes(mine, self.topic_ids)
 
     def tick(self, times: int = 2) -> None:
         """Let follower and leader do what is to be done."""

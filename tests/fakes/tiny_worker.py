@@ -5,6 +5,7 @@ obedient    starts, stops and shuts down as it is told, and reports a rate for e
 crashing    ends with status 3 when it is told to start lanes
 poisoned    ends with status 3 when it is told to start a lane of the group "bad"
 leased      ends as one whose lease is over when it is told to start lanes
+endless     computes for ever when it is told to start lanes
 deaf        never reads
 stubborn    reads and does nothing
 departing   closes its end and lives on
@@ -68,6 +69,8 @@ def _obey(channel: socket.socket, message: Message, behaviour: str, lanes: list[
                 os._exit(3)
             if behaviour == "leased":
                 os._exit(EXIT_LEASE_OVER)
+            while behaviour == "endless":
+                pass
             channel.sendall(encode_message(LaneNews(tuple(LaneStarted(spec.key, 7) for spec in specs))))
             _report(channel, [(spec, 10.0) for spec in specs])
             lanes.extend(specs)

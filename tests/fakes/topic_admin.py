@@ -10,18 +10,20 @@ from dataclasses import replace
 from uuid import uuid4
 
 from mirror.errors import HeadraceError, Refused, TopicMissing
-from mirror.model.topics import TopicDescription
+from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
 
 class FakeTopicAdmin:
     """`failure`: what every request raises, if anything; `asked`: how many requests there were; `identity`:
-    what the cluster calls itself."""
+    what the cluster calls itself; `committed`: of consumer groups; `ranges`: first and end offset."""
 
     def __init__(self, **topics: int) -> None:
         self.identity = uuid4().hex
         self.topics = {name: TopicDescription(name, count) for name, count in topics.items()}
         self.failure: HeadraceError | None = None
         self.asked = 0
+        self.committed: dict[tuple[str, TopicPartition], int] = {}
+        self.ranges: dict[TopicPartition, tuple[int, int]] = {}
 
     def cluster_id(self) -> str:
         """As in the port."""
@@ -52,6 +54,15 @@ class FakeTopicAdmin:
             raise TopicMissing(f"there is no topic {topic}")
         if self.topics[topic].partitions < partitions:
             self.topics[topic] = replace(self.topics[topic], partitions=partitions)
+
+    def positions(
+        self, group: str, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, SourcePosition]:
+        """As in the port; a partition of which nothing was said is empty."""
+        self._ask()
+        known = [one for one in partitions if one.topic in self.topics]
+        ranges = {one: self.ranges.get(one, (0, 0)) for one in known}
+        return {one: SourcePosition(self.committed.get((group, one)), *ranges[one]) for one in known}
 
     def _ask(self) -> None:
         self.asked += 1

@@ -23,7 +23,7 @@ class FakeWorkers(Supervisor):
     """`copying`: what really writes; a lease that has run out ends it, as the workers themselves would."""
 
     def __init__(self, clock: ManualClock) -> None:
-        super().__init__(_no_process, 0, queue.SimpleQueue(), clock, 1.0)
+        super().__init__(_no_process, 0, queue.SimpleQueue(), clock, 1.0, 20.0)
         self._now = clock.monotonic
         self._states: dict[LaneKey, LaneState] = {}
         self.is_up = False

@@ -20,8 +20,9 @@ from bench.__main__ import names
 from headrace.__main__ import app
 from headrace.settings import HeadraceSettings
 from mirror.coordination import znodes
-from pmp.metrics import JobMetrics
+from pmp.job.metrics import JobMetrics
 from tests.fakes.site import Site
+from tests.situations import SITUATIONS, situations_on
 
 HOUSE: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
@@ -170,3 +171,7 @@ def test_every_link_leads_somewhere() -> None:
         target = page.parent / file if file else page
         assert target.exists(), f"{page.name}: {file}"
         assert not anchor or anchor in anchors_of(target), f"{page.name}: {file}#{anchor}"
+
+
+def test_the_table_of_situations_has_a_row_for_each_that_is_brought_about() -> None:
+    assert situations_on() == list(SITUATIONS)

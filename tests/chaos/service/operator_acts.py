@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.client import RestClient
+from headrace.console.client import RestClient
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination import znodes
 from mirror.coordination.definitions import to_document

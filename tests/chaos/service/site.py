@@ -11,13 +11,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from headrace.client import RestClient
+from headrace.console.client import RestClient
 from mirror.errors import HeadraceError, SessionLost
 from stack.kafka import KafkaCluster, NodePorts
 from stack.pinot import PinotPorts, PinotServer
 from stack.ports import free_ports
+from stack.process.parallel import for_each
 from stack.server import Jvm, Server
-from stack.side_by_side import for_each
 from stack.zookeeper import ZooKeeperServer
 from tests.running import RunningInstance
 

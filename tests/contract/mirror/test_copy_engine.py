@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 from uuid import uuid4
 
 import pytest
@@ -18,16 +19,46 @@ from mirror.model.identifiers import GroupName
 from mirror.model.policy import CopyPath, CopyPolicy, Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.ports import CopyEngine, LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStarted, LaneStopped
-from stack.fixtures import KafkaPair
 from tests.engines import look, specs, write
+from tests.fakes.broker.cluster import FakeCluster, running
 from tests.kafka_data import Record, make_topic
 from tests.patience import PATIENCE_SECONDS
-
-pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 NOW = int(time.time() * 1000)
 PROGRESS = "contract-progress"
 NewEngine = Callable[[], CopyEngine]
+
+
+class HasAddress(Protocol):
+    """A cluster that clients can reach."""
+
+    @property
+    def address(self) -> str:
+        """Bootstrap servers."""
+        ...
+
+
+class Pair(NamedTuple):
+    """The clusters that an engine copies between."""
+
+    source: HasAddress
+    destination: HasAddress
+
+
+@pytest.fixture(scope="session")
+def fake_pair() -> Iterator[Pair]:
+    """One fake broker each, served by threads: the engine and librdkafka have no idea."""
+    with running(FakeCluster("source")) as source, running(FakeCluster("destination")) as destination:
+        yield Pair(source, destination)
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=[pytest.mark.servers, pytest.mark.long])])
+def pair(request: pytest.FixtureRequest) -> Pair:
+    """Both kinds of clusters."""
+    if request.param == "fake":
+        fakes: Pair = request.getfixturevalue("fake_pair")
+        return fakes
+    return Pair(*request.getfixturevalue("kafka_pair"))
 
 
 POLICIES = {
@@ -45,11 +76,11 @@ def policy(request: pytest.FixtureRequest) -> CopyPolicy:
 
 
 @pytest.fixture
-def new_engine(kafka_pair: KafkaPair) -> Iterator[NewEngine]:
+def new_engine(pair: Pair) -> Iterator[NewEngine]:
     made: list[CopyEngine] = []
     access = {
-        "source": ClusterAccess(endpoints(kafka_pair.source.address)),
-        "destination": ClusterAccess(endpoints(kafka_pair.destination.address)),
+        "source": ClusterAccess(endpoints(pair.source.address)),
+        "destination": ClusterAccess(endpoints(pair.destination.address)),
     }
     identity = EngineIdentity("contract", progress_topic=PROGRESS, checkpoint_interval_seconds=0.3)
     options = CopyingOptions(probe_first_seconds=0.5, transaction_interval_seconds=0.3)
@@ -88,7 +119,7 @@ def run(
     return events
 
 
-def arrived(pair: KafkaPair, topic: str, count: int) -> Callable[[object], bool]:
+def arrived(pair: Pair, topic: str, count: int) -> Callable[[object], bool]:
     return lambda _events: len(look(pair.destination.address, topic)) >= count
 
 
@@ -96,54 +127,54 @@ def of(events: Sequence[LaneEvent], kind: type[LaneEvent]) -> list[LaneEvent]:
     return [event for event in events if isinstance(event, kind)]
 
 
-def make_pair(pair: KafkaPair, topic: str, partitions: int = 1) -> None:
+def make_pair(pair: Pair, topic: str, partitions: int = 1) -> None:
     make_topic(pair.source.address, topic, partitions)
     make_topic(pair.destination.address, topic, partitions)
 
 
 def test_a_lane_copies_from_the_beginning_and_says_where_it_starts(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
+    new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
 ) -> None:
-    make_pair(kafka_pair, topic)
-    write(kafka_pair.source.address, topic, records(0, 50))
+    make_pair(pair, topic)
+    write(pair.source.address, topic, records(0, 50))
     engine = new_engine()
     engine.start_lanes(specs(topic, policy=policy))
-    events = run(engine, arrived(kafka_pair, topic, 50))
+    events = run(engine, arrived(pair, topic, 50))
     assert of(events, LaneStarted) == [LaneStarted(key(topic), 0)]
-    assert [record.value for record in look(kafka_pair.destination.address, topic)] == [
+    assert [record.value for record in look(pair.destination.address, topic)] == [
         record.value for record in records(0, 50)
     ]
 
 
 def test_a_lane_without_a_checkpoint_can_start_at_the_end(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
+    new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
 ) -> None:
-    make_pair(kafka_pair, topic)
-    write(kafka_pair.source.address, topic, records(0, 50))
+    make_pair(pair, topic)
+    write(pair.source.address, topic, records(0, 50))
     engine = new_engine()
     engine.start_lanes(specs(topic, start=StartPosition.LATEST, policy=policy))
     run(engine, lambda events: LaneStarted(key(topic), 50) in events)
-    write(kafka_pair.source.address, topic, records(50, 10))
-    run(engine, arrived(kafka_pair, topic, 10))
-    assert look(kafka_pair.destination.address, topic)[0].value == b"50"
+    write(pair.source.address, topic, records(50, 10))
+    run(engine, arrived(pair, topic, 10))
+    assert look(pair.destination.address, topic)[0].value == b"50"
 
 
 def test_what_stops_is_drained_and_checkpointed_and_goes_on_elsewhere(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
+    new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
 ) -> None:
-    make_pair(kafka_pair, topic, 2)
-    write(kafka_pair.source.address, topic, records(0, 100, 2))
+    make_pair(pair, topic, 2)
+    write(pair.source.address, topic, records(0, 100, 2))
     engine = new_engine()
     engine.start_lanes(specs(topic, 2, policy=policy))
-    run(engine, arrived(kafka_pair, topic, 50))
+    run(engine, arrived(pair, topic, 50))
     engine.stop_lanes([key(topic, 0)])
     events = run(engine, lambda events: of(events, LaneStopped))
     assert of(events, LaneStopped) == [LaneStopped(key(topic, 0), 50)]
-    write(kafka_pair.source.address, topic, records(100, 20, 2))
+    write(pair.source.address, topic, records(100, 20, 2))
     other = new_engine()
     other.start_lanes(specs(topic, 1, policy=policy))
-    run(other, arrived(kafka_pair, topic, 60))
-    assert [int(record.value or b"") for record in look(kafka_pair.destination.address, topic)] == list(
+    run(other, arrived(pair, topic, 60))
+    assert [int(record.value or b"") for record in look(pair.destination.address, topic)] == list(
         range(0, 120, 2)
     )
 
@@ -155,42 +186,42 @@ def test_stopping_what_does_not_run_is_answered_at_once(new_engine: NewEngine, t
 
 
 def test_starting_again_what_runs_changes_nothing(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
+    new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
 ) -> None:
-    make_pair(kafka_pair, topic)
+    make_pair(pair, topic)
     engine = new_engine()
     engine.start_lanes(specs(topic, policy=policy))
     run(engine, lambda events: of(events, LaneStarted))
     engine.start_lanes(specs(topic, policy=policy))
-    write(kafka_pair.source.address, topic, records(0, 20))
-    run(engine, arrived(kafka_pair, topic, 20))
-    assert len(look(kafka_pair.destination.address, topic)) == 20
+    write(pair.source.address, topic, records(0, 20))
+    run(engine, arrived(pair, topic, 20))
+    assert len(look(pair.destination.address, topic)) == 20
 
 
 def test_a_lane_with_a_problem_pauses_alone_and_resumes_by_itself(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
+    new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
 ) -> None:
-    make_pair(kafka_pair, topic)
+    make_pair(pair, topic)
     bad = f"{topic}-bad"
-    make_topic(kafka_pair.source.address, bad)
+    make_topic(pair.source.address, bad)
     for name in (topic, bad):
-        write(kafka_pair.source.address, name, records(0, 10))
+        write(pair.source.address, name, records(0, 10))
     engine = new_engine()
     engine.start_lanes([*specs(bad, group=f"g-{bad}", policy=policy), *specs(topic, policy=policy)])
     events = run(engine, lambda events: of(events, LanePaused))
-    run(engine, arrived(kafka_pair, topic, 10))
+    run(engine, arrived(pair, topic, 10))
     assert {event.key for event in of(events, LanePaused)} == {key(bad)}
-    make_topic(kafka_pair.destination.address, bad)
+    make_topic(pair.destination.address, bad)
     events = run(engine, lambda events: of(events, LaneResumed))
-    run(engine, arrived(kafka_pair, bad, 10))
+    run(engine, arrived(pair, bad, 10))
     assert {event.key for event in of(events, LaneResumed)} == {key(bad)}
 
 
 def test_metrics_count_what_was_copied_since_they_were_taken(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
+    new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
 ) -> None:
-    make_pair(kafka_pair, topic)
-    write(kafka_pair.source.address, topic, records(0, 40))
+    make_pair(pair, topic)
+    write(pair.source.address, topic, records(0, 40))
     engine = new_engine()
     engine.metrics()
     engine.start_lanes(specs(topic, policy=policy))
@@ -206,13 +237,13 @@ def test_metrics_count_what_was_copied_since_they_were_taken(
 
 
 def test_closing_drains_everything_and_may_be_repeated(
-    new_engine: NewEngine, kafka_pair: KafkaPair, topic: str, policy: CopyPolicy
+    new_engine: NewEngine, pair: Pair, topic: str, policy: CopyPolicy
 ) -> None:
-    make_pair(kafka_pair, topic, 2)
-    write(kafka_pair.source.address, topic, records(0, 20, 2))
+    make_pair(pair, topic, 2)
+    write(pair.source.address, topic, records(0, 20, 2))
     engine = new_engine()
     engine.start_lanes(specs(topic, 2, policy=policy))
-    run(engine, arrived(kafka_pair, topic, 10))
+    run(engine, arrived(pair, topic, 10))
     events = engine.close(PATIENCE_SECONDS)
     assert sorted(event.key for event in of(events, LaneStopped)) == [key(topic, 0), key(topic, 1)]
     assert list(engine.close(PATIENCE_SECONDS)) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.settings import KafkaCluster
 from mirror.errors import Refused, TopicMissing
-from mirror.model.topics import TopicDescription
+from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 from mirror.ports import TopicAdmin
 from tests.fakes.topic_admin import FakeTopicAdmin
 from tests.patience import wait_until
@@ -76,6 +76,26 @@ def test_what_is_not_there(admin: TopicAdmin, name: str) -> None:
     assert admin.describe([]) == {}
     with pytest.raises(TopicMissing):
         admin.grow(name, 4)
+
+
+def test_where_a_group_stands_that_has_committed_nothing_is_not_known(admin: TopicAdmin, name: str) -> None:
+    admin.create(TopicDescription(name, 1))
+    soon(lambda: name in admin.list_topics())
+    there, gone = TopicPartition(name, 0), TopicPartition(f"{name}-gone", 0)
+    soon(lambda: there in admin.positions(name, [there]))
+    assert admin.positions(name, [there]) == {there: SourcePosition(None, 0, 0)}
+    assert admin.positions(name, []) == {}
+    assert gone not in _or_nothing(lambda: admin.positions(name, [there, gone]))
+
+
+def _or_nothing(
+    ask: Callable[[], Mapping[TopicPartition, SourcePosition]],
+) -> Mapping[TopicPartition, SourcePosition]:
+    """A cluster may refuse the question about a topic that is missing."""
+    try:
+        return ask()
+    except TopicMissing:
+        return {}
 
 
 def test_an_impossible_topic_is_refused(admin: TopicAdmin, name: str) -> None:

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from api.slow_calls import MOST_AT_ONCE
-from headrace.client import RestClient
-from headrace.rest import RestServer
+from headrace.console.client import RestClient
+from headrace.process.rest import RestServer
 from mirror.errors import ConfigError, Unreachable
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site, a_body

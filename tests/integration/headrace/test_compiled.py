@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.compiled import DONE, NO_COMPILER, build, worker_command
+from headrace.process.compilation import DONE, NO_COMPILER, build, worker_command
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
@@ -26,7 +26,7 @@ def suffix() -> str:
 @pytest.mark.parametrize("module", ["mirror.wire.batch", "mirror.lane.lane", "mirror.copying.sink"])
 def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str, module: str) -> None:
     program = (
-        "from headrace.compiled import data_plane, take; take(); print(data_plane()); "
+        "from headrace.process.compilation import data_plane, take; take(); print(data_plane()); "
         f"import {module} as it; print(it.__file__)"
     )
     done = subprocess.run(
@@ -40,6 +40,17 @@ def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str
     reported, file = done.stdout.split()
     assert Path(file).suffix == suffix
     assert reported == {".so": "compiled", ".py": "interpreted"}[suffix]
+
+
+def test_the_worker_program_imports_what_it_needs_beside_machine_code(suffix: str) -> None:
+    """A class that is compiled does not show every type of its fields, from which tables are derived."""
+    program = (
+        "from headrace.process.compilation import take; take(); import headrace.settings, headrace.wiring"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=_HOUSE, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{suffix}: {done.stderr[-4000:]}"
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from stack.fixtures import KafkaPair
 from tests.copies import NOW, Clusters, change, records
 from tests.engines import write
 from tests.freezing import frozen
 from tests.kafka_data import Record, counts, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 
@@ -128,7 +128,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters
     with ThreadPoolExecutor() as pool:
         running = pool.submit(clusters.copy, "--bytes-per-second", "500000")
         wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some is copied")
-        (worker,) = [one for one in running_copy().children() if "headrace.copy_worker" in one.cmdline()]
+        (worker,) = [one for one in running_copy().children() if "headrace.copy.worker" in one.cmdline()]
         os.kill(worker.pid, signal.SIGKILL)
         document = running.result()
     assert (document["complete"], document["restarts"], document["failures"]) == (True, 1, [])
@@ -157,6 +157,26 @@ def test_a_signal_to_the_whole_process_group_stops_a_copy_in_order(clusters: Clu
     assert clusters.copy("--state", state)["complete"]
     code, verdict, _ = clusters.run("verify", "--state", state)
     assert (code, sum(one["records"] for one in verdict["partitions"])) == (0, 300)
+
+
+def test_a_full_disk_under_report_and_log_does_not_hide_what_was_copied(clusters: Clusters) -> None:
+    topic = f"{clusters.prefix}-full"
+    make_topic(clusters.source, topic, 1)
+    write(clusters.source, topic, records(10, 1))
+    code, document, told = clusters.run("copy", "--until-end", "--report", "/dev/full")
+    assert (code, document["complete"], document["records"]) == (1, True, 10)
+    assert "headrace: /dev/full: No space left on device: make room there" in told
+    write(clusters.source, topic, records(10, 1))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            clusters.command("copy", "--until-end"),
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            check=False,
+        )
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["complete"], document["failures"]) == (0, True, [])
 
 
 def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Clusters) -> None:

@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 
 from mirror.model.topics import DEAD_LETTER_SUFFIX
-from stack.fixtures import KafkaPair
 from tests.copies import NOW, Clusters
 from tests.engines import look, write
 from tests.kafka_data import Record, make_topic
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from stack.fixtures import KafkaPair
 from tests.copies import Clusters, records
 from tests.engines import write
 from tests.kafka_data import counts, make_topic
 from tests.patience import PATIENCE_SECONDS
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -15,10 +15,10 @@ import pytest
 from mirror.adapters.system_clock import SystemClock
 from pinot.client import PinotClient
 from pinot.tables import PARTITION_METRICS, PartitionMetric
-from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
 from tests.patience import PATIENCE_SECONDS
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -16,9 +16,9 @@ from mirror.errors import LoadUnavailable
 from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient
 from pinot.tables import PARTITION_METRICS
-from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from pinot.client import PinotClient
-from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.metrics_data import MetricsWorld, apply_tables, pinot_settings
+from tests.servers import KafkaPair
 
 
 @pytest.fixture(scope="session")

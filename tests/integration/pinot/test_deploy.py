@@ -10,15 +10,15 @@ import pytest
 from mirror.errors import AnalyticsError, NotFound, Refused
 from mirror.model.rows import Column, ColumnType, row_of
 from pinot.client import PinotClient
-from pinot.controller import PinotController
-from pinot.deploy import Step, apply, plan
+from pinot.deployment.controller import PinotController
+from pinot.deployment.deploy import Step, apply, plan
 from pinot.schemas import Placement
 from pinot.tables import PARTITION_METRICS, Table
-from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.kafka_data import make_topic
 from tests.metrics_data import a_metric, fresh_name, pinot_settings, write_rows
 from tests.patience import wait_until
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

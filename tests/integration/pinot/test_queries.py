@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 
 from mirror.model.metrics import PlacementEvent, latency_bucket
-from pinot.loads import freshness, partition_rates, partition_rates_pages, top_movers, topic_rates
-from pinot.offending import Advice, offending_partitions
-from pinot.paging import Grain
+from pinot.partitions.loads import freshness, partition_rates, partition_rates_pages, top_movers, topic_rates
+from pinot.partitions.offending_partitions import Advice, offending_partitions
+from pinot.partitions.pages import Grain
+from pinot.partitions.rollups import HOUR_MS, Hour, hour_pages, rolled_up_hours, sampled_hours
 from pinot.queries import (
+    MirrorRateRow,
     lag_by_partition,
     latency_by_datastream,
     latency_by_partition,
     latency_by_task,
+    latency_by_topic,
     mirror_rates,
     placement_events,
 )
-from pinot.rollups import HOUR_MS, Hour, hour_pages, rolled_up_hours, sampled_hours
 from pinot.tables import (
     MIRROR_METRICS,
     PARTITION_METRICS,
@@ -86,6 +88,21 @@ def test_a_quote_in_a_name_is_a_name(metrics_world: MetricsWorld) -> None:
     assert len(partition_rates(metrics_world.client, cluster, ALL)) == 1
 
 
+def test_an_hour_knows_the_bytes_out_only_if_all_its_samples_do(metrics_world: MetricsWorld) -> None:
+    cluster = fresh_name("out")
+    outs = {0: (1000.0, 3000.0), 1: (1000.0, -1.0), 2: (-1.0, -1.0)}
+    metrics_world.put(
+        PARTITION_METRICS,
+        [
+            a_metric(cluster, "t", partition, HOUR + round_ * 120_000, bytes_out_per_second=rate)
+            for partition, rates in outs.items()
+            for round_, rate in enumerate(rates)
+        ],
+    )
+    (rows,) = hour_pages(metrics_world.client, Hour(cluster, HOUR))
+    assert {row.kafka_partition: row.mean_bytes_out_per_second for row in rows} == {0: 2000.0, 1: -1, 2: -1}
+
+
 def test_hours_are_what_the_samples_say(metrics_world: MetricsWorld) -> None:
     cluster = fresh_name("hours")
     rows = [
@@ -105,6 +122,7 @@ def test_hours_are_what_the_samples_say(metrics_world: MetricsWorld) -> None:
         assert (row.mean_bytes_per_second, row.max_bytes_per_second) == (base + 14.5, base + 29.0)
         assert row.p95_bytes_per_second == base + 28.0
         assert (row.mean_messages_per_second, row.growth_bytes, row.growth_ms) == (10.0, 30_000.0, 300_000)
+        assert row.mean_bytes_out_per_second == 0.0
     metrics_world.put(PARTITION_METRICS_HOURLY, rolled)
     assert rolled_up_hours(client, two)[Hour(cluster, HOUR)] == 90
     assert {
@@ -116,6 +134,8 @@ def test_hours_are_what_the_samples_say(metrics_world: MetricsWorld) -> None:
     }
     (topic,) = topic_rates(client, cluster, two, topics=["t"])
     assert (topic.partitions, topic.mean_bytes_per_second) == (3, 114.5)
+    (half,) = topic_rates(client, cluster, TimeRange(HOUR, HOUR + 1), topics=["t"])
+    assert half == topic
 
 
 def test_movers_are_ordered_by_how_much_the_day_changed(metrics_world: MetricsWorld) -> None:
@@ -132,7 +152,20 @@ def test_movers_are_ordered_by_how_much_the_day_changed(metrics_world: MetricsWo
         (1, -490),
     ]
     assert [round(row.day_before_bytes_per_second) for row in found] == [100, 500]
+    assert {(row.day_hours, row.day_before_hours) for row in found} == {(24, 24)}
     assert len(top_movers(metrics_world.client, cluster, TimeRange(HOUR, HOUR + HOUR_MS), limit=1)) == 1
+
+
+def test_hours_without_samples_move_nothing(metrics_world: MetricsWorld) -> None:
+    """A partition sampled for three hours of the day before, and one that was not sampled then at all."""
+    cluster = fresh_name("gaps")
+    hours = [a_rollup(cluster, 0, HOUR - back * HOUR_MS, 100.0) for back in range(27)]
+    hours += [a_rollup(cluster, 1, HOUR - back * HOUR_MS, 100.0) for back in range(24)]
+    hours += [a_rollup(cluster, 2, HOUR - back * HOUR_MS, 100.0 if back < 24 else 40.0) for back in range(27)]
+    metrics_world.put(PARTITION_METRICS_HOURLY, hours)
+    (found,) = top_movers(metrics_world.client, cluster, TimeRange(HOUR, HOUR + HOUR_MS))
+    assert (found.kafka_partition, found.change_bytes_per_second) == (2, 60.0)
+    assert (found.day_hours, found.day_before_hours) == (24, 3)
 
 
 def test_offending_partitions_since_when_and_what_to_do(metrics_world: MetricsWorld) -> None:
@@ -194,12 +227,13 @@ def test_latency_at_every_depth_and_lag(metrics_world: MetricsWorld) -> None:
     assert {row.kafka_partition: row.records for row in partitions} == {0: 40, 1: 40, 2: 40}
     lags = lag_by_partition(client, ALL, datastream)
     assert [(row.kafka_partition, row.lag_records) for row in lags] == [(2, 23), (1, 13), (0, 3)]
-    assert {row.time_ms for row in lags} == {HOUR + 15_000}
+    assert {(row.time_ms, row.source_cluster, row.records_copied) for row in lags} == {
+        (HOUR + 15_000, cluster, 40)
+    }
+    (topic,) = [row for row in latency_by_topic(client, ALL) if row.datastream == datastream]
+    assert (topic.source_cluster, topic.topic, topic.records) == (cluster, "t", 120)
     kept_up = mirror_rates(client, cluster, ALL, ["t"], 14.0)
-    assert [(row.kafka_partition, row.bytes_per_second, row.messages_per_second) for row in kept_up] == [
-        (0, 200.0, 2.0),
-        (1, 200.0, 2.0),
-    ]
+    assert kept_up == [MirrorRateRow("t", n, 200.0, 2.0, 20_000, HOUR + 15_000) for n in (0, 1)]
     assert mirror_rates(client, cluster, ALL, [], 14.0) == []
 
 

@@ -11,12 +11,12 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pinot.client import PinotClient
-from pmp.session import open_session
+from pmp.job.session import open_session
 from pmp.settings import JobSettings
-from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.metrics_data import apply_tables, pinot_settings
 from tests.patience import PATIENCE_SECONDS
+from tests.servers import KafkaPair
 
 
 @pytest.fixture(scope="session")

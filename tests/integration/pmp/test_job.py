@@ -12,14 +12,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.settings import KafkaCluster
-from pinot.tables import PARTITION_METRICS
-from pmp.job import Configuration, start_stream, streams
-from pmp.metrics import OBSERVATION
-from pmp.samples import Sample, encode
+from pinot.tables import PARTITION_METRICS, UNKNOWN
+from pmp.job.metrics import OBSERVATION
+from pmp.job.streams import Configuration, start_stream, streams
+from pmp.samples.sample import MOST_BYTES, Sample, encode
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
-from stack.fixtures import KafkaPair
-from tests.kafka_data import make_topic, read_all
+from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples, write_values
+from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -171,6 +171,24 @@ def test_malformed_values_go_to_the_dead_letters_and_stop_nothing(
     assert [row["topic"] for row in world.rows()] == ["orders"]
 
 
+def test_a_value_as_large_as_its_topic_allows_is_cut_and_holds_up_nobody(
+    spark: SparkSession, kafka_pair: KafkaPair, tmp_path: Path
+) -> None:
+    """With its headers it would be larger than a record of the dead-letter topic may be, at every attempt."""
+    world = World(kafka_pair, tmp_path, "east", partitions=1)
+    good = encode(a_sample())
+    large = good + b"x" * (1_048_450 - len(good))
+    topic = world.samples_topic("east")
+    records = [Record(0, None, value, (), START_MS) for value in (large, good)]
+    produce(kafka_pair.source.address, topic, records, **{"message.max.bytes": 1_048_588})
+    world.run(spark)
+    (letter,) = read_all(kafka_pair.destination.address, world.settings.dead_letter_topic)
+    headers = dict(letter.headers)
+    assert (headers["headrace.reason"], headers["headrace.bytes"]) == (b"topic", b"1048450")
+    assert letter.value == large[:MOST_BYTES]
+    assert [row["topic"] for row in world.rows()] == ["orders"]
+
+
 def test_version_0_has_no_message_rate_and_topics_are_filtered(
     spark: SparkSession, kafka_pair: KafkaPair, tmp_path: Path
 ) -> None:
@@ -182,6 +200,17 @@ def test_version_0_has_no_message_rate_and_topics_are_filtered(
     rows = {row["topic"]: row for row in world.rows()}
     assert set(rows) == {"orders", "excluded", "with.dots"}
     assert all(row["messages_in_per_second"] is None for row in rows.values())
+
+
+def test_what_a_sample_does_not_know_is_unknown_in_its_row(
+    spark: SparkSession, kafka_pair: KafkaPair, tmp_path: Path
+) -> None:
+    world = World(kafka_pair, tmp_path, "east")
+    world.write("east", [a_sample(bytes_out_per_second=None, messages_in_per_second=None)])
+    world.run(spark)
+    (row,) = world.rows()
+    assert row["messages_in_per_second"] is None
+    assert row["bytes_out_per_second"] == UNKNOWN
 
 
 def test_a_sample_on_both_topics_counts_once_and_a_late_one_is_kept(

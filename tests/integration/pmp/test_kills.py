@@ -14,14 +14,14 @@ import pytest
 
 from mirror.errors import HeadraceError
 from pinot.client import PinotClient
-from pmp.samples import EXECUTION_TOPIC, SAMPLES_TOPIC, Sample
-from stack.fixtures import NewKafka
-from stack.held import HeldProcess
+from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC, Sample
 from stack.kafka import KafkaCluster
 from stack.pinot import PinotServer
+from stack.process.managed_process import ManagedProcess
 from tests.kafka_data import make_topic, read_all
 from tests.metrics_data import a_sample, apply_tables, pinot_settings, write_samples, write_values
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import NewKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -102,7 +102,7 @@ class World:
         self.client = PinotClient(pinot_settings(pinot))
         config = str(_config(folder, self.kafkas, pinot))
         command = [sys.executable, "-m", "headrace", "pmp", "run", "--config", config]
-        self.job = HeldProcess("pmp", command, log_file=folder / "pmp.log")
+        self.job = ManagedProcess("pmp", command, log_file=folder / "pmp.log")
 
     def count(self, table: str = "partitionMetrics", what: str = "count(*)") -> int:
         """-1 while Pinot does not answer."""

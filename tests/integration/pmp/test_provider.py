@@ -17,18 +17,18 @@ from mirror.model.load import LoadLevel, LoadReport, RateSource
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
-from pinot.loads import partition_rates
-from pinot.offending import offending_partitions
-from pinot.rollups import HOUR_MS, Hour, hour_pages
+from pinot.partitions.loads import partition_rates
+from pinot.partitions.offending_partitions import offending_partitions
+from pinot.partitions.rollups import HOUR_MS, Hour, hour_pages
 from pinot.settings import PinotSettings
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY, Statistic
 from pinot.time_range import TimeRange
 from pmp.adapters.compacted_topics import CompactedTopics
-from pmp.provider import PinotLoadProvider, World
+from pmp.loads.provider import PinotLoadProvider, World
 from pmp.settings import PmpSettings, ProviderSettings
-from stack.fixtures import KafkaPair
 from stack.ports import free_ports
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 
@@ -39,8 +39,8 @@ ORDERS = [TopicPartition("orders", number) for number in range(3)]
 class StoppedClock:
     """A clock that a test moves."""
 
-    def __init__(self) -> None:
-        self.ms = NOW
+    def __init__(self, now_ms: int = NOW) -> None:
+        self.ms = now_ms
 
     def now_ms(self) -> int:
         return self.ms
@@ -120,21 +120,25 @@ def test_averages_are_corrected_by_what_the_mirror_copied(metrics_world: Metrics
     cluster = ClusterRef(fresh_name("corrected"))
     rows = [
         a_metric(cluster, "t", number, NOW - 1000, growth_bytes=0.0, growth_ms=0, bytes_in_per_second=500.0)
-        for number in range(3)
+        for number in range(4)
     ]
     metrics_world.put(PARTITION_METRICS, rows)
-    copied = [
-        a_measurement("d", cluster, n, NOW - 5000, latency_ms=1, lag=lag) for n, lag in ((0, 5), (1, 99_000))
+    copied = [  # partition 0 through the whole window, 1 too far behind, 2 of unknown lag, 3 in one turn only
+        a_measurement("d", cluster, n, NOW - 5000 * turn, latency_ms=1, lag=lag)
+        for n, lag, turns in ((0, 5, 119), (1, 99_000, 119), (2, -1, 119), (3, 5, 1))
+        for turn in range(1, turns + 1)
     ]
     metrics_world.put(MIRROR_METRICS, copied)
-    asked = [TopicPartition("t", number) for number in range(3)]
+    asked = [TopicPartition("t", number) for number in range(4)]
     report = PinotLoadProvider(metrics_world.client, settings(), StoppedClock()).loads(cluster, asked)
     assert [report.loads[p].rate_source for p in asked] == [
         RateSource.MIRROR,
         RateSource.MEAN,
         RateSource.MEAN,
+        RateSource.PARTIAL,
     ]
-    assert rates(report) == [200, 500, 500]
+    assert rates(report) == [200, 500, 500, 200]
+    assert [report.loads[p].age_ms(NOW) for p in asked] == [5000, 1000, 1000, 5000]
 
 
 def test_growths_of_compacted_topics_are_not_used(metrics_world: MetricsWorld, kafka_pair: KafkaPair) -> None:
@@ -166,7 +170,44 @@ def test_a_long_window_is_answered_from_the_rollups(metrics_world: MetricsWorld)
     provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock())
     report = provider.measured(cluster, NOW, 24 * HOUR_MS, Statistic.MAX)
     (load,) = report.loads.values()
-    assert load.bytes_per_second == 24.0
+    assert load.bytes_per_second == pytest.approx(24.0)
+
+
+def test_of_the_hour_in_which_a_long_window_begins_its_share_counts(metrics_world: MetricsWorld) -> None:
+    """Three hours up to 35 minutes past: 25 minutes of the first hour, which carried far more."""
+    cluster = ClusterRef(fresh_name("cut"))
+    hour = NOW // HOUR_MS * HOUR_MS
+    now = hour + 35 * 60_000
+    kinds = {"grown": 1.0, "averaged": 0.0}
+    rows = [
+        replace(
+            a_rollup(cluster, 0, hour - back * HOUR_MS, rate),
+            topic=topic,
+            samples=minutes,
+            growth_bytes=known * rate * minutes * 60,
+            growth_ms=int(known) * minutes * 60_000,
+        )
+        for topic, known in kinds.items()
+        for back, rate, minutes in (
+            (4, 9e9, 60),
+            (3, 10_000.0, 60),
+            (2, 100.0, 60),
+            (1, 100.0, 60),
+            (0, 100.0, 35),
+        )
+    ]
+    metrics_world.put(PARTITION_METRICS_HOURLY, rows)
+    provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock(now))
+    report = provider.measured(cluster, now, 3 * HOUR_MS, Statistic.MEAN)
+    expected = (25 * 10_000.0 + 155 * 100.0) / 180
+    assert {p.topic: load.bytes_per_second for p, load in report.loads.items()} == pytest.approx(
+        dict.fromkeys(kinds, expected), rel=1e-6
+    )
+    assert {p.topic: load.rate_source for p, load in report.loads.items()} == {
+        "grown": RateSource.SLOPE,
+        "averaged": RateSource.MEAN,
+    }
+    assert {load.age_ms(now) for load in report.loads.values()} == {35 * 60_000}
 
 
 def test_old_samples_and_foreign_names_are_flagged(metrics_world: MetricsWorld) -> None:

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
-from pmp.job import Configuration, start_stream, streams
+from pmp.job.streams import Configuration, start_stream, streams
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
-from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name, recorded_samples, recorded_truth, write_values
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -13,21 +13,21 @@ from mirror.model.load import LoadReport, RateSource
 from mirror.model.topics import TopicPartition
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
-from pinot.controller import PinotController
-from pinot.deploy import apply
-from pinot.ingestion import positions
+from pinot.deployment.controller import PinotController
+from pinot.deployment.deploy import apply
+from pinot.deployment.ingestion import positions
 from pinot.schemas import Placement
 from pinot.tables import PARTITION_METRICS, Statistic
 from pmp.adapters.topic_ends import topic_ends
-from pmp.provider import PinotLoadProvider, World
+from pmp.loads.provider import PinotLoadProvider, World
+from pmp.loads.wholeness import Progress
 from pmp.settings import PmpSettings, ProviderSettings
-from pmp.wholeness import Progress
-from stack.fixtures import NewKafka
 from stack.pinot import PinotServer
 from tests.fakes.clock import ManualClock
 from tests.kafka_data import make_topic
 from tests.metrics_data import MetricsWorld, a_metric, pinot_settings
 from tests.patience import wait_until
+from tests.servers import NewKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 

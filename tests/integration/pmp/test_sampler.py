@@ -18,14 +18,14 @@ from mirror.settings import KafkaCluster
 from pmp.adapters.cluster_probe import KafkaClusterProbe
 from pmp.adapters.group_leadership import GroupLeadership
 from pmp.adapters.sample_topic import SampleTopic
-from pmp.decoding import decode
-from pmp.printing import describe
 from pmp.sampler import Sampler
-from stack.fixtures import KafkaPair, NewKafka
+from pmp.samples.decoder import decode
+from pmp.samples.description import describe
 from tests.fakes.clock import ManualClock
 from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.metrics_data import fresh_name
 from tests.patience import wait_until
+from tests.servers import KafkaPair, NewKafka
 
 pytestmark = pytest.mark.servers
 
@@ -87,6 +87,7 @@ def test_samples_say_what_was_written(kafka_pair: KafkaPair) -> None:
     assert 1000 < first[0]["bytes_in_per_second"] / messages[0] < 1500  # a payload and its framing
     assert 50_000 < second[0]["size_bytes"] - first[0]["size_bytes"] < 60_000
     assert all(one["version"] == 1 and one["broker"] == 1 for one in decoded)
+    assert all(one["bytes_out_per_second"] is None and one["cpu"] is None for one in decoded)
     made = KafkaAdmin(KafkaCluster(bootstrap_servers=address)).describe([samples])[samples]
     assert (made.partitions, made.settings["retention.ms"]) == (2, "3600000")
 

@@ -14,15 +14,15 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError
 from mirror.settings import KafkaCluster
 from pinot.tables import PARTITION_METRICS
-from pmp.job import Configuration
-from pmp.metrics import JobMetrics
-from pmp.service import PmpService
+from pmp.job.metrics import JobMetrics
+from pmp.job.service import PmpService
+from pmp.job.streams import Configuration
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
-from stack.fixtures import KafkaPair
 from stack.ports import free_ports
 from tests.kafka_data import delete_records, make_topic
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples, write_values
 from tests.patience import wait_until
+from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 

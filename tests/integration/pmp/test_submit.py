@@ -17,12 +17,12 @@ import yaml
 
 from headrace.settings import HeadraceSettings, load_settings
 from pinot.tables import PARTITION_METRICS
-from stack.fixtures import KafkaPair
-from stack.held import HeldProcess
 from stack.ports import free_ports
+from stack.process.managed_process import ManagedProcess
 from tests.kafka_data import make_topic
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -40,10 +40,10 @@ def a_spark_cluster(folder: Path, variables: dict[str, str]) -> Iterator[str]:
     master = [f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port)]
     worker = [f"{package}.worker.Worker", "--host", "127.0.0.1", "--cores", "2", "--memory", "1g", address]
     processes = [
-        HeldProcess(
+        ManagedProcess(
             "master", [*java, *master, "--webui-port", str(master_page)], variables, folder / "master"
         ),
-        HeldProcess(
+        ManagedProcess(
             "worker",
             [*java, *worker, "--webui-port", str(worker_page), "--work-dir", str(folder / "work")],
             variables | {"SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13"},
@@ -107,7 +107,7 @@ def test_the_job_runs_on_a_standalone_cluster_and_stops_cleanly(
     }
     with a_spark_cluster(tmp_path, spark_variables) as master:
         command = [str(DEPLOY / "submit.sh"), master, str(config), "--executor-memory", "600m"]
-        job = HeldProcess("job", command, environment, tmp_path / "job.log", grace_seconds=30)
+        job = ManagedProcess("job", command, environment, tmp_path / "job.log", grace_seconds=30)
         job.start()
         try:
             rows: list[object] = []

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from stack import jars
-from stack.java import bundled_java, spark_environment
+from stack.jars import jar_sets
+from stack.jars.java import bundled_java, spark_environment
 from stack.kafka import KafkaCluster, NodePorts
 from stack.ports import free_ports
 from stack.server import Jvm
@@ -54,7 +54,7 @@ def test_zookeeper_and_kafka(tmp_path: Path) -> None:
 
 def test_spark_with_its_connectors(tmp_path: Path) -> None:
     environment = {**os.environ, **spark_environment(bundled_java()), "SPARK_LOCAL_DIRS": str(tmp_path)}
-    files = ",".join(map(str, jars.jar_files("spark")))
+    files = ",".join(map(str, jar_sets.jar_files("spark")))
     answer = subprocess.run(
         [sys.executable, "-c", _SPARK, files],
         env=environment,

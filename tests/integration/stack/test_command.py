@@ -18,7 +18,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from stack.ports import StackPorts, is_free
-from stack.records import ProcessRecord, identity_of, read_record, write_record
+from stack.process.records import ProcessRecord, identity_of, read_record, write_record
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import free_offset
 

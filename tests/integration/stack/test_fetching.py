@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from stack import ivy
-from stack.coordinates import Artefact
 from stack.errors import Cancelled, CertificateRefused, DiskFull, RegistryUnreachable, WrongSum
-from stack.fetching import JarFolder
+from stack.jars import ivy
+from stack.jars.coordinates import Artefact
+from stack.jars.download import JarFolder
 from stack.ports import free_ports
-from stack.records import identity_of
+from stack.process.records import identity_of
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 _CERTIFICATE = Path(__file__).with_name("self-signed.pem")
@@ -181,8 +181,8 @@ def test_giving_up_ends_the_download_and_leaves_nothing_half(registry: _Registry
 
 _FETCHING = """
 import sys, threading
-from stack.coordinates import Artefact
-from stack.fetching import JarFolder
+from stack.jars.coordinates import Artefact
+from stack.jars.download import JarFolder
 artefacts = [Artefact(*line.split()) for line in sys.argv[1:]]
 JarFolder("test", artefacts).fetch(print, threading.Event())
 """

@@ -13,15 +13,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-from stack import asking
+from stack import readiness
 from stack.errors import NotInTime, PortTaken, ServerDied
-from stack.fixtures import NewKafka
 from stack.kafka import KafkaCluster
 from stack.ports import free_ports
-from stack.records import identity_of
+from stack.process.records import identity_of
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import NewKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -101,9 +101,9 @@ def test_sessions_expire_when_they_should(new_zookeeper: Callable[..., ZooKeeper
         assert asked
         assert password
         server.suspend()
-        assert asking.zookeeper(server.port)
+        assert readiness.zookeeper(server.port)
         server.resume()
-        wait_until(lambda: not asking.zookeeper(server.port))
+        wait_until(lambda: not readiness.zookeeper(server.port))
     with _session(server.address) as watcher:
         wait_until(lambda: watcher.exists_async("/ephemeral").get(timeout=PATIENCE_SECONDS) is None)
 

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
-from stack.fixtures import KafkaPair
 from stack.pinot import PinotServer
 from stack.zookeeper import ZooKeeperServer
 from tests.patience import PATIENCE_SECONDS
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assigner.planner import plan
-from assigner.problem import Mode, Policy
+from assigner.problem.problem import Mode, Policy
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import (
     fewest_moved_by_exhaustion,

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assigner.loads import PartitionLoads
-from assigner.plan import Plan
+from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
-from assigner.problem import Mode, Policy, TaskOf
+from assigner.problem.loads import PartitionLoads
+from assigner.problem.problem import Mode, Policy, TaskOf
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
@@ -26,7 +26,7 @@ class World:
     policy: Policy
     current: TaskOf | None
 
-    def plan(self) -> Plan:
+    def plan(self) -> PlacementAnswer:
         return plan(self.loads, self.capacity, self.limits, self.policy, self.current)
 
     def shuffled(self, order: np.ndarray) -> World:

@@ -8,20 +8,21 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from assigner.arrangement import Arrangement
-from assigner.balance import Aim, descend
-from assigner.bounds import cheapest_sets, load_bound, newcomers_bound, task_bound
-from assigner.budget import Budget, within_budget
-from assigner.columns import generate_and_dive
-from assigner.covers import Care, cheapest_cover, smallest_sums
-from assigner.exact import fewest_moved, fewest_moved_of_heavy, fits
-from assigner.full import Ask, fewest_tasks, refine
-from assigner.packing import best_fit, level_tail, pour, tail_start
-from assigner.problem import UNITS, Ints
-from assigner.relabel import relabel
-from assigner.ruin import ruin_and_recreate
-from assigner.shedding import shed
-from assigner.vectors import descend_vectors
+from assigner.bounds.covers import SearchDepth, cheapest_cover, smallest_sums
+from assigner.bounds.lower_bounds import cheapest_sets, load_bound, newcomers_bound, task_bound
+from assigner.problem.limits import UNLIMITED, Limits
+from assigner.problem.problem import UNITS, Ints
+from assigner.search.arrangement import Arrangement
+from assigner.search.columns import generate_and_dive
+from assigner.search.descent import DescentGoal, descend
+from assigner.search.exact import fewest_moved, fewest_moved_of_heavy, fits
+from assigner.search.greedy import assign_lpt, best_fit, level_tail, tail_start
+from assigner.search.ruin import ruin_and_recreate
+from assigner.search.vector_descent import descend_vectors
+from assigner.stages.budget import Budget, within_budget
+from assigner.stages.eviction import evict
+from assigner.stages.full import PackingInput, fewest_tasks, refine
+from assigner.stages.relabel import relabel
 from tests.placement_data import (
     fewest_moved_by_exhaustion,
     fewest_tasks_by_exhaustion,
@@ -54,7 +55,7 @@ def assert_consistent(state: Arrangement) -> None:
 @settings(max_examples=100)
 def test_bounds_never_exceed_the_truth(values: list[int], cap: int | None) -> None:
     room = 50
-    assert task_bound(sizes_of(values), np.array([room]), cap) <= fewest_tasks_by_exhaustion(
+    assert task_bound(sizes_of(values), np.array([room]), Limits(cap)) <= fewest_tasks_by_exhaustion(
         values, room, cap
     )
     for tasks in (1, 2, 3):
@@ -68,7 +69,7 @@ def test_pouring_places_all_it_may_and_keeps_its_books(
 ) -> None:
     sizes = heaviest_first(values)
     loads, counts = np.zeros((tasks, 1), np.int64), np.zeros(tasks, np.int64)
-    chosen = pour(sizes, np.arange(len(sizes)), loads, counts, np.array([1000]), cap)
+    chosen = assign_lpt(sizes, np.arange(len(sizes)), loads, counts, np.array([1000]), Limits(cap))
     assert (chosen >= 0).sum() == min(len(sizes), tasks * cap if cap else len(sizes))
     state = Arrangement(sizes, chosen, tasks)
     assert (state.loads == loads).all()
@@ -83,7 +84,7 @@ def test_pouring_places_all_it_may_and_keeps_its_books(
 @settings(max_examples=100)
 def test_the_tail_levels_counts(counts: list[int], tail: int, cap: int | None) -> None:
     before = np.array(counts)
-    dealt = level_tail(before, tail, np.zeros(len(counts), bool), cap)
+    dealt = level_tail(before, tail, np.zeros(len(counts), bool), Limits(cap))
     after = before + np.bincount(dealt[dealt >= 0], minlength=len(counts))
     got = np.flatnonzero(after > before)
     assert len(dealt) == tail
@@ -111,7 +112,7 @@ def test_descent_never_raises_the_maximum(values: list[int], tasks: int, seed: i
     state = scattered(sizes, tasks, seed)
     before, crowd = int(state.loads.max()), int(state.counts.max())
     lowest = load_bound(sizes[:, 0], tasks)
-    reached = descend(state, Aim(lowest, cap), 1_000_000)
+    reached = descend(state, DescentGoal(lowest, Limits(cap)), 1_000_000)
     assert_consistent(state)
     assert state.loads.max() <= before
     assert reached == (state.loads.max() <= lowest)
@@ -165,7 +166,7 @@ def test_a_large_cover_reaches_the_excess_closely(values: list[int], excess: int
     excess = max(1, min(excess, int(sizes.sum())))
     if excess > sizes.sum():
         return
-    cover = cheapest_cover(np.arange(len(sizes)), sizes, excess, Care.QUICK)
+    cover = cheapest_cover(np.arange(len(sizes)), sizes, excess, SearchDepth.QUICK)
     assert cover.least <= sizes[cover.taken].sum()
     assert sizes[cover.taken].sum() >= excess
     assert len(set(cover.taken.tolist())) == len(cover.taken)
@@ -229,7 +230,7 @@ def test_shedding_says_truly_how_little_suffices(
     sizes = heaviest_first(values)
     state = scattered(sizes, tasks, seed)
     over = np.asarray((state.loads > target).any(axis=1))
-    left = shed(sizes, state.task_of, np.zeros(len(sizes), bool), over, np.array([target]), None)
+    left = evict(sizes, state.task_of, np.zeros(len(sizes), bool), over, np.array([target]), UNLIMITED)
     after = Arrangement(sizes, left.kept, tasks)
     assert (after.loads <= target).all()
     assert int((state.loads - after.loads).sum()) == int(left.least.sum())
@@ -242,16 +243,15 @@ def test_a_budget_is_kept_and_no_move_makes_anything_worse(
 ) -> None:
     sizes = heaviest_first(values)
     home = scattered(sizes, tasks, seed).task_of
-    goal = pour(
+    goal = assign_lpt(
         sizes,
         np.arange(len(sizes)),
         np.zeros((tasks, 1), np.int64),
         np.zeros(tasks, np.int64),
         np.array([1]),
-        None,
     )
     target = np.array([max(1, int(Arrangement(sizes, goal, tasks).loads.max()))])
-    budget = Budget(int(share * sizes.sum()), target, None)
+    budget = Budget(int(share * sizes.sum()), target, UNLIMITED)
     reached = within_budget(sizes, home, goal, tasks, budget)
     moved = reached != home
     before, after = Arrangement(sizes, home, tasks).loads, Arrangement(sizes, reached, tasks).loads
@@ -285,10 +285,10 @@ def test_the_solver_and_column_generation_agree_with_exhaustion(
 ) -> None:
     sizes = heaviest_first(values)
     enough = fewest_tasks_by_exhaustion(values, 50, cap) <= tasks
-    answer = fits(sizes, tasks, np.array([50]), cap, 1.0, 1)
+    answer = fits(sizes, tasks, np.array([50]), Limits(cap), 1.0, 1)
     assert answer.proved or answer.task_of is not None
     assert (answer.task_of is not None) == enough
-    found = generate_and_dive(sizes[:, 0], 50, cap, tasks)
+    found = generate_and_dive(sizes[:, 0], 50, Limits(cap), tasks)
     assert found.bound <= fewest_tasks_by_exhaustion(values, 50, cap)
     if found.task_of is not None:
         state = Arrangement(sizes, found.task_of, tasks)
@@ -302,7 +302,7 @@ def test_the_solver_and_column_generation_agree_with_exhaustion(
 def test_the_solver_moves_the_fewest_bytes(values: list[int], tasks: int, seed: int) -> None:
     sizes = heaviest_first(values)
     home = scattered(sizes, tasks, seed).task_of
-    answer = fewest_moved(sizes, home, None, np.full((tasks, 1), 60), None, 1.0, 1)
+    answer = fewest_moved(sizes, home, None, np.full((tasks, 1), 60), UNLIMITED, 1.0, 1)
     least = fewest_moved_by_exhaustion(sizes[:, 0].tolist(), home.tolist(), tasks, 60)
     if answer.task_of is None:
         assert answer.proved
@@ -354,14 +354,14 @@ def test_the_newcomers_bound_is_the_cheapest_assignment(loads: list[int], newcom
 @settings(max_examples=40)
 def test_packing_fits_and_best_fit_respects_the_room(values: list[int], cap: int | None) -> None:
     sizes = heaviest_first(values)
-    ask = Ask(sizes, np.array([1000]), cap, 0.1, 1)
-    packed = fewest_tasks(ask)
+    inputs = PackingInput(sizes, np.array([1000]), Limits(cap), 0.1, 1)
+    packed = fewest_tasks(inputs)
     state = Arrangement(sizes, packed.task_of, packed.tasks)
     assert state.loads.max() <= 1000
     assert cap is None or state.counts.max() <= cap
     assert packed.bound <= packed.tasks
-    other = Arrangement(sizes, best_fit(sizes[:, 0], 1000, packed.tasks, cap), packed.tasks)
+    other = Arrangement(sizes, best_fit(sizes[:, 0], 1000, packed.tasks, Limits(cap)), packed.tasks)
     assert other.loads.max() <= 1000
-    refine(state, ask, np.array([max(1, load_bound(sizes[:, 0], packed.tasks))]))
+    refine(state, inputs, np.array([max(1, load_bound(sizes[:, 0], packed.tasks))]))
     assert_consistent(state)
     assert state.loads.max() <= 1000

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import audit
-from monitor.audit import BUCKETS, AuditResult, Sums, portions_of
+from monitor.audit import BUCKETS, AuditProgress, AuditResult, Sums, portions_of
 
 records = st.tuples(st.integers(0, 3), st.sampled_from([b"a", b"b", b"c", b"d"]))
 contents = st.lists(records, max_size=40).map(Counter)
@@ -37,6 +37,18 @@ def audit_topic(
     topic: str, source: Counter[tuple[int, bytes]], destination: Counter[tuple[int, bytes]]
 ) -> AuditResult:
     return audit.audit_topic(topic, InMemory(source.elements()), InMemory(destination.elements()))
+
+
+def test_what_was_left_out_on_purpose_is_not_missing_and_no_more_than_that() -> None:
+    source = Counter({(0, b"%d" % number): 1 for number in range(10)})
+    copied = Counter({(0, b"%d" % number): 1 for number in range(7)})
+    for counted, left_out, missing in ((0, 0, 3), (2, 2, 1), (3, 3, 0), (9, 3, 0)):
+        result = audit.audit_topic(
+            "t", InMemory(source), InMemory(copied), AuditProgress(unjudged=4, left_out=counted)
+        )
+        assert (result.left_out, result.missing, result.unjudged) == (left_out, missing, 4)
+        assert result.is_complete is not bool(missing)
+        assert result.missing + result.left_out + 7 == result.source_records
 
 
 def many(count: int, salt: bytes = b"") -> InMemory:

@@ -64,3 +64,14 @@ def test_a_long_breach_is_always_helped_and_a_long_good_time_always_closes(
     assert any(Step.HELP in steps for *_, steps in play([*history, *breach], policy)[len(history) :])
     good = [(Standing.WITHIN, 1.0)] * policy.close_after
     assert not play([*history, *good], policy)[-1][2].is_open
+
+
+@given(histories, policies)
+def test_no_incident_closes_without_good_verdicts_in_a_row_up_to_then(
+    history: list[tuple[Standing, float]], policy: IncidentPolicy
+) -> None:
+    evidence: list[Standing] = []
+    for _, standing, _, steps in play(history, policy):
+        evidence += [standing] if standing is not Standing.UNKNOWN else []
+        if Step.CLOSE in steps:
+            assert evidence[-policy.close_after :] == [Standing.WITHIN] * policy.close_after

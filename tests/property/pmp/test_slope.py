@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmp.slope import EMPTY, FORGET_AFTER_MS, LONGEST_GAP_MS, UNKNOWN_RATE, Memory, Samples, advance
+from pmp.job.growth import EMPTY, FORGET_AFTER_MS, LONGEST_GAP_MS, UNKNOWN_RATE, Memory, Samples, advance
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ def plain(
         growth, step, shrunk = 0.0, 0, False
         if last is not None and last.broker == row.broker and row.time_ms - last.time_ms <= LONGEST_GAP_MS:
             shrunk = row.size < last.size
-            if not shrunk:
+            is_possible = (row.size - last.size) * 1000 <= 1e11 * (row.time_ms - last.time_ms)
+            if not shrunk and is_possible:
                 growth, step = row.size - last.size, row.time_ms - last.time_ms
                 rate = growth * 1000 / step
         if position >= len(newest):
@@ -83,7 +84,7 @@ rows_of = st.lists(
         key=st.sampled_from([b"0/a", b"1/a", b"0/b"]),
         time_ms=st.one_of(st.integers(0, 10), st.integers(0, 2 * LONGEST_GAP_MS)),
         broker=st.integers(1, 2),
-        size=st.integers(0, 5).map(float),
+        size=st.one_of(st.integers(0, 5).map(float), st.just(4e18)),
     ),
     max_size=12,
 )

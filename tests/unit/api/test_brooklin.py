@@ -219,7 +219,24 @@ def test_health_lists_the_tasks_of_this_instance(client: Client, site: Site) -> 
     assert task["name"] == "m1-0"
     assert task["datastreams"] == "m1"
     assert task["partitions"] == "[t-0, t-1]"
-    assert found.json()["instanceName"] == "one"
+    assert (found.json()["instanceName"], found.json()["clusterName"]) == ("one", "tests")
+    assert connector["connectorName"] == document()["connectorName"]
+    assert (task["statusCode"], task["statusMessage"]) == ("OK", "OK")
+
+
+def test_health_says_which_task_stands_still_and_of_which_connector_it_is(client: Client, site: Site) -> None:
+    client.post("/datastream", json=document())
+    site.create("own", destination={"cluster": "destination", "name": "own.*"})
+    site.tick()
+    key = next(one for one in site.follower.workers.lanes if one.group == "m1")
+    site.follower.workers.pause(key, "the record is too large")
+    site.follower.turn()
+    connectors = client.get("/health").json()["connectors"]
+    assert {one["connectorName"] for one in connectors} == {document()["connectorName"], "headrace"}
+    tasks = {task["name"]: task for one in connectors for task in one["tasks"]}
+    assert tasks["m1-0"]["statusCode"] == "ERROR"
+    assert tasks["m1-0"]["statusMessage"] == f"{key.partition}: the record is too large"
+    assert tasks["own-0"]["statusCode"] == "OK"
 
 
 def read(value: dict[str, Any]) -> Any:

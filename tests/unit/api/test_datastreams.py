@@ -35,7 +35,7 @@ def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) ->
     assert created.headers["location"] == "/v1/datastreams/full"
     metadata: Any = FULL["metadata"]
     stamped = {**metadata, "system.creation.ms": str(site.clock.now_ms())}
-    added = {"status": "INITIALIZING", "metadata": stamped, "pauses": {}, "problem": None}
+    added = {"status": "INITIALIZING", "metadata": stamped, "pauses": {}, "problem": None, "halt": None}
     assert created.json() == FULL | added
     assert client.get("/v1/datastreams/full").json() == created.json()
     stored = site.stored("full")
@@ -224,7 +224,7 @@ def test_partitions_are_moved_by_the_next_plan(client: Client, site: Site) -> No
 
 
 def test_what_became_of_every_offset_is_told(client: Client, site: Site) -> None:
-    site.create()
+    site.create(destination={"cluster": "destination", "name": "copy.*"})
     ledger, offset_map = Ledger(3), OffsetMap()
     ledger.enter(Fate.MIRRORED, 5)
     ledger.enter(Fate.LOST, 2)

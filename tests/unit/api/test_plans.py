@@ -28,7 +28,26 @@ def test_before_the_first_plan_there_is_an_empty_one(client: Client) -> None:
         "created_ms": 0,
         "reason": "no plan yet",
         "tasks": [],
+        "groups": [],
     }
+
+
+def test_the_plan_says_what_was_found_of_each_group_also_on_another_instance(
+    client: Client, site: Site
+) -> None:
+    site.create()
+    make_heavy(site)
+    client.post("/v1/rebalance", json={"datastream": "orders"})
+    site.tick()
+    (group,) = client.get("/v1/plan").json()["groups"]
+    assert (group["datastream"], group["required_tasks"], group["unknown"]) == ("orders", 2, 0)
+    assert group["reasons"]
+    other = Site(site.server, "two")
+    assert client_groups(other) == [group]
+
+
+def client_groups(site: Site) -> Any:
+    return site.client.get("/v1/plan").json()["groups"]
 
 
 def test_the_plan_in_force(client: Client, site: Site) -> None:

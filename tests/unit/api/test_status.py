@@ -74,6 +74,37 @@ def test_lanes_with_what_is_known_of_them(client: Client, site: Site) -> None:
     assert (second["partition"], second["phase"], second["lag_ms"]) == ("t-1", "copying", None)
 
 
+@pytest.mark.parametrize(
+    ("phase", "measured", "shown"),
+    [
+        (LanePhase.COPYING, (0, 0), (0, 0)),
+        (LanePhase.COPYING, (0, None), (None, None)),
+        (LanePhase.PAUSED, (0, 0), (None, None)),
+        (LanePhase.STARTING, (0, 0), (None, None)),
+        (LanePhase.PAUSED, (7, 7_000), (7, 7_000)),
+    ],
+)
+def test_that_nothing_waits_is_known_of_lanes_that_copy_and_hear_of_their_source(
+    client: Client,
+    site: Site,
+    phase: LanePhase,
+    measured: tuple[int, int | None],
+    shown: tuple[int | None, int | None],
+) -> None:
+    site.create()
+    key = a_key("t-0")
+    rate = LaneRate(key, SOURCE, 0.0, 0.0, *measured)
+    site.follower.workers._states[key] = replace(site.follower.workers._states[key], phase=phase, rate=rate)
+    site.follower.turn()
+    lane = client.get("/v1/lanes").json()[0]
+    assert (lane["lag_records"], lane["lag_ms"]) == shown
+    orders = frozenset({("datastream", "orders")})
+    found = samples(client)
+    seconds = None if shown[1] is None else shown[1] / 1000
+    assert found.get(("headrace_lag_records", orders)) == shown[0]
+    assert found.get(("headrace_lag_seconds", orders)) == seconds
+
+
 def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
     site.create()
     for number in (0, 1):
@@ -90,6 +121,9 @@ def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
     assert found["headrace_lag_seconds", orders] == 3.0
     assert found["headrace_lanes", orders | {("phase", "copying")}] == 2
     assert found["headrace_leader", frozenset()] == 1
+    assert found["headrace_tasks_required", orders] == 1
+    assert found["headrace_partitions_of_unknown_load", orders] == 2
+    assert found["headrace_loads", frozenset({("source", "source"), ("state", "unknown")})] == 1
     assert found["headrace_plan_epoch", frozenset()] == 1
     build = frozenset({("version", version("headrace")), ("data_plane", "interpreted")})
     assert found["headrace_build_info", build] == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.bounds import (
+from assigner.bounds.lower_bounds import (
     continuous_bound,
     load_bound,
     newcomers_bound,
@@ -13,6 +13,7 @@ from assigner.bounds import (
     rounding_bound,
     task_bound,
 )
+from assigner.problem.limits import Limits
 from tests.placement_data import sizes_of
 
 # (sizes, room): L1, L2, u(k)
@@ -51,7 +52,7 @@ def test_the_rounding_bound_sees_thirds() -> None:
 
 
 def test_the_cap_and_each_dimension_count() -> None:
-    assert task_bound(sizes_of([1] * 10), np.array([100]), cap=3) == 4
+    assert task_bound(sizes_of([1] * 10), np.array([100]), Limits(3)) == 4
     both = np.array([[10, 90], [10, 90], [10, 10]], np.int64)
     assert task_bound(both, np.array([100, 100])) == 2
     assert task_bound(both[:, :1], np.array([100])) == 1

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assigner.check import check_plan
-from assigner.plan import Plan
+from assigner.answer.check import check_plan
+from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
-from assigner.problem import Mode, Policy
+from assigner.problem.problem import Mode, Policy
 from mirror.errors import PlanRejected
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import loads_of, tasks_of
@@ -20,24 +20,24 @@ CAPACITY = TaskCapacity(100, 50, 100)
 LIMITS = TaskLimits(min_tasks=2, max_tasks=3, max_partitions_per_task=3)
 
 
-def good() -> Plan:
+def good() -> PlacementAnswer:
     loads = loads_of([60, 50, 30, 20, 10], messages=[1, 2, 3, 4, 5], levels=[0, 1, 0, 2, 0])
     return plan(loads, CAPACITY, LIMITS, Policy(mode=Mode.INCREMENTAL), tasks_of([0, 0, 1, 1, -1]))
 
 
-def placed(task_of: list[int]) -> Callable[[Plan], Plan]:
+def placed(task_of: list[int]) -> Callable[[PlacementAnswer], PlacementAnswer]:
     return lambda found: replace(found, task_of=tasks_of(task_of))
 
 
-def changed(**fields: object) -> Callable[[Plan], Plan]:
+def changed(**fields: object) -> Callable[[PlacementAnswer], PlacementAnswer]:
     return lambda found: replace(found, **fields)  # type: ignore[arg-type]
 
 
-WRONG: dict[str, tuple[Callable[[Plan], Plan], str]] = {
+WRONG: dict[str, tuple[Callable[[PlacementAnswer], PlacementAnswer], str]] = {
     "no task": (changed(alive=np.zeros(2, bool)), "no task"),
     "too few tasks": (changed(alive=np.array([True, False])), "min_tasks is 2"),
     "too many tasks": (changed(alive=np.ones(4, bool)), "max_tasks is 3"),
-    "a partition without a word": (placed([0, 1, 1, 1]), "task of every partition"),
+    "a partition without a word": (placed([0, 1, 1, 1]), "one entry per partition"),
     "a task that does not exist": (placed([0, 1, 1, 7, 0]), "t-3 is on a task that does not exist"),
     "homeless and not reported": (placed([0, 1, 1, -1, 0]), "1 partitions have no task but 0"),
     "homeless although there is room": (
@@ -105,5 +105,5 @@ def test_a_partition_on_a_given_up_task_is_found() -> None:
     found = good()
     alive = np.append(found.alive, [False])
     wrong = replace(found, alive=alive, task_of=tasks_of([2, *found.task_of.tolist()[1:]]))
-    with pytest.raises(PlanRejected, match="t-0 is on a task that is given up"):
+    with pytest.raises(PlanRejected, match="t-0 is on a task that is removed"):
         check_plan(wrong, CAPACITY, LIMITS)

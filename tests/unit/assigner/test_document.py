@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from assigner.answer import task_rows, to_json
-from assigner.document import Fallback, read_csv, read_json, understand
-from assigner.problem import Mode, Policy
+from assigner.problem.problem import Mode, Policy
+from assigner.what_if.document import Fallback, read_csv, read_json, understand
+from assigner.what_if.report import task_rows, to_json
 from mirror.errors import InvalidRequest
 from mirror.model.load import TaskCapacity
 
@@ -64,6 +64,7 @@ def test_the_whole_answer() -> None:
         "unplaced",
         "reasons",
         "stage",
+        "cut_short",
         "hosts",
     ]
     assert (found["tasks"], found["required_tasks"], found["task_lower_bound"]) == (3, 3, 3)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from assigner.arrangement import Arrangement
-from assigner.balance import Aim, best_subset_exchange, descend, find_exchange, subset_sums
-from assigner.ruin import ruin_and_recreate
-from assigner.vectors import descend_vectors
+from assigner.bounds.subsets import subset_sums
+from assigner.problem.limits import UNLIMITED, Limits
+from assigner.search.arrangement import Arrangement
+from assigner.search.descent import DescentGoal, best_subset_exchange, descend, find_exchange
+from assigner.search.ruin import ruin_and_recreate
+from assigner.search.vector_descent import descend_vectors
 from tests.placement_data import sizes_of, tasks_of
 
 
@@ -31,17 +33,17 @@ def test_an_arrangement_knows_loads_counts_and_members() -> None:
 
 def test_the_smallest_exchange_that_relieves_wins() -> None:
     state = arrangement([8, 6, 5, 1, 4, 3], [0, 0, 0, 0, 1, 1])
-    found, _ = find_exchange(state, 0, Aim(16))
+    found, _ = find_exchange(state, 0, DescentGoal(16))
     assert found is not None
     assert (found.partner, found.given.tolist(), found.taken.tolist()) == (1, [0], [4])
-    frugal, _ = find_exchange(state, 0, Aim(16, frugal=True))
+    frugal, _ = find_exchange(state, 0, DescentGoal(16, frugal=True))
     assert frugal is not None
     assert (frugal.given.tolist(), frugal.taken.tolist()) == ([2], [])
 
 
 def test_a_crowded_partner_only_swaps() -> None:
     state = arrangement([8, 6, 5, 4, 3, 2], [0, 0, 0, 1, 1, 1])
-    found, _ = find_exchange(state, 0, Aim(16, cap=3))
+    found, _ = find_exchange(state, 0, DescentGoal(16, Limits(3)))
     assert found is not None
     assert len(found.given) == len(found.taken) == 1
 
@@ -50,12 +52,12 @@ def test_subsets_help_where_single_partitions_do_not() -> None:
     """{6, 5} against {4, 4}: every single swap overshoots, nothing single levels 11 and 8 below 11."""
     state = arrangement([6, 6, 6, 5, 5, 5], [0, 0, 1, 0, 1, 1])
     assert state.loads[:, 0].tolist() == [17, 16]
-    assert best_subset_exchange(state, 0, 1, None) is None
+    assert best_subset_exchange(state, 0, 1, UNLIMITED) is None
     uneven = arrangement([9, 7, 6, 4, 4], [0, 0, 1, 0, 1])
-    found = best_subset_exchange(uneven, 0, 1, None)
+    found = best_subset_exchange(uneven, 0, 1, UNLIMITED)
     assert found is not None
     assert found.higher == 15
-    assert best_subset_exchange(uneven, 0, 1, cap=2) is None
+    assert best_subset_exchange(uneven, 0, 1, Limits(2)) is None
 
 
 def test_subset_sums_ascend_and_name_their_members() -> None:
@@ -66,15 +68,15 @@ def test_subset_sums_ascend_and_name_their_members() -> None:
 
 def test_descent_stops_when_its_work_is_used_up() -> None:
     state = arrangement([1] * 100, [0] * 99 + [1])
-    assert not descend(state, Aim(50), 1)
+    assert not descend(state, DescentGoal(50), 1)
     assert state.loads[:, 0].tolist()[0] < 99
-    assert descend(state, Aim(50), 10**7)
+    assert descend(state, DescentGoal(50), 10**7)
 
 
 def test_a_lone_task_is_what_it_is() -> None:
     state = arrangement([5, 4], [0, 0])
-    assert descend(state, Aim(9), 1000)
-    assert not descend(state, Aim(8), 1000)
+    assert descend(state, DescentGoal(9), 1000)
+    assert not descend(state, DescentGoal(8), 1000)
     assert not ruin_and_recreate(state, np.array([8]), 3, 1)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.problem import Mode, Policy
-from bench.placement_loads import synthetic_week
-from bench.placement_week import Ours, Score, brooklin_greedy, round_robin, simulate, ureplicator
+from assigner.problem.problem import Mode, Policy
+from bench.placement.loads import synthetic_week
+from bench.placement.week import Ours, Score, brooklin_greedy, round_robin, simulate, ureplicator
 
 CALM = Policy(mode=Mode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.1, exact_cells=0)
 

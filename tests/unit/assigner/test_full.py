@@ -7,19 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from assigner.bounds import task_bound
-from assigner.full import Ask, fewest_tasks
-from assigner.plan import Plan
+from assigner.answer.placement_answer import PlacementAnswer
+from assigner.bounds.lower_bounds import task_bound
 from assigner.planner import plan
-from assigner.problem import Mode, Policy
-from assigner.relabel import relabel
+from assigner.problem.limits import UNLIMITED
+from assigner.problem.problem import Mode, Policy
+from assigner.stages.full import PackingInput, fewest_tasks
+from assigner.stages.relabel import relabel
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import loads_of, sizes_of, tasks_of
 
 CAPACITY = TaskCapacity(100, None, 100)
 
 
-def answer(rates: Sequence[float], limits: TaskLimits | None = None, home: list[int] | None = None) -> Plan:
+def answer(
+    rates: Sequence[float], limits: TaskLimits | None = None, home: list[int] | None = None
+) -> PlacementAnswer:
     return plan(loads_of(rates), CAPACITY, limits, Policy(), None if home is None else tasks_of(home))
 
 
@@ -116,7 +119,7 @@ def triplets(tasks: int, seed: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_column_generation_solves_exact_triplets(seed: int) -> None:
-    packed = fewest_tasks(Ask(sizes_of(triplets(20, seed)), np.array([1000]), None, 1.0, 1))
+    packed = fewest_tasks(PackingInput(sizes_of(triplets(20, seed)), np.array([1000]), UNLIMITED, 1.0, 1))
     assert (packed.tasks, packed.bound, packed.stage) == (20, 20, "column generation")
 
 
@@ -124,5 +127,5 @@ def test_a_bound_is_raised_where_the_closed_forms_are_too_low() -> None:
     """65 + 28 leaves 7, 65 + 12 leaves 23: no subset meets 98 to 100, so two tasks are not enough."""
     sizes = sizes_of([65, 48, 43, 28, 12])
     assert task_bound(sizes, np.array([100])) == 2
-    packed = fewest_tasks(Ask(sizes, np.array([100]), None, 1.0, 1))
+    packed = fewest_tasks(PackingInput(sizes, np.array([100]), UNLIMITED, 1.0, 1))
     assert (packed.tasks, packed.bound) == (3, 3)

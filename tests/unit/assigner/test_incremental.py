@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assigner.explain import Cause
-from assigner.hysteresis import lasting_overloads, task_count
-from assigner.loads import PartitionLoads
-from assigner.plan import Plan
+from assigner.answer.explain import Cause
+from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
-from assigner.problem import Mode, Policy, build_problem
-from bench.placement_incremental import world
-from bench.placement_loads import CAPACITY as BENCH_CAPACITY
-from bench.placement_loads import loads_of as bench_loads
+from assigner.problem.loads import PartitionLoads
+from assigner.problem.problem import Mode, Policy, build_problem
+from assigner.stages.hysteresis import lasting_overloads, task_count
+from bench.placement.incremental import world
+from bench.placement.loads import CAPACITY as BENCH_CAPACITY
+from bench.placement.loads import loads_of as bench_loads
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import a_problem, loads_of, tasks_of
 
@@ -25,7 +25,7 @@ STICKY = Policy(mode=Mode.INCREMENTAL)
 
 def answer(
     rates: list[float], home: list[int], policy: Policy = STICKY, limits: TaskLimits | None = None
-) -> Plan:
+) -> PlacementAnswer:
     return plan(loads_of(rates), CAPACITY, limits, policy, tasks_of(home))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.loads import UNKNOWN_LOAD, PartitionLoads, resolve
+from assigner.problem.loads import UNKNOWN_LOAD, PartitionLoads, resolve
 from mirror.errors import InvalidRequest
 from mirror.model.load import LoadLevel, PartitionLoad
 from mirror.model.topics import TopicPartition

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from assigner.placement import Host, place_tasks
+from assigner.what_if.hosts import Host, place_tasks
 from mirror.errors import InvalidRequest
 
 EQUAL = [Host("a"), Host("b")]

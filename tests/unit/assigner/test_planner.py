@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from assigner.planner import LoadPlanner
+from assigner.search import exact
 from mirror.errors import PlanRejected
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
@@ -144,3 +145,55 @@ def test_a_load_that_a_provider_does_not_know_is_assumed_and_the_plan_says_so() 
     assert len(plan.defaulted) == 2
     assert sum(plan.loads_bytes_per_second.values()) == 180.0
     assert "the loads of 2 of 3 partitions are not known; 70 bytes/s are assumed of each" in plan.reasons
+
+
+FOUR = {number: f"orders-{number}" for number in range(4)}
+
+
+def observed(rate: float) -> dict[TopicPartition, PartitionLoad]:
+    return {TopicPartition("t", number): PartitionLoad(rate) for number in range(4)}
+
+
+def test_tasks_that_the_load_does_not_need_stay_for_a_reason_that_is_said() -> None:
+    quiet = replace(request([10] * 4, current=FOUR), recent=(observed(75.0), observed(10.0), observed(10.0)))
+    said = "; ".join(LoadPlanner().plan(quiet).reasons)
+    assert "4 tasks in force, the load needs 1; they stay because one of the 3 earlier observations" in said
+    assert "needs 4 with 20 % of each left free" in said
+    steady = replace(request([20] * 4, current={0: "orders-0", 1: "orders-0", 2: "orders-1", 3: "orders-1"}))
+    steady = replace(steady, recent=(observed(22.0),) * 3, loads=observed(22.0))
+    said = "; ".join(LoadPlanner().plan(steady).reasons)
+    assert "2 tasks in force, the load needs 1; they stay because it needs 2 with 20 %" in said
+
+
+def test_a_single_observation_is_the_reason_and_not_a_limit_that_nobody_set() -> None:
+    said = "; ".join(LoadPlanner().plan(request([10] * 4, current=FOUR)).reasons)
+    assert "no task is given up, because the load was observed only once" in said
+    assert "may be planned" not in said
+    limited = LoadPlanner().plan(request([10] * 4, current=FOUR, limits=TaskLimits(min_tasks=4)))
+    assert "no fewer than 4 tasks may be planned" in "; ".join(limited.reasons)
+
+
+def test_too_few_are_allowed_is_said_only_where_somebody_limits() -> None:
+    full = {0: "orders-0", 1: "orders-0", 2: "orders-1", 3: "orders-1"}
+    spike = replace(request([80] * 4, current=full), recent=(observed(30.0),) * 3)
+    plan = LoadPlanner().plan(spike)
+    said = "; ".join(plan.reasons)
+    assert (len(plan.tasks), len(plan.overloaded)) == (2, 2)
+    assert "allowed" not in said
+    assert "2 overloaded tasks: more are added once the load has needed them" in said
+    said = "; ".join(LoadPlanner().plan(replace(spike, limits=TaskLimits(max_tasks=2), full=True)).reasons)
+    assert "2 overloaded tasks, because no more than 2 are allowed" in said
+
+
+def test_a_search_that_the_clock_ended_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(1)
+    rates = [dice.uniform(1, 60) for _ in range(12)]
+    homes = {number: f"orders-{number % 3}" for number in range(12)}
+    hard = request(rates, int(sum(rates) / 3 / 0.9), homes, rebalance=True)
+    assert LoadPlanner().plan(hard).cut_short == 0
+    monkeypatch.setattr(exact, "_WALL_SECONDS", 0.0)
+    plan = LoadPlanner().plan(hard)
+    assert plan.cut_short > 0
+    assert "an equal question may get another plan" in "; ".join(plan.reasons)
+    monkeypatch.undo()
+    assert LoadPlanner().plan(hard).cut_short == 0

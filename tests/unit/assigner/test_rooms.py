@@ -9,7 +9,7 @@ import pytest
 
 import assigner
 
-ROOMS = sorted(Path(assigner.__file__).parent.glob("*.py"))
+ROOMS = sorted(Path(assigner.__file__).parent.rglob("*.py"))
 
 
 def imported(file: Path) -> set[str]:
@@ -30,9 +30,11 @@ def test_one_room_each_for_the_solver_and_for_matching(library: str) -> None:
 
 def test_the_verifier_shares_no_code_with_the_stages() -> None:
     ours = {
-        name for name in imported(Path(assigner.__file__).parent / "check.py") if name.startswith("assigner")
+        name
+        for name in imported(Path(assigner.__file__).parent / "answer/check.py")
+        if name.startswith("assigner")
     }
-    assert ours == {"assigner.loads", "assigner.plan"}
+    assert ours == {"assigner.problem.loads", "assigner.answer.placement_answer"}
 
 
 def test_no_room_reads_a_clock() -> None:
@@ -48,5 +50,15 @@ def test_no_plan_leaves_unchecked() -> None:
         "check_plan(result, capacity, limits)",
         "return result",
     ]
-    users = [room.name for room in ROOMS if "assigner.assemble" in imported(room)]
+    users = [room.name for room in ROOMS if "assigner.answer.assemble" in imported(room)]
     assert users == ["planner.py"]
+
+
+def test_only_one_module_knows_what_a_task_may_hold_besides_its_load() -> None:
+    """A further rule is a change of `problem/limits.py`; the verifier knows the rule again, by itself."""
+    knowing = {
+        str(room.relative_to(Path(assigner.__file__).parent))
+        for room in ROOMS
+        if "max_partitions_per_task" in room.read_text() and room.parent.name != "what_if"
+    }
+    assert knowing == {"problem/problem.py", "answer/check.py"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -42,6 +43,16 @@ SIDES = "--source a:1 --destination b:1"
         ("serve --port 0", "set mirror.instance_name"),
         ("serve --port 70000", "65535"),
         ("config check --config .", "cannot be read"),
+        ("config check --config binary.toml", "binary.toml is not TOML"),
+        ("config check --config control.toml", "instance_name 'a\\x07' has control characters"),
+        ("config check --config topic.toml", "progress_topic 'a b' has characters that Kafka does not allow"),
+        ("datastream get ''", "no datastream is named ''"),
+        ("datastream delete ..", "no datastream is named '..'"),
+        ("datastream pause-partitions x t --reason r", "'t' names no partitions: write topic:0,13,2"),
+        ("datastream resume-partitions x :1", "':1' names no partitions"),
+        ("audit .", "no datastream is named '.'"),
+        (f"copy {SIDES} --topics 'a\u0007'", "has control characters"),
+        (f"copy {SIDES} --topics x --state 'a\u0007'", "the state"),
     ],
 )
 def test_wrong_use_is_one_line_with_advice(
@@ -52,7 +63,10 @@ def test_wrong_use_is_one_line_with_advice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["headrace", *line.split()])
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "control.toml").write_text('[mirror]\ninstance_name = "a\\u0007"\n')
+    (tmp_path / "topic.toml").write_text('[mirror]\nprogress_topic = "a b"\n')
+    monkeypatch.setattr(sys, "argv", ["headrace", *shlex.split(line)])
     with pytest.raises(SystemExit) as ended:
         main()
     told = capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.brooklin_import import Finding, Surroundings, Verdict, plan_import
+from headrace.brooklin.verdicts import Finding, Surroundings, Verdict, plan_import
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
 from mirror.model.datastream import Datastream, DatastreamStatus, Pause, StartPosition
 from mirror.model.identifiers import ClusterRef

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.clusters import ClusterDirectory
+from headrace.clusters.directory import ClusterDirectory
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import KafkaCluster, KafkaSecurity
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.compiled import (
+from headrace.process.compilation import (
     DONE,
     FAILED,
     NO_COMPILER,
@@ -27,7 +27,7 @@ from tests.patience import PATIENCE_SECONDS
 _PROGRAM = """
 import sys
 from pathlib import Path
-from headrace.compiled import take
+from headrace.process.compilation import take
 print(take(Path(sys.argv[1])))
 import mirror.lane.flow
 print(mirror.lane.flow.__file__)
@@ -111,4 +111,4 @@ def test_a_worker_process_runs_its_module_with_its_arguments() -> None:
 
 def test_anything_else_is_told_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["walk"]) == 2
-    assert "python -m headrace.compiled build" in capsys.readouterr().err
+    assert "python -m headrace.process.compilation build" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.copy_run import CopyRun, CopySetup, _Seat
+from headrace.copy.run import CopyRun, CopySetup, _WorkerSlot
 from mirror.copying.copy_job import CopyJob
 from mirror.copying.options import CopyingOptions
 from mirror.copying.workbench import EngineIdentity
@@ -31,11 +31,11 @@ def test_a_transform_that_cannot_be_made_is_refused_before_anything_is_asked() -
 
 def test_a_partition_that_pauses_resumes_and_pauses_again_is_stuck_until_something_is_copied() -> None:
     run = copy_run()
-    seat = _Seat([a_spec("t-0", end_offset=10), a_spec("t-1", end_offset=10)])
-    run._seats = [seat]
+    slot = _WorkerSlot([a_spec("t-0", end_offset=10), a_spec("t-1", end_offset=10)])
+    run._slots = [slot]
 
     def tell(kind: str, **fields: Any) -> None:
-        run._take(seat, {"kind": kind, **fields})
+        run._take(slot, {"kind": kind, **fields})
 
     tell("paused", partition="t-0", reason="refused")
     tell("paused", partition="t-1", reason="no leader")
@@ -51,4 +51,4 @@ def test_a_partition_that_pauses_resumes_and_pauses_again_is_stuck_until_somethi
     tell("lane", report=dict(whole))
     tell("lane", report=dict(short))
     assert run.outcome.lanes == [whole, {**short, "reason": "no leader"}]
-    assert (run.progress.stuck, run.progress.paused, seat.left) == ({}, {}, {})
+    assert (run.progress.stuck, run.progress.paused, slot.left) == ({}, {}, {})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cores import usable_cores
+from headrace.process.cores import usable_cores
 
 _NOWHERE = Path("/nonexistent")
 

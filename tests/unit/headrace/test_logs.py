@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from headrace.logs import LogSettings, configure_logs
+from headrace.process.logs import LogSettings, configure_logs
 
 
 @pytest.fixture(autouse=True)

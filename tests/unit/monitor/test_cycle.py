@@ -11,9 +11,10 @@ from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastream import LatencyObjective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.topics import TopicSelection
 from monitor.cycle import MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
-from monitor.latency import Observation, Standing
+from monitor.latency import Observation, Observations, Source, Standing, Subject
 from monitor.ports import Preview
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -23,21 +24,29 @@ GOOD = Observation(0, (0,) * LATENCY_BUCKETS, 0)
 BAD = Observation(0, (0,) * LATENCY_BUCKETS, 99_999)
 
 
+SOURCE = Source("orders", "east")
+
+
+def a_subject(halted: str = "") -> Subject:
+    return Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"), halted)
+
+
 class World:
     """Service and measurements, as a test wants them."""
 
     def __init__(self) -> None:
-        self.wanted: dict[DatastreamName, LatencyObjective] = {ORDERS: LatencyObjective(1000)}
-        self.seen: dict[DatastreamName, Observation] = {ORDERS: GOOD}
+        self.wanted: dict[DatastreamName, Subject] = {ORDERS: a_subject()}
+        self.seen: dict[Source, dict[str, Observation]] = {SOURCE: {"t": GOOD}}
         self.moves = 2
+        self.loads_known = True
         self.failure: HeadraceError | None = None
         self.asked: list[tuple[str, str]] = []
         self.previews = 0
 
-    def objectives(self) -> Mapping[DatastreamName, LatencyObjective]:
+    def subjects(self) -> Mapping[DatastreamName, Subject]:
         return self.wanted
 
-    def observe(self, window_seconds: float) -> Mapping[DatastreamName, Observation]:
+    def observe(self, window_seconds: float) -> Observations:
         assert window_seconds == 60.0
         return self.seen
 
@@ -45,7 +54,7 @@ class World:
         self.previews += 1
         if self.failure is not None:
             raise self.failure
-        return Preview(f"{self.moves} partitions move", self.moves)
+        return Preview(f"{self.moves} partitions move", self.moves, self.loads_known)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         self.asked.append((name, reason))
@@ -60,7 +69,7 @@ class Rig:
 
     def turn(self, observation: Observation | None, seconds: float = 10.0) -> str:
         self.clock.advance(seconds)
-        self.world.seen = {ORDERS: observation} if observation else {}
+        self.world.seen = {SOURCE: {"t": observation}} if observation else {}
         return self.cycle.turn()[ORDERS].action
 
 
@@ -95,6 +104,16 @@ def test_it_is_not_asked_for_when_it_would_move_nothing(rig: Rig) -> None:
     assert rig.world.asked == []
 
 
+def test_no_moves_without_loads_is_no_answer_and_it_is_asked_again(rig: Rig) -> None:
+    rig.world.moves, rig.world.loads_known = 0, False
+    rig.turn(BAD)
+    action = rig.turn(BAD)
+    assert "would not help" not in action
+    assert "nothing is known of the loads" in action
+    rig.world.moves, rig.world.loads_known = 2, True
+    assert "rebalance r-1 asked for" in rig.turn(BAD)
+
+
 def test_a_service_that_cannot_be_asked_is_asked_again_at_the_next_turn(rig: Rig) -> None:
     rig.world.failure = Unreachable("restarting")
     rig.turn(BAD)
@@ -110,6 +129,20 @@ def test_good_times_close_the_incident(rig: Rig) -> None:
     assert rig.turn(GOOD) == "incident closed"
 
 
+def test_a_source_that_dies_closes_no_incident_and_no_rebalance_is_asked_for(rig: Rig) -> None:
+    for observation in (BAD, BAD, GOOD):
+        rig.turn(observation)
+    rig.world.wanted = {ORDERS: a_subject(halted="east does not answer")}
+    for _ in range(5):
+        assert rig.turn(GOOD) == ""
+    for _ in range(10):
+        assert rig.turn(BAD) == ""
+    assert len(rig.world.asked) == 1
+    rig.world.wanted = {ORDERS: a_subject()}
+    assert rig.turn(GOOD) == ""
+    assert rig.turn(GOOD) == "incident closed"
+
+
 def test_nothing_measured_is_neither_good_nor_bad(rig: Rig) -> None:
     rig.turn(BAD)
     assert rig.turn(None) == ""
@@ -122,12 +155,12 @@ def test_a_datastream_that_is_gone_is_forgotten(rig: Rig) -> None:
     rig.turn(BAD)
     rig.world.wanted = {}
     assert rig.cycle.turn() == {}
-    rig.world.wanted = {ORDERS: LatencyObjective(1000)}
+    rig.world.wanted = {ORDERS: a_subject()}
     assert rig.turn(BAD) == ""
 
 
 def test_judging_alone_has_no_consequence(rig: Rig) -> None:
-    rig.world.seen = {ORDERS: BAD}
+    rig.world.seen = {SOURCE: {"t": BAD}}
     for _ in range(5):
         assert rig.cycle.judge_only()[ORDERS].standing is Standing.BREACHED
     assert rig.world.asked == []
@@ -139,11 +172,11 @@ def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:
     turns: list[int] = []
 
     class Failing(World):
-        def objectives(self) -> Mapping[DatastreamName, LatencyObjective]:
+        def subjects(self) -> Mapping[DatastreamName, Subject]:
             turns.append(1)
             if len(turns) % 2:
                 raise Unreachable("now and then")
-            return super().objectives()
+            return super().subjects()
 
     world = Failing()
     cycle = MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0)

@@ -6,53 +6,100 @@ import pytest
 
 from mirror.model.datastream import LatencyObjective
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
-from monitor.latency import Observation, Standing, judge
+from mirror.model.topics import TopicSelection
+from monitor import latency
+from monitor.latency import Observation, Source, Standing, Subject, Verdict, observed
 
 OBJECTIVE = LatencyObjective(1000, 99.0)
+SOURCE = Source("orders", "east")
 
 
-def observed(latencies: dict[float, int], lag_ms: int = 0) -> Observation:
+def a_subject(objective: LatencyObjective = OBJECTIVE, topics: str = ".*", **more: str) -> Subject:
+    return Subject(objective, SOURCE, TopicSelection(topics), **more)
+
+
+def judge(objective: LatencyObjective, observation: Observation | None, **more: str) -> Verdict:
+    return latency.judge(a_subject(objective, **more), observation)
+
+
+def seen(latencies: dict[float, int], lag_ms: int = 0, unaged: int = 0) -> Observation:
     counts = [0] * LATENCY_BUCKETS
-    for latency, count in latencies.items():
-        counts[latency_bucket(latency)] += count
-    return Observation(sum(latencies.values()), tuple(counts), lag_ms)
+    for late, count in latencies.items():
+        counts[latency_bucket(late)] += count
+    return Observation(sum(latencies.values()), tuple(counts), lag_ms, unaged)
 
 
-def test_rule_1_nothing_was_measured() -> None:
+def test_rule_4_nothing_was_measured() -> None:
     verdict = judge(OBJECTIVE, None)
     assert verdict.standing is Standing.UNKNOWN
     assert verdict.observed_ms is None
 
 
 @pytest.mark.parametrize("arrived", [{}, {5.0: 1000}], ids=["nothing arrived", "all that arrived was quick"])
-def test_rule_2_what_waits_longer_than_the_objective_will_be_late(arrived: dict[float, int]) -> None:
-    verdict = judge(OBJECTIVE, observed(arrived, lag_ms=1001))
+def test_rule_1_what_waits_longer_than_the_objective_will_be_late(arrived: dict[float, int]) -> None:
+    verdict = judge(OBJECTIVE, seen(arrived, lag_ms=1001))
     assert verdict.standing is Standing.BREACHED
     assert "waited for 1001 ms" in verdict.sentence
-    assert judge(OBJECTIVE, observed(arrived, lag_ms=1000)).standing is Standing.WITHIN
+    assert judge(OBJECTIVE, seen(arrived, lag_ms=1000)).standing is Standing.WITHIN
 
 
-def test_rule_3_the_percentile_exceeds_the_objective() -> None:
-    assert judge(OBJECTIVE, observed({5.0: 98, 5000.0: 2})).standing is Standing.BREACHED
-    assert judge(OBJECTIVE, observed({5.0: 99, 5000.0: 1})).standing is Standing.WITHIN
+def test_rule_2_the_percentile_exceeds_the_objective() -> None:
+    assert judge(OBJECTIVE, seen({5.0: 98, 5000.0: 2})).standing is Standing.BREACHED
+    assert judge(OBJECTIVE, seen({5.0: 99, 5000.0: 1})).standing is Standing.WITHIN
     half = LatencyObjective(1000, 50.0)
-    assert judge(half, observed({5.0: 60, 5000.0: 40})).standing is Standing.WITHIN
-    assert judge(half, observed({5.0: 40, 5000.0: 60})).standing is Standing.BREACHED
+    assert judge(half, seen({5.0: 60, 5000.0: 40})).standing is Standing.WITHIN
+    assert judge(half, seen({5.0: 40, 5000.0: 60})).standing is Standing.BREACHED
 
 
-def test_rule_4_otherwise_it_is_within() -> None:
-    verdict = judge(OBJECTIVE, observed({100.0: 1000}))
+def test_rule_5_otherwise_it_is_within() -> None:
+    verdict = judge(OBJECTIVE, seen({100.0: 1000}))
     assert verdict.standing is Standing.WITHIN
     assert verdict.observed_ms == pytest.approx(128, rel=0.02)
-    quiet = judge(OBJECTIVE, observed({}))
+    quiet = judge(OBJECTIVE, seen({}))
     assert quiet.standing is Standing.WITHIN
     assert quiet.observed_ms is None
 
 
+def test_rule_3_what_is_not_copied_is_never_within_and_is_named() -> None:
+    for observation in (None, seen({}), seen({5.0: 1000}), seen({}, unaged=1)):
+        verdict = judge(OBJECTIVE, observation, halted="t-0 stands still: no right")
+        assert verdict.standing is Standing.HALTED
+        assert verdict.is_halted
+        assert "not copied: t-0 stands still: no right" in verdict.sentence
+    late = judge(OBJECTIVE, seen({}, lag_ms=5000), halted="the source does not answer")
+    assert (late.standing, late.is_halted) == (Standing.BREACHED, True)
+    assert "the source does not answer" in late.sentence
+
+
+def test_rule_4_records_that_wait_for_an_unknown_time_are_no_good_news() -> None:
+    verdict = judge(OBJECTIVE, seen({5.0: 1000}, unaged=2))
+    assert verdict.standing is Standing.UNKNOWN
+    assert "the lag of 2 partitions is not known" in verdict.sentence
+
+
+def test_what_a_person_paused_is_not_judged_and_said() -> None:
+    verdict = judge(OBJECTIVE, seen({5.0: 1000}), paused="t")
+    assert verdict.standing is Standing.WITHIN
+    assert "not judged, because a person paused it: t" in verdict.sentence
+
+
+def test_datastreams_that_share_tasks_are_judged_by_their_own_topics() -> None:
+    found = {
+        SOURCE: {"fast-a": seen({5.0: 10}), "fast-b": seen({9.0: 5}, 3), "slow": seen({5000.0: 7}, unaged=1)},
+        Source("orders", "west"): {"fast-a": seen({9000.0: 99})},
+        Source("others", "east"): {"fast-a": seen({9000.0: 99})},
+    }
+    fast = observed(a_subject(topics="fast-.*"), found)
+    assert fast == seen({5.0: 10, 9.0: 5}, 3)
+    assert observed(a_subject(topics="slow"), found) == seen({5000.0: 7}, unaged=1)
+    assert observed(a_subject(topics="neither"), found) is None
+    assert observed(a_subject(), {}) is None
+
+
 def test_a_verdict_says_what_was_wanted() -> None:
-    for observation in (None, observed({}), observed({5000.0: 1}), observed({}, lag_ms=5000)):
+    for observation in (None, seen({}), seen({5000.0: 1}), seen({}, lag_ms=5000)):
         assert "p99 within 1000 ms" in judge(OBJECTIVE, observation).sentence
 
 
 def test_what_lies_beyond_the_last_bucket_is_late_for_any_objective_that_can_be_judged() -> None:
-    assert judge(LatencyObjective(200_000), observed({10_000_000.0: 100})).standing is Standing.BREACHED
+    assert judge(LatencyObjective(200_000), seen({10_000_000.0: 100})).standing is Standing.BREACHED

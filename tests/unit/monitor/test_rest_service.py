@@ -6,11 +6,13 @@ import httpx
 import pytest
 
 from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.problems import Problem
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastream import LatencyObjective
 from mirror.model.identifiers import DatastreamName, InstanceName
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.rest_service import RestService
+from monitor.latency import Source, Subject
 from tests.builders import SOURCE
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
@@ -35,22 +37,36 @@ def service(site: Site) -> RestService:
     return service_over(InProcess(site.app))
 
 
-def test_objectives_are_of_what_is_mirrored_and_has_one(site: Site, service: RestService) -> None:
-    assert service.objectives() == {}
+def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: RestService) -> None:
+    assert service.subjects() == {}
     for name, objective in (("orders", {"milliseconds": 500, "percentile": 99.5}), ("plain", None)):
         site.create(name, objective=objective, destination={"cluster": "destination", "name": f"{name}.*"})
     body = {"cluster": "destination", "name": "paused.*"}
     site.create("paused", objective={"milliseconds": 5}, destination=body)
     site.client.post("/v1/datastreams/paused/pause")
-    assert service.objectives() == {"orders": LatencyObjective(500, 99.5)}
+    (subject,) = service.subjects().values()
+    assert subject == Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
+
+
+def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_group(
+    site: Site, service: RestService
+) -> None:
+    site.create(objective={"milliseconds": 500}, metadata={"owner": "me", "system.taskPrefix": "shared"})
+    site.client.post("/v1/datastreams/orders/pause-partitions", json={"partitions": {"t": "1"}})
+    site.leader.stores.problems.put(ORDERS, Problem("a remark", 1, sets_aside=False))
+    subject = service.subjects()[ORDERS]
+    assert (subject.source.group, subject.halted, subject.paused) == ("shared", "", "t")
+    site.leader.stores.problems.put(ORDERS, Problem("the source does not answer", 1))
+    assert service.subjects()[ORDERS].halted == "the source does not answer"
 
 
 def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: RestService) -> None:
     site.create()
-    assert service.preview_rebalance(ORDERS).moves == 0
+    blind = service.preview_rebalance(ORDERS)
+    assert (blind.moves, blind.loads_known) == (0, False)
     rates = {TopicPartition("t", number): (80.0, 1.0) for number in range(2)}
     MeasuredLoads(site.session).publish(InstanceName("other"), {SOURCE: rates}, 10**15)
-    assert service.preview_rebalance(ORDERS).sentence
+    assert service.preview_rebalance(ORDERS).loads_known
     identity = service.rebalance(ORDERS, "a breach")
     (request,) = site.leader.stores.requests.pending()
     assert (request.identity, request.requested_by, request.reason) == (identity, "monitor", "a breach")
@@ -64,9 +80,9 @@ def test_what_the_service_refuses_is_an_error_with_its_words(service: RestServic
 def test_a_service_without_zookeeper_may_be_asked_again(site: Site, service: RestService) -> None:
     site.session.disconnect()
     with pytest.raises(Unreachable):
-        service.objectives()
+        service.subjects()
 
 
 def test_nobody_there_may_be_asked_again() -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
-        RestService("127.0.0.1:1", timeout_seconds=5).objectives()
+        RestService("127.0.0.1:1", timeout_seconds=5).subjects()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.model.rows import Column, ColumnType
-from pinot.deploy import Step, judge_schema, judge_table
+from pinot.deployment.deploy import Step, judge_schema, judge_table
 from pinot.schemas import Placement, pinot_schema, pinot_table
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, Table
 

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from mirror.errors import ConfigError
 from mirror.settings import KafkaCluster, KafkaSecurity
-from pinot.java_kafka import client_properties
+from pinot.deployment.java_kafka import client_properties
 
 
 def a_cluster(**security: object) -> KafkaCluster:

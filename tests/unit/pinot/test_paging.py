@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinot.paging import PAGES_AT_ONCE, Page, answered, cut
+from pinot.partitions.pages import PAGES_AT_ONCE, Page, answered, cut
 
 sizes = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(1, 25), max_size=12)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.loads import TopicRates
-from pmp.completion import completed, coverage_notes, mark_notes, mismatch_notes
+from pinot.partitions.loads import TopicRates
+from pmp.loads.completion import completed, coverage_notes, mark_notes, mismatch_notes
 
 KNOWN = {
     TopicPartition("a", 0): PartitionLoad(100.0, 10.0, LoadLevel.PARTITION, RateSource.SLOPE, 70),
@@ -26,10 +28,42 @@ def test_partition_then_topic_then_default() -> None:
         LoadLevel.TOPIC,
         LoadLevel.DEFAULT,
     ]
-    assert answers[asked[3]].rate_source is RateSource.CONFIGURED
+    assert [answers[p].rate_source for p in asked[1:]] == [
+        RateSource.MEAN,
+        RateSource.MEAN,
+        RateSource.CONFIGURED,
+    ]
     assert [answers[p].age_ms(100) for p in asked] == [30, 30, 80, None]
     (note,) = coverage_notes(answers)
     assert note.startswith("1 of 4 partitions have loads of their own; 2 ")
+
+
+@pytest.mark.parametrize(
+    ("sources", "partitions", "expected"),
+    [
+        ([RateSource.SLOPE] * 2, 4, RateSource.MEAN),
+        ([RateSource.SLOPE] * 2, 5, RateSource.PARTIAL),
+        ([RateSource.SLOPE, RateSource.PARTIAL], 3, RateSource.PARTIAL),
+        ([RateSource.SLOPE, RateSource.HELD], 3, RateSource.PARTIAL),
+        ([RateSource.HELD] * 2, 9, RateSource.HELD),
+    ],
+)
+def test_a_mean_says_of_what_it_is(sources: list[RateSource], partitions: int, expected: RateSource) -> None:
+    known = {
+        key: replace(load, rate_source=source)
+        for (key, load), source in zip(KNOWN.items(), sources, strict=True)
+    }
+    asked = [TopicPartition("a", number) for number in range(partitions)]
+    answers = completed(known, asked, topic_means={}, default_bytes_per_second=5.0)
+    assert {answers[p].rate_source for p in asked[2:]} == {expected}
+
+
+@pytest.mark.parametrize(("sampled", "expected"), [(1, RateSource.PARTIAL), (2, RateSource.MEAN)])
+def test_a_past_mean_of_few_partitions_is_partial(sampled: int, expected: RateSource) -> None:
+    asked = [TopicPartition("b", number) for number in range(4)]
+    means = {"b": TopicRates("b", sampled, 7.0, 20)}
+    answers = completed({}, asked, topic_means=means, default_bytes_per_second=5.0)
+    assert {(load.level, load.rate_source) for load in answers.values()} == {(LoadLevel.TOPIC, expected)}
 
 
 def test_a_complete_answer_has_no_note() -> None:
@@ -61,5 +95,5 @@ def test_loads_that_are_not_of_the_whole_window_are_named() -> None:
         "held: 2 of 2 partitions have no new samples and keep the load of before, a-1 since 3 min"
     ]
     assert mark_notes({first: KNOWN[first], second: partial}, 1_000) == [
-        "partial: the load of 1 of 2 partitions is that of a part of the window"
+        "partial: the load of 1 of 2 partitions rests on a part of the window or of their topic"
     ]

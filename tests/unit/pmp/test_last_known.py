@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pmp.last_known import WRITE_EVERY_MS, LastKnown, Remembered
+from pmp.loads.last_known import WRITE_EVERY_MS, LastKnown, Remembered
 
 REPORT = LoadReport(
     loads={

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pmp.printing import describe_line
-from pmp.samples import Sample, encode
+from pmp.samples.description import describe_line
+from pmp.samples.sample import Sample, encode
 
 SAMPLE = Sample(
     topic="orders.eu",

@@ -6,9 +6,9 @@ import pytest
 
 from mirror.model.load import LoadLevel, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.loads import PartitionRates
+from pinot.partitions.loads import PartitionRates
 from pinot.tables import Statistic
-from pmp.rates import Reading, partition_loads, unit_problem
+from pmp.loads.rates import Reading, partition_loads, unit_problem
 
 MEAN = Reading(statistic=Statistic.MEAN)
 PLAIN = PartitionRates(
@@ -24,6 +24,7 @@ PLAIN = PartitionRates(
     messages=10.0,
     growth_bytes=6000.0,
     growth_ms=60_000,
+    longest_ms=2_000,
     shrunk=0,
     size_bytes=1e6,
 )

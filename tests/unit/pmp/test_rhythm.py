@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from mirror.model.load import PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.loads import PartitionRates
-from pinot.paging import Grain
-from pinot.rollups import HOUR_MS
+from pinot.partitions.loads import PartitionRates
+from pinot.partitions.pages import Grain
+from pinot.partitions.rollups import HOUR_MS
+from pinot.tables import Statistic
 from pinot.time_range import TimeRange
-from pmp.rhythm import Rhythm, marked, rhythm_of
+from pmp.loads.rhythm import Rhythm, marked, rhythm_of
 from tests.unit.pmp.test_rates import PLAIN
 
 NOW = 1_795_000_000_000
@@ -34,11 +35,17 @@ def rhythm(*odd: PartitionRates, usual: int = 5, window: TimeRange = WINDOW) -> 
 
 
 def test_a_partition_that_missed_the_newest_round_is_held() -> None:
-    one = rhythm(regular(missed=1))
+    one = rhythm(regular(missed=1), window=TimeRange.up_to(NOW + 20_000, 600_000))
     assert (one.interval_ms, one.newest_ms) == (ROUND_MS, NOW)
     assert not one.is_held(regular())
     assert one.is_held(regular(missed=1))
     assert not one.is_held(regular(newest_ms=NOW - 5_000))  # the same round, read a little sooner
+
+
+def test_a_round_of_which_a_half_is_there_holds_nobody() -> None:
+    """The other half is on its way; who missed the round before as well is held."""
+    one = rhythm(regular(missed=1), regular(missed=2), window=TimeRange.up_to(NOW + 5_000, 600_000))
+    assert [one.is_held(regular(missed=missed)) for missed in (0, 1, 2)] == [False, False, True]
 
 
 def test_a_cluster_that_is_silent_as_a_whole_is_held_after_three_rounds() -> None:
@@ -50,34 +57,74 @@ def test_a_cluster_that_is_silent_as_a_whole_is_held_after_three_rounds() -> Non
 
 def test_a_hole_or_a_long_growth_from_before_makes_a_load_partial() -> None:
     one = rhythm()
-    assert not one.is_partial(regular())
-    assert one.is_partial(regular(known=9))
+    assert not one.is_partial(regular(), Statistic.MEAN)
+    assert one.is_partial(regular(known=9), Statistic.MEAN)
     returned = regular(oldest_ms=NOW - 8 * ROUND_MS, begin_ms=NOW - 30 * ROUND_MS)
-    assert one.is_partial(returned)
+    assert one.is_partial(returned, Statistic.MEAN)
     inside = regular(samples=3, oldest_ms=NOW - 9 * ROUND_MS)  # a gap whose both ends are known
-    assert not one.is_partial(inside)
+    assert not one.is_partial(inside, Statistic.MEAN)
+
+
+def test_missed_rounds_leave_a_mean_whole_and_make_a_p95_partial() -> None:
+    """A growth over three rounds says what came in, not when; nor where all missed the same rounds."""
+    gap = regular(samples=8, longest_ms=3 * ROUND_MS)
+    twice = regular(samples=8, longest_ms=2 * ROUND_MS)
+    one = rhythm(gap, twice)
+    for statistic, expected in ((Statistic.MEAN, False), (Statistic.P95, True), (Statistic.MAX, True)):
+        assert [one.is_partial(rates, statistic) for rates in (gap, twice, regular())] == [expected] * 2 + [
+            False
+        ]
+        assert rhythm_of([gap] * 9, WINDOW, Grain.SAMPLES).is_partial(gap, statistic) is expected
+
+
+def test_a_cluster_whose_newest_rounds_are_late_is_partial_before_it_is_held() -> None:
+    for late_ms, expected in ((70_000, False), (130_000, True)):
+        inside = regular(growth_ms=600_000 - late_ms)
+        one = rhythm_of([inside] * 5, TimeRange.up_to(NOW + late_ms, 600_000), Grain.SAMPLES)
+        assert not one.is_held(inside)
+        assert one.is_partial(inside, Statistic.MEAN) is expected
 
 
 def test_a_young_cluster_is_not_partial_but_a_young_partition_is() -> None:
     young = regular(samples=3, oldest_ms=NOW - 2 * ROUND_MS, begin_ms=NOW - 2 * ROUND_MS, known=2)
-    assert not rhythm_of([young, young], WINDOW, Grain.SAMPLES).is_partial(young)
-    assert rhythm().is_partial(young)
+    assert not rhythm_of([young, young], WINDOW, Grain.SAMPLES).is_partial(young, Statistic.MEAN)
+    assert rhythm().is_partial(young, Statistic.MEAN)
 
 
 def test_few_impossible_times_change_nothing() -> None:
     odd = regular(newest_ms=NOW + 500_000, oldest_ms=NOW - 500_000_000, begin_ms=0)
     one = rhythm(odd, usual=200)
     assert not one.is_held(regular())
-    assert not one.is_partial(regular())
+    assert not one.is_partial(regular(), Statistic.MEAN)
 
 
 def test_single_samples_have_no_rhythm_and_hours_have_theirs() -> None:
     single = regular(samples=1, oldest_ms=NOW, begin_ms=NOW, known=0)
     one = rhythm_of([single], WINDOW, Grain.SAMPLES)
-    assert (one.interval_ms, one.is_held(single), one.is_partial(single)) == (0.0, False, False)
-    hours = rhythm_of([single], TimeRange.up_to(NOW, 24 * HOUR_MS), Grain.HOURS)
+    assert (one.interval_ms, one.is_held(single), one.is_partial(single, Statistic.MEAN)) == (
+        0.0,
+        False,
+        False,
+    )
+    hours = rhythm_of([single], TimeRange.up_to(NOW + 600_000, 24 * HOUR_MS), Grain.HOURS)
     assert not hours.is_held(single._replace(newest_ms=NOW - HOUR_MS // 4))
     assert hours.is_held(single._replace(newest_ms=NOW - HOUR_MS))
+
+
+def test_hours_reach_as_far_as_the_partition_that_is_known_best() -> None:
+    """At 50 minutes past the hour: the newest hour's beginning does not say how far its growths reach."""
+    hour_ms = NOW // HOUR_MS * HOUR_MS
+    window = TimeRange.up_to(hour_ms + 50 * 60_000, 3 * HOUR_MS)
+    whole = PLAIN._replace(
+        samples=180,
+        newest_ms=hour_ms,
+        oldest_ms=hour_ms - 2 * HOUR_MS,
+        begin_ms=hour_ms - 3 * HOUR_MS,
+        growth_ms=3 * HOUR_MS,
+    )
+    hole = whole._replace(growth_ms=3 * HOUR_MS - 40 * 60_000)
+    found = rhythm_of([whole, whole, hole], window, Grain.HOURS)
+    assert (found.is_partial(whole, Statistic.MEAN), found.is_partial(hole, Statistic.MEAN)) == (False, True)
 
 
 def test_only_slopes_become_partial_and_anything_becomes_held() -> None:
@@ -89,7 +136,7 @@ def test_only_slopes_become_partial_and_anything_becomes_held() -> None:
         TopicPartition("t", number): PartitionLoad(1.0, rate_source=source)
         for number, source in enumerate(sources)
     }
-    found = marked(loads, rates, rhythm(*rates))
+    found = marked(loads, rates, rhythm(*rates), Statistic.MEAN)
     assert [load.rate_source for load in found.values()] == [
         RateSource.SLOPE,
         RateSource.PARTIAL,

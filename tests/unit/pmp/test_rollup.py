@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pinot.rollups import HOUR_MS, Hour
+from pinot.partitions.rollups import HOUR_MS, Hour
 from pmp.rollup import hours_to_roll_up
 
 FIRST, SECOND = Hour("a", 0), Hour("a", HOUR_MS)

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mirror.model.topics import TopicPartition
-from pmp.sampling import Look, sample
+from pmp.samples.description import describe_line
+from pmp.samples.look import Look, sample
+from pmp.samples.sample import encode
 
 ONE = TopicPartition("t", 0)
 BEFORE = Look(
@@ -46,8 +48,27 @@ def test_rates_are_differences_over_the_time_between_the_readings() -> None:
 def test_bytes_follow_from_messages_where_sizes_say_nothing(now: Look) -> None:
     (one,) = sample(BEFORE, now, {ONE: 200.0}).samples
     assert one.bytes_in_per_second == pytest.approx(2000.0)
-    (one,) = sample(BEFORE, now, {}).samples
-    assert one.bytes_in_per_second == 0.0
+
+
+@pytest.mark.parametrize("messages", [0, 100])
+def test_bytes_are_given_only_where_they_are_known(messages: int) -> None:
+    """A log shrank, and nobody knows how large its messages are: without any, nothing came in."""
+    now = replace(NOW, size_bytes={ONE: 4000}, end_offsets={ONE: 50 + messages})
+    assert [one.bytes_in_per_second for one in sample(BEFORE, now, {}).samples] == ([] if messages else [0.0])
+
+
+def test_what_the_protocol_does_not_say_is_unknown() -> None:
+    (one,) = sample(BEFORE, replace(NOW, time_ms=1_795_000_000_000), {}).samples
+    assert one.bytes_out_per_second is None
+    assert one.cpu is None
+    assert (one.replication_bytes_in_per_second, one.replication_bytes_out_per_second) == (None, None)
+    found = describe_line(encode(one).hex())
+    assert {key for key, value in found.items() if value is None} == {
+        "bytes_out_per_second",
+        "replication_bytes_in_per_second",
+        "replication_bytes_out_per_second",
+        "cpu",
+    }
 
 
 def test_an_idle_partition_has_a_sample_of_zeros_and_keeps_what_is_known() -> None:

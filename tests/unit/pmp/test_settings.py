@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from mirror.settings import KafkaCluster
-from pmp.job import Configuration, shard_of, streams
+from pmp.job.streams import Configuration, shard_of, streams
 from pmp.settings import JobSettings, PmpSettings, SampledCluster
 
 NAMES = [f"cluster-{number}" for number in range(1000)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirror.errors import Unreachable
 from mirror.model.load import LoadReport, PartitionLoad
 from mirror.model.topics import TopicPartition
-from pmp.wholeness import CatchingUp, Positions, Progress, lost_rows
+from pmp.loads.wholeness import CatchingUp, Positions, Progress, lost_rows
 from tests.fakes.clock import ManualClock
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stack import certificates
-from stack.java import bundled_java
+from stack.jars import certificates
+from stack.jars.java import bundled_java
 
 
 def test_the_store_is_jks_with_a_right_seal() -> None:

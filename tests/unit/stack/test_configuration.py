@@ -34,6 +34,7 @@ def test_three_nodes_know_each_other(tmp_path: Path) -> None:
     values = [node.configuration() for node in cluster.nodes]
     assert {each["controller.quorum.voters"] for each in values} == {voters}
     assert [each["node.id"] for each in values] == [1, 2, 3]
+    assert [each["broker.rack"] for each in values] == ["rack-1", "rack-2", "rack-3"]
     assert len({each["log.dirs"] for each in values}) == 3
     assert values[0]["default.replication.factor"] == 3
     assert values[0]["transaction.state.log.min.isr"] == 2

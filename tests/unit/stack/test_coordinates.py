@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stack.coordinates import SET_NAMES, Artefact, artefacts_of, format_list, list_file, parse_list
 from stack.errors import JarsUnavailable, UnknownName
+from stack.jars.coordinates import SET_NAMES, Artefact, artefacts_of, format_list, list_file, parse_list
 
 _SUM = "0123456789abcdef" * 4
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stack import ivy
-from stack.coordinates import Artefact
 from stack.errors import CertificateRefused, DiskFull, JarsUnavailable, RegistryUnreachable, StackError
-from stack.java import JavaRuntime
+from stack.jars import ivy
+from stack.jars.coordinates import Artefact
+from stack.jars.java import JavaRuntime
 
 _JAR = Artefact("org.example", "thing_2.13", "1.2.3")
 _REFUSED = "\tServer access error at url scheme://host/x.jar ({})\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stack.errors import JavaMissing
-from stack.java import JavaRuntime, bundled_java, find_java, parse_version, spark_environment
+from stack.jars.java import JavaRuntime, bundled_java, find_java, parse_version, spark_environment
 
 _ALL_MODULES = "java.base jdk.incubator.vector"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stack.records import ProcessRecord, identity_of, read_record, write_record
+from stack.process.records import ProcessRecord, identity_of, read_record, write_record
 from tests.patience import wait_until
 
 

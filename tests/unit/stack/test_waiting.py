@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from stack.errors import Cancelled, NotInTime
-from stack.waiting import wait_until
+from stack.wait import wait_until
 
 
 def test_the_first_truthy_answer_is_returned() -> None:

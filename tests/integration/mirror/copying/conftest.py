@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stack.fixtures import KafkaPair
 from tests.engines import EngineUnderTest
+from tests.servers import KafkaPair
 
 
 @pytest.fixture

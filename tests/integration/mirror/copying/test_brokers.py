@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from stack.fixtures import NewKafka
 from stack.kafka import KafkaCluster
 from tests.engines import EngineUnderTest, check_copy, write
 from tests.kafka_data import Record
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import NewKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 

@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 from mirror.lane.ledger import Fate
 from mirror.model.datastream import StartPosition
 from mirror.model.policy import CopyPath, CopyPolicy, Isolation
-from stack.fixtures import KafkaPair
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 

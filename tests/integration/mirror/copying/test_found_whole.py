@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from stack.fixtures import KafkaPair
 from tests.engines import EngineUnderTest, look, write
 from tests.kafka_data import Record, make_topic
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -8,20 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
-from tests.acls import add_rules, remove_rules
+from tests.acls import PERMISSIVE, Forbidden
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
 from tests.patience import wait_until
@@ -35,13 +27,9 @@ NewEngine = Callable[..., EngineUnderTest]
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Source and destination at once. Everything is allowed that nobody has forbidden."""
-    properties: dict[str, object] = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
     folder = tmp_path_factory.mktemp("isolation")
     cluster = KafkaCluster(
-        "kafka", folder, [NodePorts.free()], jvm=Jvm(heap_mib=320, quick_start=True), properties=properties
+        "kafka", folder, [NodePorts.free()], jvm=Jvm(heap_mib=320, quick_start=True), properties=PERMISSIVE
     )
     cluster.start()
     yield cluster
@@ -62,20 +50,6 @@ def make_pair(engine: EngineUnderTest, *topics: str) -> None:
 
 def records(count: int) -> list[Record]:
     return [Record(0, b"k", b"value %d" % number, (), NOW + number) for number in range(count)]
-
-
-class Forbidden:
-    """Nobody may do something with a topic, as long as the block lasts."""
-
-    def __init__(self, address: str, topic: str, operation: AclOperation) -> None:
-        self._admin = AdminClient({"bootstrap.servers": address})
-        self._what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", operation)
-
-    def __enter__(self) -> None:
-        add_rules(self._admin, [AclBinding(*self._what, AclPermissionType.DENY)])
-
-    def __exit__(self, *_: object) -> None:
-        remove_rules(self._admin, AclBindingFilter(*self._what, AclPermissionType.DENY))
 
 
 @pytest.mark.parametrize("side", ["source", "destination"])

@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient
 from mirror.lane.lane import LaneState
 from mirror.lane.ledger import Fate
 from mirror.model.policy import CopyPolicy, OnLoss
-from stack.fixtures import KafkaPair, NewKafka
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import KafkaPair, NewKafka
 
 pytestmark = pytest.mark.servers
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from mirror.lane.ledger import Fate
-from stack.fixtures import KafkaPair
 from tests.engines import EngineUnderTest, look_all, write
 from tests.kafka_data import Record, make_topic
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

@@ -32,12 +32,12 @@ from mirror.model.metrics import PlacementEvent
 from mirror.model.topics import TopicDescription
 from mirror.wire.control.sasl import SaslAccess
 from pmp.adapters.cluster_probe import KafkaClusterProbe
-from stack.fixtures import KafkaPair
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
 from tests.kafka_data import Record, counts, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 

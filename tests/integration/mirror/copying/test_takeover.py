@@ -10,11 +10,11 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
 from mirror.model.datastream import StartPosition
-from stack.fixtures import NewKafka
 from stack.kafka import KafkaCluster
 from tests.engines import EngineUnderTest, look_all, write
 from tests.kafka_data import Record, make_topic
 from tests.patience import PATIENCE_SECONDS
+from tests.servers import NewKafka
 
 pytestmark = pytest.mark.servers
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
-from mirror.errors import Unreachable, VersionConflict
+from mirror.errors import DamagedState, Unreachable, VersionConflict
 from mirror.model.identifiers import Epoch
 from mirror.model.plan import Plan, TaskPlacement
 from tests.builders import a_plan, a_task
@@ -174,3 +174,80 @@ def test_a_reader_never_takes_a_plan_that_is_being_replaced_for_a_damaged_one(re
         assert failure is None
         assert seen is not None
         assert same(seen, BEFORE) or same(seen, AFTER)
+
+
+@given(st.lists(task_sets(), min_size=1, max_size=6), st.data())
+@settings(max_examples=60)
+def test_a_recovered_plan_has_an_epoch_above_all_that_were_ever_in_force(
+    sets: list[tuple[TaskPlacement, ...]], data: st.DataObject
+) -> None:
+    """Whatever was published and damaged before, and though the healer has read nothing and nobody says what
+    it obeys."""
+    server = FakeZooKeeper()
+    leader, reader = store(server.session(), "w"), store(server.session(), "r")
+    stored, highest = NO_PLAN, 0
+    for tasks in sets:
+        plan = Plan(Epoch(stored.plan.epoch + 1), tasks, 0, "next")
+        stored = leader.publish(plan, stored)
+        highest = max(highest, plan.epoch)
+        if data.draw(st.booleans()):
+            session = server.session()
+            session.write("/plan", b"?", session.read("/plan").version)
+            leader = store(server.session(), "x")
+            found, _ = leader.recover(NO_PLAN.plan, [])
+            assert found.plan.epoch >= highest or not (tasks or found.plan.tasks)
+            assert set(found.plan.tasks) <= set(tasks)
+            stored = leader.publish(Plan(Epoch(found.plan.epoch + 1), tasks, 0, "healed"), found)
+            highest = max(highest, stored.plan.epoch)
+            assert same(reader.read().plan, stored.plan)
+            assert_tidy(server, stored)
+
+
+@given(schedules, task_sets(), task_sets())
+@settings(max_examples=100)
+def test_two_healers_a_late_leader_and_a_reader_in_any_order(
+    schedule: list[str], mine: tuple[TaskPlacement, ...], theirs: tuple[TaskPlacement, ...]
+) -> None:
+    server = FakeZooKeeper()
+    base = store(server.session(), "w").publish(BEFORE, NO_PLAN)
+    session = server.session()
+    session.write("/plan", b"?", session.read("/plan").version)
+    lockstep = Lockstep(schedule)
+    sessions = {name: server.session() for name in ("one", "two", "late", "reader")}
+    for name, each in sessions.items():
+        each.script = lockstep.gate(name)
+    seen: list[Plan] = []
+
+    def heal(name: str, tasks: tuple[TaskPlacement, ...]) -> None:
+        own = store(sessions[name], name)
+        found, _ = own.recover(NO_PLAN.plan, [])
+        assert found.plan.epoch >= BEFORE.epoch
+        own.publish(Plan(Epoch(found.plan.epoch + 1), tasks, 0, name), found)
+
+    def read_often() -> None:
+        known = base
+        for _ in range(4):
+            try:
+                known = store(sessions["reader"], "r").read(known)
+            except DamagedState:
+                continue
+            seen.append(known.plan)
+
+    outcomes = lockstep.run(
+        {
+            "one": lambda: heal("one", mine),
+            "two": lambda: heal("two", theirs),
+            "late": lambda: store(sessions["late"], "late").publish(AFTER, base),
+            "reader": read_often,
+        }
+    )
+    assert outcomes["reader"] is None
+    assert isinstance(outcomes["late"], VersionConflict)
+    found = store(server.session(), "r").read().plan
+    assert found.epoch > BEFORE.epoch
+    contents = {"one": set(mine), "two": set(theirs)}
+    assert set(found.tasks) == contents[found.reason]
+    assert all(outcomes[name] is None for name in contents if found.reason == name)
+    by_epoch: dict[Epoch, set[TaskPlacement]] = {}
+    for plan in seen:  # whoever names an epoch means the same plan
+        assert by_epoch.setdefault(plan.epoch, set(plan.tasks)) == set(plan.tasks)

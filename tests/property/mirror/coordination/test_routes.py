@@ -10,7 +10,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.routes import Route, Verdict, judge
+from mirror.coordination.routes import Judge, Route, Verdict
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream
@@ -49,7 +49,7 @@ native = st.dictionaries(st.sampled_from(CLUSTERS), st.frozensets(st.sampled_fro
 
 
 class Copying:
-    """Carries out what `judge` allows. A record is the list of the clusters and topics where it was."""
+    """Carries out what `Judge` allows. A record is the list of the clusters and topics where it was."""
 
     def __init__(self, routes: list[Route], native: dict[str, frozenset[str]]) -> None:
         self.routes = routes
@@ -61,7 +61,7 @@ class Copying:
                 self.records[cluster, topic].add(((cluster, topic),))
 
     def verdict(self) -> Verdict:
-        return judge(self.routes, self.chosen(), self.written, RESERVED)
+        return Judge(self.routes, RESERVED).verdict(self.chosen(), self.written)
 
     def chosen(self) -> dict[DatastreamName, list[str]]:
         return {
@@ -139,4 +139,4 @@ def test_what_one_datastream_does_is_as_it_was_before_a_younger_one_came(
 
 def test_a_datastream_alone_is_never_in_its_own_way() -> None:
     route = Route(a_datastream(source=ClusterRef("A"), destination=ClusterRef("B")), "A", "B")
-    assert judge([route], {route.datastream.name: TOPICS}, {}, RESERVED) == Verdict({}, {})
+    assert Judge([route], RESERVED).verdict({route.datastream.name: TOPICS}, {}) == Verdict({}, {})

@@ -19,6 +19,7 @@ from mirror.coordination.worker_protocol import (
     StartLanes,
     StopLanes,
     TaskSums,
+    WorkerAlive,
     encode_message,
 )
 from mirror.errors import CorruptData, InvalidRequest
@@ -77,6 +78,7 @@ messages: st.SearchStrategy[Message] = (
     st.builds(StartLanes, st.integers(0, 2**40), st.lists(specs, max_size=3).map(tuple))
     | st.builds(StopLanes, st.lists(keys, max_size=3).map(tuple))
     | st.builds(ShareQuotas, st.lists(st.builds(QuotaShare, texts, numbers), max_size=3).map(tuple))
+    | st.builds(WorkerAlive)
     | st.builds(ExtendLease, numbers)
     | st.builds(Shutdown, numbers)
     | st.builds(LaneNews, st.lists(events, max_size=3).map(tuple))

@@ -46,6 +46,29 @@ def test_an_expression_selects_what_pythons_does(expression: str, names: list[st
     assert {name for name in names if mine.matches(name)} == wanted
 
 
+@given(ANCHORED | st.builds("({}){}".format, EXPRESSIONS, PIECES), NAMES)
+def test_what_matches_has_one_of_the_beginnings(expression: str, name: str) -> None:
+    if re.fullmatch(expression, name):
+        assert name.startswith(tuple(Expression("topics", expression).beginnings))
+
+
+@pytest.mark.parametrize(
+    ("expression", "beginnings"),
+    [
+        ("orders-.*", {"orders-"}),
+        ("^(orders|users)$", {"orders", "users"}),
+        (r"(?:a|b\.c)\.x|d*", {""}),
+        (r"(?:a|b\.c)\.x|de*", {"a", "b", "d"}),
+        ("(a|b)?c", {""}),
+        ("(?i)orders", {""}),
+        (r"\Qa|b\E", {""}),
+        ("(" * 50 + "a" + ")" * 50, {""}),
+    ],
+)
+def test_beginnings_are_seen_where_they_are_plain(expression: str, beginnings: set[str]) -> None:
+    assert Expression("topics", expression).beginnings == beginnings
+
+
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=2), ANCHORED, st.lists(NAMES.filter(bool)))
 def test_a_leading_negative_look_ahead_selects_the_same_as_two_expressions(
     ahead: list[str], rest: str, names: list[str]

@@ -15,8 +15,9 @@ from mirror.control.commands import (
     MovePartitions,
     TriggerRebalance,
 )
-from mirror.control.handlers import Control
+from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.definitions import Definitions, DefinitionStore
+from mirror.coordination.events import EventLog
 from mirror.coordination.membership import LiveInstance, Membership
 from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.errors import (
@@ -29,6 +30,7 @@ from mirror.errors import (
 )
 from mirror.model.datastream import Datastream, DatastreamStatus, Pause
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
+from mirror.model.metrics import PlacementEvent
 from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream, partitions
@@ -47,10 +49,15 @@ class Office:
         self.clusters = {SOURCE: FakeTopicAdmin(t=1), DESTINATION: FakeTopicAdmin()}
         self.definitions = DefinitionStore(self.server.session())
         self.requests = RequestQueue(self.server.session())
+        self.told: list[PlacementEvent] = []
         self.control = Control(
-            DefinitionStore(self.session),
-            RequestQueue(self.session),
-            Membership(self.session),
+            ControlStores(
+                DefinitionStore(self.session),
+                RequestQueue(self.session),
+                Membership(self.session),
+                EventLog(self.session),
+                self.told.extend,
+            ),
             frozenset({SOURCE, DESTINATION}),
             ManualClock(1234),
             gate_of(self.session, self.clusters, ManualClock()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.measured_load import STALE_AFTER_MS, MeasuredLoads
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import InstanceName
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
@@ -89,3 +89,40 @@ def test_what_somebody_put_beside_our_rates_is_removed() -> None:
     loads.publish(InstanceName("one"), {SOURCE: {TopicPartition("t", 0): (5.0, 1.0)}}, 7)
     assert session.children("/loads/one") == ("0000",)
     assert loads.loads(SOURCE, [TopicPartition("t", 0)]).measured == 1
+
+
+def test_freshness_is_that_of_the_newest_and_counts_those_behind() -> None:
+    server = FakeZooKeeper()
+    loads = MeasuredLoads(server.session())
+    assert loads.freshness(SOURCE).measured_at_ms is None
+    loads.publish(ONE, {SOURCE: {T0: (1.0, 1.0), T1: (1.0, 1.0)}}, 100_000, {SOURCE: {T1}})
+    loads.publish(TWO, {SOURCE: {T2: (1.0, 1.0)}, DESTINATION: {}}, 90_000)
+    found = loads.freshness(SOURCE)
+    assert (found.measured_at_ms, found.measured, found.behind) == (100_000, 3, 1)
+    assert loads.loads(SOURCE, [T0, T1, T2]).at_least == {T1}
+    loads.publish(ONE, {SOURCE: {T0: (1.0, 1.0)}}, 100_000 + STALE_AFTER_MS)
+    assert loads.freshness(SOURCE).measured == 1
+
+
+def test_an_instance_without_lanes_measures_nothing_and_its_last_rates_stay() -> None:
+    loads = MeasuredLoads(FakeZooKeeper().session())
+    loads.publish(ONE, {SOURCE: {T0: (7.0, 1.0)}}, 10)
+    loads.publish(ONE, {}, 20)
+    assert loads.freshness(SOURCE).measured_at_ms is None
+    assert loads.loads(SOURCE, [T0]).loads == {T0: load(7, 1, 10)}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"measured_ms": "x", "clusters": {"source": [1, 0]}}',
+        b'{"clusters": {"source": 7}}',
+    ],
+)
+def test_a_summary_that_cannot_be_read_is_left_out(data: bytes) -> None:
+    session = FakeZooKeeper().session()
+    session.create("/loads/one", data)
+    assert MeasuredLoads(session).freshness(SOURCE).measured_at_ms is None

@@ -11,7 +11,7 @@ import pytest
 from mirror.coordination import znodes
 from mirror.coordination.plan_store import NO_PLAN, PlanStore, check_storable
 from mirror.errors import CorruptData, InvalidRequest, VersionConflict
-from mirror.model.identifiers import GroupName, InstanceName, TaskName
+from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan
 from tests.builders import a_plan, a_task
 from tests.fakes.node_store import FakeZooKeeper
@@ -232,3 +232,69 @@ def test_a_document_that_contradicts_others_costs_its_own_group_only(content: di
     found = PlanStore(session, "r").read().plan
     assert [one for one in found.tasks if one.group == "b"] == [a_task("b-0", ["t-0"])]
     assert {one.task for one in found.tasks} <= {"a-0", "a-1", "b-0"}
+
+
+DAMAGES = [b"", b"\x00 no zlib", zlib.compress(b"[]"), zlib.compress(b'{"epoch": 1}')]
+
+
+def damaged(server: FakeZooKeeper, data: bytes) -> None:
+    session = server.session()
+    session.write("/plan", data, session.read("/plan").version)
+
+
+@pytest.mark.parametrize("data", DAMAGES)
+def test_a_damaged_marker_is_replaced_under_an_epoch_that_nobody_has_obeyed(data: bytes) -> None:
+    server = FakeZooKeeper()
+    store = PlanStore(server.session(), "w")
+    known = store.publish(SECOND, store.publish(FIRST, NO_PLAN))
+    damaged(server, data)
+    with pytest.raises(CorruptData):
+        store.read(known)
+    found, held = store.recover(known.plan, [])
+    assert found.plan.tasks == SECOND.tasks
+    assert found.plan.epoch > SECOND.epoch
+    assert repr(data)[1:-1] in held
+    healed = store.publish(replace(found.plan, epoch=Epoch(found.plan.epoch + 1)), found)
+    for reader in (known, NO_PLAN):
+        assert PlanStore(server.session(), "r").read(reader) == healed
+    assert {epoch for epochs in groups_in(server).values() for epoch in epochs} == {healed.plan.epoch}
+
+
+def test_a_leader_that_never_read_the_plan_puts_its_documents_together() -> None:
+    server = FakeZooKeeper()
+    store = PlanStore(server.session(), "w")
+    store.publish(SECOND, store.publish(FIRST, NO_PLAN))
+    session = server.session()
+    session.create("/plan/b/0000000007-left-0x0", b"what broke off")
+    session.create("/plan/b/999999999999999999-strange-0x0", b"")
+    session.create("/plan/a/no-document", b"")
+    damaged(server, b"?")
+    found, _ = PlanStore(server.session(), "x").recover(NO_PLAN.plan, [Epoch(40)])
+    assert found.plan.tasks == tuple(one for one in SECOND.tasks if one.group == "a")
+    assert found.plan.epoch >= 40
+    healed = PlanStore(server.session(), "x").publish(
+        replace(found.plan, epoch=Epoch(found.plan.epoch + 1)), found
+    )
+    assert PlanStore(server.session(), "r").read() == healed
+
+
+def test_an_old_leader_cannot_publish_over_what_was_healed() -> None:
+    server = FakeZooKeeper()
+    old, new = PlanStore(server.session(), "old"), PlanStore(server.session(), "new")
+    known = old.publish(FIRST, NO_PLAN)
+    damaged(server, b"?")
+    found, _ = new.recover(NO_PLAN.plan, [])
+    healed = new.publish(replace(found.plan, epoch=Epoch(found.plan.epoch + 1)), found)
+    with pytest.raises(VersionConflict):
+        old.publish(SECOND, known)
+    assert new.read() == healed
+
+
+@pytest.mark.parametrize("instance", ["one", "host:7/x@y", "a@", "@x0", "ü x", None])
+def test_documents_say_whose_they_are(instance: str | None) -> None:
+    server = FakeZooKeeper()
+    store = PlanStore(server.session(), "a@b-7x1")
+    tasks = a_plan(a_task("a-0", ["t-0"], instance), epoch=1)
+    store.publish(tasks, NO_PLAN)
+    damaged(server, b"?")
+    assert store.recover(NO_PLAN.plan, [])[0].plan.tasks == tasks.tasks

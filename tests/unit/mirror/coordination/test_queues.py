@@ -182,7 +182,10 @@ def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() ->
         GroupName("g"): GroupPlan({}, {}, 2, ("required: 2 tasks", "planned by count"), why),
         GroupName("other"): GroupPlan({}, {}, 1, ("nothing that changes anything",)),
     }
-    events = plan_events(after, moves_between(before, after.tasks), group_plans, LEADER)
+    loads = {(GroupName("g"), TopicPartition("t", 0)): 12.5, (GroupName("g"), TopicPartition("t", 2)): 0.0}
+    events = plan_events(after, moves_between(before, after.tasks), group_plans, LEADER, loads)
+    carried = {one.kafka_partition: one.bytes_per_second for one in events}
+    assert carried == {-1: None, 0: 12.5, 2: 0.0, 4: None, 9: None}
     told = {(one.kind, one.topic, one.kafka_partition): one.sentence for one in events}
     assert told == {
         ("plan", "", -1): "because",
@@ -199,7 +202,7 @@ def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() ->
 def test_a_plan_with_very_many_moves_still_fits_into_one_entry() -> None:
     server = FakeZooKeeper()
     many = a_plan(a_task("g-0", [f"topic-with-a-long-name-{n}-0" for n in range(3_000)]))
-    events = plan_events(many, moves_between((), many.tasks), {}, LEADER)
+    events = plan_events(many, moves_between((), many.tasks), {}, LEADER, {})
     assert len(events) == 1 + MOVES_SHOWN
     EventLog(server.session()).append(events)
     assert len(EventLog(server.session()).newest(10_000)) == len(events)

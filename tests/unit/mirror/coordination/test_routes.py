@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror.coordination.routes import Route, Verdict, in_words, judge
+from mirror.coordination.routes import Judge, Route, Verdict, in_words
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming
 from tests.builders import a_datastream
@@ -34,8 +34,7 @@ def a_route(
 
 def judged(*routes: Route, topics: str = "t", written: Mapping[str, str] | None = None) -> Verdict:
     """All topics exist everywhere."""
-    return judge(
-        routes,
+    return Judge(routes, {"progress"}).verdict(
         {
             one.datastream.name: [
                 topic for topic in topics.split() if one.datastream.selection.matches(topic)
@@ -43,7 +42,6 @@ def judged(*routes: Route, topics: str = "t", written: Mapping[str, str] | None 
             for one in routes
         },
         {GroupName(group): names.split() for group, names in (written or {}).items()},
-        {"progress"},
     )
 
 

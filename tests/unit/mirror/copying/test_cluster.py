@@ -35,7 +35,7 @@ class Answering(Cluster):
     async def refresh(self, topics: Iterable[str]) -> None:
         self.looked += bool(set(topics))
 
-    async def ask(self, call: Any, broker: int | None = None) -> Any:
+    async def ask(self, call: Any, broker: int | None = None, role: str = "") -> Any:
         return {PLACE: self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]}
 
 

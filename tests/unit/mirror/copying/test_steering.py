@@ -18,10 +18,11 @@ from mirror.copying.stalls import Stalls
 from mirror.copying.steering import Steering
 from mirror.copying.workbench import EngineIdentity, Workbench
 from mirror.copying.writing import Writing
-from mirror.errors import Fenced, Unreachable
+from mirror.errors import Fenced, RecordRejected, TopicMissing, Unreachable
 from mirror.lane.intake import Intake
 from mirror.lane.lane import LaneState
 from mirror.lane.rules import IntakeRules
+from mirror.model.identifiers import ClusterRef
 from mirror.ports import LaneEvent, LanePaused, LaneResumed
 from mirror.wire.batch import ProducerStamp
 from mirror.wire.codes import Code
@@ -156,6 +157,7 @@ def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(r
     for second in range(12):
         outgoing = lane.next_to_send()
         assert outgoing is not None
+        outgoing.sent_at = rig.bench.loop.now()
         rig.writing.on_answer(lane, outgoing, too_few)
         stalls.pump(rig.bench.loop.now())
         assert bool(lane.stalled_by) is (second >= 6)
@@ -164,7 +166,30 @@ def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(r
     assert "writing to t-0 at" in lane.stalled_by
     assert "NOT_ENOUGH_REPLICAS (19), since 2023-11-14 22:13:20 UTC" in lane.stalled_by
     assert (report_of(lane, 0.0).reason, report_of(other, 0.0).reason) == (lane.stalled_by, "")
-    rig.clock.advance(5)
+    rig.clock.advance(8)
     stalls.pump(rig.bench.loop.now())
     assert not lane.stalled_by
     assert isinstance(rig.steering.events[-1], LaneResumed)
+
+
+def test_the_end_of_an_outage_wakes_the_lanes_that_paused_because_of_it_and_no_others(rig: Rig) -> None:
+    refused = rig.lane("refused-0")
+    rig.steering.pause(refused, RecordRejected("null key"))
+    rig.clock.advance(10)
+    began_ms = rig.clock.now_ms()
+    rig.clock.advance(1)
+    away = rig.lane("away-0")
+    rig.steering.pause(away, Unreachable("connection refused"))
+    starting = rig.lane("starting-0")
+    rig.steering.pause(starting, TopicMissing("a broker that starts knows no topics yet"))
+    fenced = rig.lane("fenced-0")
+    rig.steering.pause(fenced, Fenced("another owner"), lasting=True)
+    copies = rig.lane("copies-0")
+    destination = copies.spec.destination
+    assert rig.steering.wake(ClusterRef("another"), began_ms) == []
+    assert rig.steering.wake(destination, began_ms) == [away, starting]
+    assert list(rig.steering.to_start) == [away, starting]
+    assert refused.state is LaneState.PAUSED
+    assert fenced.state is LaneState.PAUSED
+    assert copies.state is LaneState.COPYING
+    assert rig.steering.wake(destination, began_ms) == [], "they are woken once"

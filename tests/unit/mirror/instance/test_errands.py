@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mirror.errors import LoadUnavailable, Unreachable
-from mirror.instance.errands import PatientLoads, StillAsking, ThreadedErrands
+from mirror.instance.errands import PatientLoads, StillAsking, ThreadedErrands, WaitBudget
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadReport
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -37,6 +38,14 @@ class Errands(ThreadedErrands):
     def __init__(self, patience_seconds: float = 0.05) -> None:
         self.woken = threading.Event()
         super().__init__(patience_seconds, self.woken.set)
+
+
+def answer_of(errands: ThreadedErrands, line: str, job: Callable[[], int]) -> int | None:
+    """None while there is no answer."""
+    try:
+        return errands.ask(line, "one", job)
+    except StillAsking:
+        return None
 
 
 def test_a_fast_answer_comes_at_once_and_is_asked_for_anew_every_time() -> None:
@@ -74,7 +83,7 @@ def test_other_lines_go_on_and_other_keys_of_the_line_come_after() -> None:
     errands, slow = Errands(), Slow(1)
     with pytest.raises(StillAsking):
         errands.ask("slow", "one", slow)
-    assert errands.ask("other", "one", lambda: 5) == 5
+    assert wait_until(lambda: answer_of(errands, "other", lambda: 5)) == 5
     with pytest.raises(StillAsking):
         errands.ask("slow", "two", lambda: 2)
     slow.go_on.set()
@@ -127,3 +136,23 @@ def test_a_line_works_on_after_its_thread_has_ended() -> None:
     errands = Errands(20)
     for number in range(50):
         assert errands.ask("line", f"key {number}", lambda number=number: number) == number  # type: ignore[misc]
+
+
+def test_however_many_lines_are_slow_the_waits_together_are_as_long_as_for_one() -> None:
+    budget, now, waited = WaitBudget(2.0), 100.0, 0.0
+    for _ in range(60):
+        patience = budget.left(now)
+        waited, now = waited + patience, now + patience
+        budget.spend(now)
+    assert waited == pytest.approx(2.0, abs=60 * 0.05)
+    assert budget.left(now + 10) == pytest.approx(1.0)
+    assert budget.left(now + 1000) == pytest.approx(2.0)
+
+
+def test_quick_answers_leave_the_patience_for_a_slow_one() -> None:
+    budget, now = WaitBudget(2.0), 0.0
+    for _ in range(60):
+        budget.left(now)
+        now += 0.001
+        budget.spend(now)
+    assert budget.left(now) == pytest.approx(1.94)

@@ -10,7 +10,7 @@ import pytest
 from mirror.coordination import znodes
 from mirror.coordination.definitions import DefinitionStore, to_document
 from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import LiveInstance, Membership
+from mirror.coordination.membership import Holding, LiveInstance, Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.problems import TroubleStore
@@ -18,8 +18,8 @@ from mirror.coordination.requests import MoveRequest, RebalanceRequest
 from mirror.coordination.routes import Verdict
 from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
 from mirror.model.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName, TaskName
-from mirror.model.load import LoadReport
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.load import LoadReport, TaskLimits
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
 from mirror.ports import GroupPlan, PlanningRequest
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
@@ -336,6 +336,72 @@ def test_what_runs_of_a_definition_that_becomes_damaged_goes_on_also_under_anoth
     another.leader.tick()
     assert house.planned() >= planned | {"users:u-3"}
     assert DatastreamName("orders") in another.leader.problems
+
+
+DAMAGES = [b"", b"?", b"{}"]
+
+
+@pytest.mark.parametrize("data", DAMAGES)
+def test_a_damaged_commit_marker_is_healed_and_no_task_changes(house: House, data: bytes) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    before = PlanStore(house.server.session(), "r").read().plan
+    house.session.write("/plan", data, house.session.read("/plan").version)
+    assert "the commit marker was damaged" in house.tick()
+    healed = PlanStore(house.server.session(), "r").read().plan
+    assert (healed.tasks, healed.epoch > before.epoch) == (before.tasks, True)
+    (event,) = [one for one in house.rig.told if one.event_key.startswith("recovery/")]
+    assert repr(data)[1:-1] in event.sentence
+    assert "nothing to do" in house.tick()
+    assert not house.ill()
+
+
+@pytest.mark.parametrize("data", DAMAGES)
+def test_a_leader_that_is_new_heals_the_marker_too_and_keeps_tasks_where_they_run(
+    house: House, data: bytes
+) -> None:
+    house.join("two")
+    house.create(a_datastream("orders", "t", limits=TaskLimits(min_tasks=2)))
+    house.tick()
+    before = PlanStore(house.server.session(), "r").read().plan
+    assert {one.instance for one in before.tasks} == {"one", "two"}
+    house.session.write("/plan", data, house.session.read("/plan").version)
+    another = LeaderRig(house.server.session(), house.clusters, house.clock)
+    another.leader.joined(house.me)
+    house.leader.joined(None)
+    house.clock.advance(10)
+    another.leader.tick()
+    healed = PlanStore(house.server.session(), "r").read().plan
+    assert (healed.tasks, healed.epoch > before.epoch) == (before.tasks, True)
+
+
+def test_a_healing_that_breaks_off_is_done_by_the_next_look(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    planned, epoch = house.planned(), house.epoch()
+    house.session.write("/plan", b"?", house.session.read("/plan").version)
+    number = len(house.session.log)
+    house.session.script = lambda one: (
+        Fault(after_effect=False) if one.is_write and "/plan" in one.path else None
+    )
+    house.clock.advance(10)
+    house.leader._say(house.leader._try_tick())
+    assert len(house.session.log) > number
+    house.session.script = lambda _: None
+    house.tick()
+    assert house.planned() == planned
+    assert house.epoch() > epoch
+
+
+def test_a_plan_after_one_that_was_deleted_has_an_epoch_that_nobody_obeys(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    members = Membership(house.session)
+    members.announce(house.me, Holding(Epoch(41), frozenset(), frozenset({GroupName("orders")})))
+    house.session.delete_tree("/plan")
+    house.tick()
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+    assert house.epoch() == 42
 
 
 def test_a_leader_that_was_overtaken_publishes_nothing(house: House) -> None:

@@ -13,7 +13,7 @@ from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.requests import RebalanceRequest
 from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.errands import LoadsOnTheWay
-from mirror.instance.observations import LoadMemory
+from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.outlook import Outlook, Planning
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
@@ -201,6 +201,47 @@ def test_a_request_does_not_wait_for_ever() -> None:
     rig.clock.advance(31)
     rig.leader.tick()
     assert rig.stores.requests.pending() == ()
+
+
+class Uneven(Loads):
+    """Partition 0 carries nearly everything; then there is no answer any more."""
+
+    failure: LoadUnavailable | None = None
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        if self.failure is not None:
+            raise self.failure
+        return LoadReport({key: PartitionLoad(90.0) for key in partitions}, "test")
+
+
+@pytest.mark.parametrize("failure", [LoadsOnTheWay("frozen"), LoadUnavailable("dead")], ids=str)
+def test_without_an_answer_the_last_known_loads_are_planned_by_and_their_age_is_said(
+    failure: LoadUnavailable,
+) -> None:
+    uneven, planner = Uneven(), Asked()
+    rig, _, _, _ = a_rig(uneven, planner)
+    rig.leader.tick()
+    uneven.failure = failure
+    rig.clock.advance(15)
+    decision = rig.outlook.preview(a_request())
+    assert {load.bytes_per_second for load in planner.requests[-1].loads.values()} == {90.0}
+    assert decision.group_plans["orders"].required_tasks == 2  # type: ignore[index]
+    (note,) = [one for one in decision.group_plans["orders"].reasons if "last known" in one]  # type: ignore[index]
+    assert "15 s old" in note
+    assert str(failure) in note
+
+
+def test_without_any_loads_what_is_placed_stays_and_the_plan_says_so() -> None:
+    planner = Asked()
+    rig, server, _, _ = a_rig(Away(), planner)
+    rig.leader.tick()
+    before = PlanStore(server.session(), "r").read().plan.tasks
+    rig.stores.requests.add(a_request(full=True))
+    decision = rig.outlook.preview(a_request(full=True))
+    rig.leader.tick()
+    assert PlanStore(server.session(), "r").read().plan.tasks == before
+    assert not any(request.full or request.rebalance for request in planner.requests)
+    assert "nothing is known of the loads" in "; ".join(decision.group_plans["orders"].reasons)  # type: ignore[index]
 
 
 def test_a_preview_knows_what_the_leader_has_observed() -> None:

@@ -19,6 +19,7 @@ import tests.fakes.tiny_worker as tiny_worker
 from mirror.coordination.worker_protocol import LaneNews
 from mirror.instance.supervisor import LanePhase, Supervisor
 from mirror.instance.worker_reader import WorkerGone, WorkerSaid
+from mirror.instance.worker_seat import cpu_seconds
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.ports import LanePaused, LaneResumed, LaneSpec
 from tests.builders import a_key, a_spec
@@ -31,12 +32,12 @@ ROOT = Path(__file__).parents[4]
 class Crew:
     """A supervisor whose workers behave as they are told to; the last behaviour is for all that follow."""
 
-    def __init__(self, workers: int, *behaviours: str) -> None:
+    def __init__(self, workers: int, *behaviours: str, silence_seconds: float = 1e9) -> None:
         self.clock = ManualClock()
         self.spawned: list[subprocess.Popen[bytes]] = []
         self._behaviours = list(behaviours or ["obedient"])
         self.inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.supervisor = Supervisor(self._spawn, workers, self.inbox, self.clock, restart_delay_seconds=1.0)
+        self.supervisor = Supervisor(self._spawn, workers, self.inbox, self.clock, 1.0, silence_seconds)
 
     def _spawn(self, number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
         behaviour = self._behaviours.pop(0) if len(self._behaviours) > 1 else self._behaviours[0]
@@ -78,8 +79,8 @@ class Crew:
 def new_crew() -> Iterator[Callable[..., Crew]]:
     made: list[Crew] = []
 
-    def make(workers: int, *behaviours: str) -> Crew:
-        made.append(Crew(workers, *behaviours))
+    def make(workers: int, *behaviours: str, **limits: float) -> Crew:
+        made.append(Crew(workers, *behaviours, **limits))
         made[-1].supervisor.start()
         return made[-1]
 
@@ -368,6 +369,16 @@ def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
     assert crew.supervisor.ailing == {}
 
 
+def test_a_worker_whose_lease_was_over_is_replaced_at_once_each_time(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "leased")
+    for spawned in range(1, 6):
+        assert len(crew.spawned) == spawned
+        crew.start(a_spec("t-0"))
+        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.supervisor.revive()
+    assert crew.supervisor.workers_running == 1
+
+
 def test_what_is_cleared_returns_to_the_workers_and_the_cells_end(new_crew: NewCrew) -> None:
     crew = new_crew(1, "obedient")
     specs = [a_spec("t-0", group=group) for group in ("a", "b", "c")]
@@ -405,3 +416,105 @@ def test_a_lane_that_cannot_be_sent_is_set_aside_alone(new_crew: NewCrew) -> Non
     crew.supervisor.revive()
     crew.supervisor.stop_lanes([bad.key])
     assert bad.key not in crew.supervisor.lanes
+
+
+def look(crew: Crew, seconds: float, step: float = 1.0) -> None:
+    """Look at the workers again and again over that time."""
+    for _ in range(int(seconds / step)):
+        crew.clock.advance(step)
+        crew.supervisor.revive()
+
+
+def frozen_crew(new_crew: NewCrew, workers: int = 1) -> Crew:
+    """The first worker copies a lane, and stands still."""
+    crew = new_crew(workers, "obedient", silence_seconds=20.0)
+    crew.until(lambda: crew.supervisor.is_ready)
+    crew.start(a_spec("t-0"))
+    crew.until(lambda: any(state.rate for state in crew.supervisor.lanes.values()))
+    os.kill(crew.spawned[0].pid, signal.SIGSTOP)
+    return crew
+
+
+def test_a_worker_that_stands_still_is_said_and_then_killed(new_crew: NewCrew) -> None:
+    crew = frozen_crew(new_crew)
+    look(crew, 9)
+    assert crew.supervisor.workers_silent == 0
+    look(crew, 2)
+    assert crew.supervisor.workers_silent == 1
+    state = crew.supervisor.lanes[a_key("t-0")]
+    assert state.phase is LanePhase.PAUSED
+    assert "does not answer" in state.reason
+    assert state.rate is None, "its lag is not known"
+    look(crew, 11)
+    crew.until(lambda: not crew.supervisor.lanes)
+    assert crew.spawned[0].poll() == -signal.SIGKILL
+    look(crew, 2)
+    assert crew.supervisor.workers_running == 1
+    assert crew.supervisor.ailing == {}
+
+
+def test_new_tasks_go_to_workers_that_answer(new_crew: NewCrew) -> None:
+    crew = frozen_crew(new_crew, workers=2)
+    os.kill(crew.spawned[1].pid, signal.SIGSTOP)
+    os.kill(crew.spawned[0].pid, signal.SIGCONT)
+    crew.supervisor.share_quotas({GroupName("orders"): 100.0})
+    beats = crew.supervisor._seats[0].pulse.beats
+    look(crew, 11)
+    wait_until(lambda: crew.supervisor._seats[0].pulse.beats > beats)
+    look(crew, 1)
+    assert crew.supervisor.workers_silent == 1
+    crew.start(a_spec("u-0", task="orders-1"), a_spec("u-1", task="orders-2"))
+    assert {state.worker for state in crew.supervisor.lanes.values()} == {0}
+
+
+def test_one_that_speaks_again_is_what_it_was(new_crew: NewCrew) -> None:
+    crew = frozen_crew(new_crew)
+    look(crew, 12)
+    assert set(crew.phases().values()) == {LanePhase.PAUSED}
+    os.kill(crew.spawned[0].pid, signal.SIGCONT)
+    beats = crew.supervisor._seats[0].pulse.beats
+    crew.supervisor.share_quotas({GroupName("orders"): 100.0})
+    wait_until(lambda: crew.supervisor._seats[0].pulse.beats > beats)
+    look(crew, 1)
+    assert set(crew.phases().values()) == {LanePhase.COPYING}
+    assert crew.supervisor.workers_silent == 0
+
+
+def test_a_control_process_that_was_frozen_itself_kills_nobody(new_crew: NewCrew) -> None:
+    crew = frozen_crew(new_crew)
+    for _ in range(4):
+        crew.clock.advance(3_600)  # nobody listened meanwhile
+        crew.supervisor.revive()
+    assert set(crew.phases().values()) == {LanePhase.COPYING}
+    assert crew.spawned[0].poll() is None
+
+
+def test_a_silent_worker_that_computes_is_left_to_its_watchdog(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "endless", silence_seconds=20.0)
+    crew.until(lambda: crew.supervisor.is_ready)
+    crew.start(a_spec("t-0"))
+    process = crew.spawned[0]
+    for _ in range(30):
+        before = cpu_seconds(process.pid)
+        assert before is not None
+        wait_until(lambda used=before: (cpu_seconds(process.pid) or 0) > used + 0.06)  # type: ignore[misc]
+        look(crew, 1)
+    assert process.poll() is None
+    assert set(crew.phases().values()) == {LanePhase.PAUSED}
+    look(crew, 31)
+    crew.until(lambda: not crew.supervisor.lanes)
+    assert process.poll() == -signal.SIGKILL
+
+
+def test_groups_whose_workers_keep_falling_silent_are_suspects(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "obedient", silence_seconds=20.0)
+    for _ in range(3):
+        assert crew.supervisor.ailing == {}
+        crew.until(lambda: crew.supervisor.is_ready)
+        crew.start(a_spec("t-0"))
+        crew.until(lambda: any(state.rate for state in crew.supervisor.lanes.values()))
+        os.kill(crew.spawned[-1].pid, signal.SIGSTOP)
+        look(crew, 22)
+        crew.until(lambda: not crew.supervisor.lanes)
+        look(crew, 5)
+    assert set(crew.supervisor.ailing) == {"orders"}

@@ -103,6 +103,25 @@ def test_a_lasting_pause_is_not_probed() -> None:
     assert not pause.is_due(10**12)
 
 
+def test_failures_of_a_cluster_that_is_away_make_no_later_wait_longer() -> None:
+    soon, rule = ProbeRule(0.5, 0.5), ProbeRule(1, 60)
+    pause = None
+    for now in range(0, 30_000, 500):
+        pause = pause_again(pause, "away", now, soon, counts=False)
+        assert pause.probe_at_ms == now + 500
+    pause = pause_again(pause, "the broker that is starting knows no such topic", 30_000, rule)
+    assert pause.probe_at_ms == 31_000
+
+
+def test_the_end_of_an_outage_wakes_what_failed_during_it() -> None:
+    rule = ProbeRule(60, 60)
+    assert pause_again(None, "unknown topic", 5_000, rule).is_woken(since_ms=5_000)
+    assert not pause_again(None, "record too large", 4_999, rule).is_woken(since_ms=5_000)
+    assert not pause_again(None, "fenced", 6_000, rule, lasting=True).is_woken(since_ms=5_000)
+    again = pause_again(pause_again(None, "too large", 1_000, rule), "unknown topic", 6_000, rule)
+    assert again.is_woken(since_ms=5_000), "the latest failure counts"
+
+
 def test_a_restart_probes_at_once_and_keeps_the_count() -> None:
     pause = pause_again(pause_again(None, "full", 0, ProbeRule()), "full", 1_000, ProbeRule())
     again = Pause.from_json(pause.to_json(), now_ms=50_000)

@@ -114,11 +114,18 @@ def their_fetched(version: int) -> bytes:
         records=None,
     )
     name = {"topic_id": TOPIC} if version >= 13 else {"topic": "topic-239"}
+    named = {}
+    if version >= 16:
+        named["node_endpoints"] = [
+            TheirFetched.NodeEndpoint(node_id=2, host="b2", port=9092, rack=None),
+            TheirFetched.NodeEndpoint(node_id=3, host="b3", port=9093, rack="r1"),
+        ]
     response = TheirFetched(
         throttle_time_ms=12,
         error_code=70 if version >= 7 else 0,
         session_id=99,
         responses=[topic_class(partitions=[full, empty], **name)],
+        **named,
     )
     response.API_VERSION = version
     return bytes(response.encode(header=False, framed=False))
@@ -130,6 +137,7 @@ def test_we_read_their_fetch_response(version: int) -> None:
     assert (response.throttle_ms, response.error, response.session_id) == (
         (12, 70, 99) if version >= 7 else (12, 0, 0)
     )
+    assert response.nodes == ({2: ("b2", 9092), 3: ("b3", 9093)} if version >= 16 else {})
     full, empty = response.partitions
     assert full.topic == key_of(TOPIC, version >= 13)
     assert (full.partition, full.error, full.high_watermark, full.last_stable_offset) == (3, 6, 100, 90)
@@ -145,7 +153,7 @@ def test_we_read_their_fetch_response(version: int) -> None:
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_a_fetch_response_cut_anywhere_is_refused(version: int) -> None:
     whole = their_fetched(version)
-    for size in range(len(whole) - 1):
+    for size in range(len(whole)):
         with pytest.raises(CorruptData):
             fetch.decode_response(version, memoryview(whole)[:size])
 
@@ -197,8 +205,11 @@ def their_produced(version: int) -> bytes:
         **tagged,
     )
     name = {"topic_id": TOPIC} if version >= 13 else {"name": "topic-239"}
+    named = {}
+    if version >= 10:
+        named["node_endpoints"] = [TheirProduced.NodeEndpoint(node_id=2, host="b2", port=9092, rack=None)]
     response = TheirProduced(
-        responses=[topic_class(partition_responses=[good, bad], **name)], throttle_time_ms=33
+        responses=[topic_class(partition_responses=[good, bad], **name)], throttle_time_ms=33, **named
     )
     response.API_VERSION = version
     return bytes(response.encode(header=False, framed=False))
@@ -208,6 +219,7 @@ def their_produced(version: int) -> bytes:
 def test_we_read_their_produce_response(version: int) -> None:
     response = produce.decode_response(version, memoryview(their_produced(version)))
     assert response.throttle_ms == 33
+    assert response.nodes == ({2: ("b2", 9092)} if version >= 10 else {})
     good, bad = response.partitions
     assert (good.topic, good.partition, good.error, good.base_offset, good.append_time) == (
         key_of(TOPIC, version >= 13),
@@ -226,6 +238,6 @@ def test_we_read_their_produce_response(version: int) -> None:
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_a_produce_response_cut_anywhere_is_refused(version: int) -> None:
     whole = their_produced(version)
-    for size in range(len(whole) - (1 if version >= 9 else 0)):
+    for size in range(len(whole)):
         with pytest.raises(CorruptData):
             produce.decode_response(version, memoryview(whole)[:size])

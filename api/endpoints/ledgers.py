@@ -1,0 +1,47 @@
+"""What is known of the progress of a datastream's partitions, put together for REST."""
+
+from __future__ import annotations
+
+from api.schemas.progress import LaneProgressAnswer, NotCopied
+from api.services import Services
+from mirror.copying.translate_job import StoredLanes
+from mirror.instance.uncopied.partitions import UncopiedPartition, UncopiedState, paused_of
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.model.datastream import Datastream
+from mirror.model.topics import TopicPartition
+
+
+def progress_of(
+    datastream: Datastream, stored: StoredLanes, services: Services, *, with_map: bool
+) -> list[LaneProgressAnswer]:
+    """One answer for each partition that was copied to the datastream's destination topics, and for each
+    that nobody copies, as far as this instance knows."""
+    found: dict[TopicPartition, LaneProgressAnswer] = {}
+    for key, one in stored.lanes.items():
+        topic = datastream.naming.destination(key.partition.topic)
+        if datastream.selection.matches(key.partition.topic) and one.target_topic in ("", topic):
+            answer = LaneProgressAnswer.from_progress(key, one, with_map=with_map)
+            answer.destination_is_current = stored.is_current(one)
+            found[key.partition] = answer
+    uncopied = _uncopied(datastream, found, services)
+    for partition in uncopied.keys() - found.keys():
+        topic = datastream.naming.destination(partition.topic)
+        found[partition] = LaneProgressAnswer.from_nothing(partition, topic)
+    for partition, lane in uncopied.items():
+        found[partition].not_copied = NotCopied.from_uncopied(lane)
+    return [found[partition] for partition in sorted(found)]
+
+
+def _uncopied(
+    datastream: Datastream, found: dict[TopicPartition, LaneProgressAnswer], services: Services
+) -> dict[TopicPartition, UncopiedLane]:
+    """The leader knows all; another instance knows the definition and the plan."""
+    if services.status.is_leading:
+        mine = (one for one in services.status.uncopied if one.what.datastream == datastream.name)
+        return {one.what.partition: one for one in mine}
+    planned = services.plan().planned.get(datastream.group, frozenset())
+    paused = paused_of(datastream, found.keys() - planned if datastream.status.is_halted else found)
+    missing = found.keys() - planned - paused.keys() if datastream.status.is_mirrored else set()
+    why, name, group = "no task has it", datastream.name, datastream.group
+    unplaced = {one: UncopiedPartition(name, group, one, UncopiedState.UNPLACED, why) for one in missing}
+    return {partition: UncopiedLane(what, None) for partition, what in {**paused, **unplaced}.items()}

@@ -1,0 +1,92 @@
+"""Prometheus metrics of partitions that are selected and not copied."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from mirror.instance.supervisor import LanePhase, LaneState
+from mirror.instance.uncopied.partitions import UncopiedState
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.model.identifiers import DatastreamName
+
+
+def uncopied_metrics(
+    uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneState], now_ms: int
+) -> Iterator[Metric]:
+    """What people paused, what has no task and what rules leave out comes from the leader alone; lanes that
+    paused themselves from the instance that has them."""
+    by_state: dict[UncopiedState, dict[DatastreamName, list[UncopiedLane]]] = {
+        one: {} for one in UncopiedState
+    }
+    for lane in uncopied:
+        by_state[lane.what.state].setdefault(lane.what.datastream, []).append(lane)
+    paused = GaugeMetricFamily(
+        "headrace_paused_partitions",
+        "partitions that are not copied because a person, or the lane itself, paused them",
+        labels=["datastream", "by"],
+    )
+    for name, found in by_state[UncopiedState.PAUSED].items():
+        paused.add_metric([name, "person"], len(found))
+    itself = Counter(one.spec.key.group for one in lanes if one.phase is LanePhase.PAUSED)
+    for group, count in itself.items():
+        paused.add_metric([group, "itself"], count)
+    yield paused
+    yield _ages(by_state[UncopiedState.PAUSED], now_ms)
+    for state, metric, text in (
+        (UncopiedState.UNPLACED, "headrace_unplaced_partitions", "partitions that no task copies"),
+        (UncopiedState.LEFT_OUT, "headrace_left_out_partitions", "partitions that a rule forbids to copy"),
+    ):
+        family = GaugeMetricFamily(metric, f"{text}; told by the leader", labels=["datastream"])
+        for datastream, found in by_state[state].items():
+            family.add_metric([datastream], len(found))
+        yield family
+    yield from _distances(uncopied)
+
+
+def _ages(paused: dict[DatastreamName, list[UncopiedLane]], now_ms: int) -> Metric:
+    family = GaugeMetricFamily(
+        "headrace_paused_seconds",
+        "since when the oldest pause of a person lasts; told by the leader",
+        labels=["datastream"],
+    )
+    for name, found in paused.items():
+        since = [one.what.since_ms for one in found if one.what.since_ms is not None]
+        if since:
+            family.add_metric([name], max(now_ms - min(since), 0) / 1000)
+    return family
+
+
+def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
+    """Only of datastreams of which every such partition is known: a sum of some would be no sum."""
+    lag = GaugeMetricFamily(
+        "headrace_uncopied_lag_records",
+        "records at the source behind partitions that are not copied; told by the leader",
+        labels=["datastream"],
+    )
+    retained = GaugeMetricFamily(
+        "headrace_uncopied_retained_records",
+        "records that retention may still delete before it reaches one that was not copied, of the partition"
+        " that is nearest to it; told by the leader",
+        labels=["datastream"],
+    )
+    lost = GaugeMetricFamily(
+        "headrace_uncopied_lost_records",
+        "records that were deleted at the source before they were copied; told by the leader",
+        labels=["datastream"],
+    )
+    by_name: dict[DatastreamName, list[UncopiedLane]] = {}
+    for lane in uncopied:
+        by_name.setdefault(lane.what.datastream, []).append(lane)
+    for name, lanes in by_name.items():
+        for family, combine, numbers in (
+            (lag, sum, [one.lag_records for one in lanes]),
+            (retained, min, [one.retained_records for one in lanes]),
+            (lost, sum, [one.lost_records for one in lanes]),
+        ):
+            known = [one for one in numbers if one is not None]
+            if len(known) == len(numbers):
+                family.add_metric([name], combine(known))
+    yield from (lag, retained, lost)

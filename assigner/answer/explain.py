@@ -1,0 +1,175 @@
+"""Why: a cause for every move, and sentences about the whole plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assigner.answer.placement_answer import PlacementAnswer
+from assigner.problem.problem import UNITS, Mode, Policy, Problem, TaskOf
+from assigner.stages.hysteresis import carried
+from assigner.stages.outcome import Outcome
+from assigner.wording import counted
+from mirror.model.load import TaskCapacity
+
+
+class Cause(IntEnum):
+    """Why a partition leaves its task."""
+
+    NONE = 0
+    FULL = 1
+    DRAINED = 2
+    ISOLATED = 3
+    CROWDED = 4
+    OVERLOADED = 5
+    LEVELLED = 6
+    MAKES_ROOM = 7
+
+
+_TEXTS: Final = {
+    Cause.FULL: "a full plan places everything from scratch",
+    Cause.DRAINED: "its task is removed",
+    Cause.ISOLATED: "an offending partition has the task for itself",
+    Cause.CROWDED: "its task has more partitions than allowed",
+    Cause.OVERLOADED: "its task is overloaded",
+    Cause.LEVELLED: "its task is above the level of the rebalance",
+    Cause.MAKES_ROOM: "it makes room for another partition",
+}
+
+
+def move_causes(problem: Problem, policy: Policy, outcome: Outcome, task_of: TaskOf) -> npt.NDArray[np.int8]:
+    """A Cause for every rank, NONE where the partition stays or is new; the most pressing one wins."""
+    causes = np.zeros(problem.count, np.int8)
+    moved = np.flatnonzero((problem.home >= 0) & (task_of != problem.home))
+    if policy.mode is Mode.FULL:
+        causes[moved] = Cause.FULL
+        return causes
+    home = problem.home[moved]
+    loads = carried(problem.sizes, problem.home, problem.homes)
+    counts = np.bincount(problem.home[problem.home >= 0], minlength=problem.homes)
+    with_offender = np.zeros(problem.homes, dtype=bool)
+    with_offender[problem.home[problem.offending & (problem.home >= 0)]] = True
+    causes[moved] = np.select(
+        [
+            ~outcome.alive[home],
+            with_offender[home],
+            ~problem.per_task.allows(counts[home]),
+            (loads[home] > problem.usable).any(axis=1),
+            (loads[home] > outcome.target).any(axis=1),
+        ],
+        [Cause.DRAINED, Cause.ISOLATED, Cause.CROWDED, Cause.OVERLOADED, Cause.LEVELLED],
+        Cause.MAKES_ROOM,
+    )
+    return causes
+
+
+def move_sentence(
+    plan: PlacementAnswer, capacity: TaskCapacity, position: int, labels: Sequence[object]
+) -> str:
+    """Why one partition moves, with the load of both tasks before and after in percent of usable."""
+    changes = ", ".join(
+        f"task {labels[task]} {_percent(plan.loads_before[task], capacity)} -> "
+        f"{_percent(plan.loads[task], capacity)}"
+        for task in (int(plan.current[position]), int(plan.task_of[position]))
+    )
+    return f"{_TEXTS[Cause(int(plan.move_causes[position]))]} (of usable capacity: {changes})"
+
+
+def reasons(
+    problem: Problem, capacity: TaskCapacity, policy: Policy, outcome: Outcome, plan: PlacementAnswer
+) -> list[str]:
+    """Sentences about the number of tasks, its quality, and what an operator must know about this plan."""
+    return [
+        outcome.why[:1].upper() + outcome.why[1:],
+        *_demands(problem, capacity, outcome),
+        _quality(outcome),
+        *_limits(problem, policy, outcome, plan.tasks),
+        *_remarks(problem, policy, outcome, plan),
+    ]
+
+
+def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list[str]:
+    sentences = []
+    for dimension, room in enumerate(problem.usable.tolist()):
+        what = ("bytes", "messages")[dimension]
+        total = int(problem.sizes[:, dimension].sum())
+        sentences.append(
+            f"{_rate(total / UNITS, what)} a second in all are {total / room:.2f} times the usable "
+            f"{_rate(room / UNITS, what)} of a task ({capacity.utilisation_percent} % of its capacity)"
+        )
+    own = int(problem.offending.sum())
+    if own:
+        sentences.append(f"{counted(own, 'offending partition')}, alone above the usable capacity of a task")
+    needed, at_most = problem.per_task.bound(problem.count), problem.per_task.partitions
+    if needed >= outcome.task_bound > 1:
+        sentences.append(f"{problem.count} partitions at {at_most} a task need {needed} tasks")
+    return sentences
+
+
+def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: PlacementAnswer) -> list[str]:
+    found = []
+    if plan.moves_left:
+        share = 100 * (policy.move_budget or 0.0)
+        left = counted(plan.moves_left, "move")
+        found.append(f"{left} left to the next plan: one may move {share:g} % of all bytes")
+    shared = [task for task in plan.overloaded if int((plan.task_of == task).sum()) > 1]
+    most = problem.limits.max_tasks
+    if shared and most is not None and plan.tasks >= most and plan.tasks < outcome.required:
+        found.append(f"{counted(len(shared), 'overloaded task')}, because no more than {most} are allowed")
+    elif shared and plan.tasks < outcome.required:
+        found.append(
+            f"{counted(len(shared), 'overloaded task')}: more are added once the load has needed them in "
+            f"each of the last {policy.settling} observations"
+        )
+    elif shared:
+        found.append(
+            f"{counted(len(shared), 'overloaded task')} left alone: within the band of "
+            f"{100 * policy.overload_band:g} %, not so in each of the last {policy.settling} observations, "
+            "or beyond the budget"
+        )
+    if plan.unplaced:
+        found.append(f"{counted(len(plan.unplaced), 'partition')} without a task: the limits leave no room")
+    if plan.estimated:
+        found.append(f"{counted(len(plan.estimated), 'load')} taken from the topic")
+    if plan.defaulted:
+        found.append(f"{counted(len(plan.defaulted), 'load')} not known and taken as the default")
+    return found
+
+
+def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:
+    """The larger share, of bytes or of messages."""
+    share = float(loads[0]) / capacity.usable_bytes_per_second
+    if capacity.usable_messages_per_second:
+        share = max(share, float(loads[1]) / capacity.usable_messages_per_second)
+    return f"{100 * share:.1f} %"
+
+
+def _quality(outcome: Outcome) -> str:
+    if outcome.required <= outcome.task_bound:
+        fewest = counted(outcome.required, "task")
+        return f"fewer than {fewest} cannot hold the load: the lower bound proves it"
+    return f"the best placement found needs {outcome.required} tasks, the bound is {outcome.task_bound}"
+
+
+def _limits(problem: Problem, policy: Policy, outcome: Outcome, tasks: int) -> list[str]:
+    limits = problem.limits
+    if limits.max_tasks is not None and tasks == limits.max_tasks < outcome.required:
+        return [f"max_tasks {limits.max_tasks} binds: {counted(outcome.required, 'task')} required"]
+    if tasks > outcome.required and tasks <= limits.min_tasks and policy.keep_reason:
+        return [policy.keep_reason]
+    if tasks > outcome.required and tasks <= limits.min_tasks:
+        return [f"no fewer than {limits.min_tasks} tasks may be planned, {outcome.required} required"]
+    if limits.min_tasks > tasks:
+        return [f"min_tasks {limits.min_tasks} is not met with {counted(problem.count, 'partition')}"]
+    return []
+
+
+def _rate(value: float, what: str) -> str:
+    for size, word in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
+        if value >= size:
+            return f"{value / size:.2f} {word} {what}"
+    return f"{value:.1f} {what}"

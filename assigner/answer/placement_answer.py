@@ -1,0 +1,91 @@
+"""The answer: the tasks, the partitions of each, and the bounds that prove how good it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from assigner.problem.loads import PartitionLoads, Rates
+from assigner.problem.problem import TaskOf
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How far from the proved best: 0 everywhere means that nothing better exists."""
+
+    tasks: int
+    max_load: float
+    moved_bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacementAnswer:
+    """Partitions stand in the caller's order. Rates are per second.
+
+    `task_of`: int32[n], -1 where a partition is unplaced. Tasks in force keep their numbers; new ones
+    are numbered after the highest of them. `alive`: bool[T], the tasks of the plan. `loads`,
+    `loads_before`: float64[T, 2], bytes and messages. `required_tasks`: what capacity asks for, also
+    where limits say otherwise. `offending`: partitions that exceed usable capacity alone;
+    `overloaded`: tasks above it; `estimated` and `defaulted`: partitions whose load is their
+    topic's or the default. `moves_left`: moves that the budget did not pay for.
+    `stage`: which one found it. `cut_short`: searches that a limit of seconds ended, after which an equal
+    question may get another answer.
+    """
+
+    demand: PartitionLoads
+    current: TaskOf
+    task_of: TaskOf
+    alive: npt.NDArray[np.bool_]
+    loads: Rates
+    loads_before: Rates
+    required_tasks: int
+    task_lower_bound: int
+    max_load: float
+    max_load_lower_bound: float
+    moved_bytes_per_second: float
+    moved_lower_bound: float
+    offending: tuple[int, ...]
+    overloaded: tuple[int, ...]
+    estimated: tuple[int, ...]
+    defaulted: tuple[int, ...]
+    unplaced: tuple[int, ...]
+    moves_left: int
+    min_tasks_unmet: bool
+    stage: str
+    reasons: tuple[str, ...]
+    move_causes: npt.NDArray[np.int8]
+    cut_short: int = 0
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks."""
+        return int(self.alive.sum())
+
+    @property
+    def moves(self) -> npt.NDArray[np.int64]:
+        """Positions of the partitions that leave a task in force."""
+        return np.flatnonzero((self.current >= 0) & (self.task_of >= 0) & (self.task_of != self.current))
+
+    @property
+    def moved_partitions(self) -> int:
+        """How many partitions leave a task in force."""
+        return len(self.moves)
+
+    @property
+    def touched_tasks(self) -> int:
+        """Tasks whose partitions change, new ones included."""
+        changed = np.flatnonzero(self.task_of != self.current)
+        both = np.concatenate((self.task_of[changed], self.current[changed]))
+        return len(np.unique(both[both >= 0]))
+
+    @property
+    def gap(self) -> Gap:
+        """Distance to the bounds."""
+        lowest = self.max_load_lower_bound
+        return Gap(
+            self.tasks - self.task_lower_bound,
+            self.max_load / lowest - 1 if lowest else 0.0,
+            self.moved_bytes_per_second - self.moved_lower_bound,
+        )

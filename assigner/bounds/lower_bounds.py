@@ -1,0 +1,154 @@
+"""Proofs of how good any answer can be: fewest tasks, smallest maximum, fewest moved bytes.
+
+Task bounds: the continuous bound L1; L2 of S. Martello and P. Toth, "Lower bounds and reduction
+procedures for the bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible
+functions u(k) of S. Fekete and J. Schepers, "New classes of fast lower bounds for bin packing
+problems", Mathematical Programming 91 (2001); and what `Limits` allow. All are exact in integers.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+import numpy as np
+
+from assigner.problem.limits import UNLIMITED, Limits
+from assigner.problem.problem import Ints
+
+_LARGEST_K: Final = 30
+_STEPS: Final = 48
+_CORE: Final = 10_000
+
+
+def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
+    """Fewest tasks that could hold these partitions, none of which exceeds `usable` alone.
+
+    `sizes`: int64[n, D], `usable`: int64[D].
+    """
+    best = limits.bound(len(sizes))
+    for dimension, room in enumerate(usable.tolist()):
+        descending = -np.sort(-sizes[:, dimension])
+        best = max(best, continuous_bound(descending, room))
+        best = max(best, pairing_bound(descending, room), rounding_bound(descending, room))
+    return best
+
+
+def continuous_bound(sizes: Ints, room: int) -> int:
+    """L1: the total over the room of a task, as if partitions could be split."""
+    return -(-int(sizes.sum()) // room)
+
+
+def pairing_bound(descending: Ints, room: int) -> int:
+    """L2: partitions above half a task stand apart, and what cannot stand beside them adds up.
+
+    For every size a up to room/2: those above room - a stay alone as far as partitions of at least
+    a go; those above room/2 leave what is free beside them to the ones between a and room/2.
+    """
+    if not len(descending) or descending[0] == 0:
+        return 0
+    ascending = descending[::-1]
+    count = len(descending)
+    above_half = count - int(np.searchsorted(ascending, room // 2, side="right"))
+    small = descending[above_half:]
+    small = small[np.diff(small, append=-1) != 0]
+    small = small[small > 0]
+    if not len(small):
+        return above_half
+    prefix = np.concatenate(([0], np.cumsum(descending)))
+    alone = count - np.searchsorted(ascending, room - small, side="right")
+    at_least = count - np.searchsorted(ascending, small, side="left")
+    beside = (above_half - alone) * room - (prefix[above_half] - prefix[alone])
+    overflow = prefix[at_least] - prefix[above_half] - beside
+    return above_half + max(0, -(-int(overflow.max()) // room))
+
+
+def rounding_bound(descending: Ints, room: int) -> int:
+    """The functions u(k): x is rounded down to a multiple of 1/k unless (k+1)x is whole."""
+    best = 0
+    for k in range(1, _LARGEST_K + 1):
+        used = int(np.searchsorted(-descending, (-room) // (k + 1), side="right"))
+        if not used:
+            continue
+        quotient, rest = np.divmod(descending[:used] * (k + 1), room)
+        exact = rest == 0
+        whole = int(quotient[~exact].sum())
+        kept = int(descending[:used][exact].sum())
+        best = max(best, -(-(whole * room + kept * k) // (k * room)))
+    return best
+
+
+def load_bound(sizes: Ints, tasks: int) -> int:
+    """Smallest possible load of the fullest of `tasks` tasks, in one dimension (int64[n]).
+
+    The mean, the heaviest partition, the pigeonhole (of i*m + 1 partitions some i + 1 share a
+    task), and the smallest room for which L2 allows this number of tasks.
+    """
+    descending = -np.sort(-sizes)
+    if not len(descending):
+        return 0
+    best = max(-(-int(descending.sum()) // tasks), int(descending[0]), _pigeonhole(descending, tasks))
+    core = descending[: max(8 * tasks, _CORE)]
+    low, high = best, 2 * best
+    if _needs(core, low) <= tasks:
+        return best
+    for _ in range(_STEPS):
+        if high - low <= 1:
+            break
+        middle = (low + high) // 2
+        if _needs(core, middle) <= tasks:
+            high = middle
+        else:
+            low = middle
+    return low + 1
+
+
+def _needs(descending: Ints, room: int) -> int:
+    return pairing_bound(descending, room)
+
+
+def _pigeonhole(descending: Ints, tasks: int) -> int:
+    count = len(descending)
+    layers = (count - 1) // tasks
+    prefix = np.concatenate(([0], np.cumsum(descending)))
+    layer = np.arange(1, min(layers, 64) + 1)
+    if not len(layer):
+        return 0
+    last = layer * tasks + 1
+    return int((prefix[last] - prefix[last - layer - 1]).max())
+
+
+def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
+    """Fewest bytes that must make way for new partitions, each above half the target.
+
+    `loads`: int64[m], what tasks carry after what must leave them anyway has left. No two such
+    newcomers share a task, and what must leave a task is convex in its load, so the heaviest newcomer
+    with the lightest task, the next with the next, is the cheapest there is.
+    """
+    large = -np.sort(-newcomers[2 * newcomers > target])[: len(loads)]
+    hosts = np.sort(loads)[: len(large)]
+    return int(np.maximum(hosts + large - target, 0).sum())
+
+
+def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
+    """The cheapest sets of `count` of these, cheapest first, at most `most`: the indices of each.
+
+    `costs`: int64[n], none negative. Each set follows from a cheaper one by replacing
+    one member with the next in the order of costs, so a heap of the sets within reach finds them in order.
+    """
+    order = np.argsort(costs, kind="stable").tolist()
+    first = tuple(range(count))
+    reach = [(int(costs[order[:count]].sum()), first)]
+    seen = {first}
+    found: list[tuple[int, ...]] = []
+    while reach and len(found) < most:
+        total, places = heappop(reach)
+        found.append(tuple(order[place] for place in places))
+        for position, place in enumerate(places):
+            if place + 1 == len(order) or place + 1 in places:
+                continue
+            other = (*places[:position], place + 1, *places[position + 1 :])
+            if other not in seen:
+                seen.add(other)
+                heappush(reach, (total + int(costs[order[place + 1]] - costs[order[place]]), other))
+    return found

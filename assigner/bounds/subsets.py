@@ -1,0 +1,22 @@
+"""Sums of all subsets of some partitions, and the partitions of one subset."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assigner.problem.problem import Ints, Ranks
+
+
+def subset_sums(sizes: Ints) -> tuple[Ints, Ints]:
+    """All subset sums in ascending order, and the subsets as bit masks."""
+    sums = np.zeros(1, np.int64)
+    for size in sizes.tolist():
+        sums = np.concatenate((sums, sums + size))
+    order = np.argsort(sums, kind="stable")
+    return sums[order], order
+
+
+def chosen(ranks: Ranks, mask: int) -> Ranks:
+    """The ranks whose bit is set."""
+    wanted = ((mask >> np.arange(len(ranks))) & 1).astype(bool)
+    return np.asarray(ranks[wanted])

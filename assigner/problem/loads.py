@@ -1,0 +1,130 @@
+"""From what providers know to one load for every partition: its own, its topic's, or the default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mirror.errors import InvalidRequest
+from mirror.model.load import LoadLevel, PartitionLoad
+from mirror.model.topics import TopicPartition
+
+Rates = npt.NDArray[np.float64]
+Levels = npt.NDArray[np.int8]
+
+LEVELS: Final = (LoadLevel.PARTITION, LoadLevel.TOPIC, LoadLevel.DEFAULT)
+"""Meaning of the numbers in `PartitionLoads.levels`."""
+
+HIGHEST_RATE: Final = 1e12
+"""A partition above 1 TB/s (or as many messages) is a mistake in the data."""
+
+UNKNOWN_LOAD: Final = PartitionLoad(5 * 1024, 5.0, LoadLevel.DEFAULT)
+"""Brooklin's assumption for a partition without a known load: 5 KiB/s and 5 messages/s."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartitionLoads:
+    """One load for every partition, in any order.
+
+    `rates`: float64[n, 2], bytes per second and messages per second. `levels`: int8[n], an index
+    into LEVELS. `recent`: earlier observations of the same partitions, oldest first, float64[h, n, 2];
+    empty when there are none.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    rates: Rates
+    levels: Levels
+    recent: Rates = field(default_factory=lambda: np.empty((0, 0, 2)))
+
+    def __post_init__(self) -> None:
+        count = len(self.partitions)
+        if self.rates.shape != (count, 2) or self.levels.shape != (count,):
+            raise InvalidRequest(f"there are {count} partitions but {len(self.rates)} loads")
+        if len(self.recent) and self.recent.shape[1:] != (count, 2):
+            raise InvalidRequest(f"there are {count} partitions but {self.recent.shape[1]} recent loads")
+        refuse_impossible(self.partitions, self.rates)
+        for observation in self.recent:
+            refuse_impossible(self.partitions, observation)
+
+
+def resolve(
+    partitions: Sequence[TopicPartition],
+    known: Mapping[TopicPartition, PartitionLoad],
+    topics: Mapping[str, PartitionLoad] | None = None,
+    default: PartitionLoad = UNKNOWN_LOAD,
+    recent: Sequence[Mapping[TopicPartition, PartitionLoad]] = (),
+) -> PartitionLoads:
+    """Own load, else the per-partition load of the topic, else the default; the level says which.
+
+    A load without messages takes them from the next coarser level. An observation in `recent` that
+    lacks a partition is filled with the present load. Raises InvalidRequest that names a partition
+    with an impossible load.
+    """
+    topics = topics or {}
+    rates, levels = _rates(partitions, known, topics, default)
+    history = np.empty((len(recent), len(partitions), 2))
+    for row, observation in enumerate(recent):
+        history[row] = rates
+        for index, partition in enumerate(partitions):
+            load = observation.get(partition)
+            if load is not None:
+                history[row, index] = load.bytes_per_second, _messages(load, topics, partition, default)
+    return PartitionLoads(tuple(partitions), rates, levels, history)
+
+
+def _rates(
+    partitions: Iterable[TopicPartition],
+    known: Mapping[TopicPartition, PartitionLoad],
+    topics: Mapping[str, PartitionLoad],
+    default: PartitionLoad,
+) -> tuple[Rates, Levels]:
+    level_numbers = {level: number for number, level in enumerate(LEVELS)}
+    topic_level, default_level = level_numbers[LoadLevel.TOPIC], level_numbers[LoadLevel.DEFAULT]
+    sizes: list[float] = []
+    messages: list[float] = []
+    levels: list[int] = []
+    for partition in partitions:
+        load = known.get(partition)
+        if load is not None:
+            levels.append(level_numbers[load.level])
+        elif (load := topics.get(partition.topic)) is not None:
+            levels.append(topic_level)
+        else:
+            load = default
+            levels.append(default_level)
+        sizes.append(load.bytes_per_second)
+        messages.append(_messages(load, topics, partition, default))
+    rates = np.array([sizes, messages], dtype=np.float64).T
+    return np.ascontiguousarray(rates), np.array(levels, dtype=np.int8)
+
+
+def _messages(
+    load: PartitionLoad,
+    topics: Mapping[str, PartitionLoad],
+    partition: TopicPartition,
+    default: PartitionLoad,
+) -> float:
+    if load.messages_per_second is not None:
+        return load.messages_per_second
+    topic = topics.get(partition.topic)
+    if topic is not None and topic.messages_per_second is not None:
+        return topic.messages_per_second
+    return default.messages_per_second or 0.0
+
+
+def refuse_impossible(partitions: Sequence[TopicPartition], rates: Rates) -> None:
+    """Raise InvalidRequest that names the first partition whose load is NaN, infinite, negative or absurd."""
+    possible = (rates >= 0) & (rates <= HIGHEST_RATE)
+    if possible.all():
+        return
+    row, column = (int(part) for part in np.argwhere(~possible)[0])
+    what = ("bytes", "messages")[column]
+    value = float(rates[row, column])
+    raise InvalidRequest(
+        f"the load of partition {partitions[row]} is {value} {what} per second",
+        advice=f"loads lie between 0 and {HIGHEST_RATE:.0e}; leave an unknown load out",
+    )

@@ -1,0 +1,220 @@
+"""What is asked of the planner, validated once: integer sizes, heaviest first, and every limit.
+
+Sizes and capacities are integers in thousandths of a byte (or message) per second, sizes rounded
+up, so that sums do not depend on their order and a placement that fits on paper fits in truth.
+Every stage sees partitions by their rank: 0 is the heaviest; equals stand in the order of their names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assigner.problem.limits import Limits
+from assigner.problem.loads import LEVELS, PartitionLoads
+from mirror.errors import InvalidRequest
+from mirror.model.load import TaskCapacity, TaskLimits
+from mirror.model.topics import TopicPartition
+
+Ints = npt.NDArray[np.int64]
+Ranks = npt.NDArray[np.int64]
+TaskOf = npt.NDArray[np.int32]
+"""Task number by partition; -1: none."""
+
+UNITS: Final = 1000
+"""Units in one byte (or message) per second."""
+
+_HIGHEST_TOTAL: Final = 1e15
+_LARGEST_CAPACITY: Final = 2**60
+
+
+class Mode(StrEnum):
+    """FULL forgets the placement in force as far as it pays; INCREMENTAL keeps it."""
+
+    FULL = "full"
+    INCREMENTAL = "incremental"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How to plan; docs/placement.md explains every field.
+
+    `tolerance`: a full plan or a rebalance levels to within this share of the best possible maximum.
+    `scale_in_headroom`: tasks are removed only when this share of each remaining one stays free.
+    `overload_band`: an incremental plan without `rebalance` leaves a task alone until it is this
+    share above usable capacity. `settling`: observations, the present one included, in which a task
+    must have been so or the load must have needed more tasks. `move_budget`: share of all bytes that
+    a plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved byte/s must free
+    before an incremental plan turns into a full one by itself; None: only when asked. `exact_cells`:
+    partitions that carry something * tasks, up to which the solver is tried on all of them. `effort`:
+    scales every step limit. `seed`: of the random choices. `keep_reason`: why no task is given up, where the
+    planner and not the datastream set the least number of tasks.
+    """
+
+    mode: Mode = Mode.FULL
+    rebalance: bool = False
+    tolerance: float = 0.01
+    scale_in_headroom: float = 0.2
+    overload_band: float = 0.0
+    settling: int = 3
+    move_budget: float | None = None
+    full_move_cost: float | None = None
+    exact_cells: int = 14_000
+    effort: float = 1.0
+    seed: int = 1
+    keep_reason: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("tolerance", self.tolerance, 0.0, 1.0),
+            ("scale_in_headroom", self.scale_in_headroom, 0.0, 0.99),
+            ("overload_band", self.overload_band, 0.0, 1.0),
+            ("settling", self.settling, 1, float("inf")),
+            ("move_budget", self.move_budget, 0.0, 1.0),
+            ("full_move_cost", self.full_move_cost, 0.0, float("inf")),
+            ("exact_cells", self.exact_cells, 0, float("inf")),
+            ("effort", self.effort, 0.0, 100.0),
+        ):
+            if value is not None and not low <= value <= high:
+                raise InvalidRequest(f"{name} is {value}; it lies between {low} and {high}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """The validated question. Arrays are by rank and must not be changed.
+
+    `names`: in the caller's order; `order`: the position there of each rank. `sizes`: int64[n, D] in
+    units, D = 2 when messages have a capacity, else 1. `usable`: int64[D]. `home`: the task in force,
+    numbered from 0, -1 for a new partition. `homes`: number of tasks in force. `recent`:
+    int64[h, n, D]. `measured`: share of the partitions whose load is more than the default.
+    """
+
+    names: tuple[TopicPartition, ...]
+    sizes: Ints
+    usable: Ints
+    home: TaskOf
+    homes: int
+    limits: TaskLimits
+    order: Ranks
+    recent: Ints
+    measured: float
+
+    @property
+    def count(self) -> int:
+        """Number of partitions."""
+        return len(self.order)
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Names by rank."""
+        return tuple(self.names[position] for position in self.order.tolist())
+
+    @property
+    def dimensions(self) -> int:
+        """1: bytes; 2: bytes and messages."""
+        return int(self.sizes.shape[1])
+
+    @property
+    def per_task(self) -> Limits:
+        """What one task may hold besides its load."""
+        return Limits(self.limits.max_partitions_per_task)
+
+    @property
+    def offending(self) -> npt.NDArray[np.bool_]:
+        """By rank: the partition alone exceeds usable capacity in some dimension."""
+        return np.asarray((self.sizes > self.usable).any(axis=1))
+
+    def only(self, ranks: Ranks) -> Problem:
+        """The same question about some of the partitions; `ranks` ascending."""
+        return replace(
+            self,
+            sizes=self.sizes[ranks],
+            home=self.home[ranks],
+            order=self.order[ranks],
+            recent=self.recent[:, ranks],
+        )
+
+
+def build_problem(
+    loads: PartitionLoads, capacity: TaskCapacity, limits: TaskLimits, current: TaskOf | None
+) -> Problem:
+    """Check the input and bring it into one order, so that equal questions get equal answers.
+
+    `current`: task number by position in `loads`, -1 for new partitions.
+    Raises InvalidRequest that names the culprit.
+    """
+    usable = _usable(capacity)
+    dimensions = len(usable)
+    order = _ranking(loads, usable)
+    home = np.full(len(order), -1, np.int32) if current is None else _checked(current, len(order))[order]
+    rates = loads.rates[order, :dimensions]
+    history = np.empty((0, len(order), dimensions), np.int64)
+    if len(loads.recent):
+        history = in_units(loads.recent[:, order, :dimensions])
+    return Problem(
+        names=loads.partitions,
+        sizes=in_units(rates),
+        usable=usable,
+        home=home,
+        homes=int(home.max(initial=-1)) + 1,
+        limits=limits,
+        order=order,
+        recent=history,
+        measured=float((loads.levels != len(LEVELS) - 1).mean()) if len(order) else 1.0,
+    )
+
+
+def in_units(rates: npt.NDArray[np.float64]) -> Ints:
+    """Rates in integer units, rounded up; what is an exact decimal to three places stays exact."""
+    return np.ceil(np.round(rates * UNITS, 4)).astype(np.int64)
+
+
+def _usable(capacity: TaskCapacity) -> Ints:
+    found = [("bytes", capacity.usable_bytes_per_second)]
+    if capacity.usable_messages_per_second is not None:
+        found.append(("messages", capacity.usable_messages_per_second))
+    for what, value in found:
+        if value == 0:
+            raise InvalidRequest(
+                f"{capacity.utilisation_percent} percent of a task's capacity leave no {what} per second",
+                advice="raise the capacity or the utilisation threshold",
+            )
+    return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)
+
+
+def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
+    """Heaviest first by the sum of loads in shares of usable capacity; ties by name."""
+    totals = loads.rates.sum(axis=0)
+    if totals.max(initial=0.0) > _HIGHEST_TOTAL:
+        raise InvalidRequest(
+            f"all loads together are {totals.max():.3g} per second", advice="check their unit"
+        )
+    names = loads.partitions
+    by_name = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+    for before, after in zip(by_name[:-1].tolist(), by_name[1:].tolist(), strict=True):
+        if names[before] == names[after]:
+            raise InvalidRequest(f"partition {names[before]} appears twice")
+    sizes = in_units(loads.rates[:, : len(usable)])[by_name]
+    weight = sizes[:, 0] if len(usable) == 1 else (sizes / usable).sum(axis=1)
+    return by_name[np.argsort(-weight, kind="stable")]
+
+
+def _checked(current: TaskOf, count: int) -> TaskOf:
+    home = np.asarray(current, dtype=np.int32)
+    if home.shape != (count,):
+        raise InvalidRequest(f"there are {count} partitions but {home.size} current tasks")
+    if home.min(initial=0) < -1:
+        raise InvalidRequest(f"{int(home.min())} is no task number", advice="write -1 for a new partition")
+    return home
+
+
+def moved_units(sizes: Ints, home: TaskOf, task_of: TaskOf) -> int:
+    """What leaves its task, in units of the first dimension; new partitions (home -1) move nothing.
+
+    `sizes`: int64[n, D]. `home`, `task_of`: int32[n].
+    """
+    return int(sizes[(home >= 0) & (task_of != home), 0].sum())

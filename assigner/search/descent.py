@@ -1,0 +1,227 @@
+"""Bottleneck descent in one dimension: exchanges that bring the fullest task down to a target.
+
+A step takes the fullest task and looks, among the lightest ones, for the move of one partition or
+the swap of two that leaves the lower maximum of the pair; where none helps, for the best exchange of
+two subsets. Every step lowers the larger of the two loads, so the maximum never rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from assigner.bounds.subsets import chosen, subset_sums
+from assigner.problem.limits import UNLIMITED, Limits
+from assigner.problem.problem import Ints, Ranks
+from assigner.search.arrangement import Arrangement
+
+_FEW: Final = 8
+_MANY: Final = 64
+_SCAN: Final = 20_000
+"""Partitions looked at in one step at most."""
+_STEP_WORK: Final = 3_000
+"""What a step costs besides, in partitions looked at."""
+_SUBSET: Final = 11
+"""Partitions of one task whose subsets are all tried: 2 ** 11 sums a side."""
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+class Exchange(NamedTuple):
+    """What the fullest task gives to `partner` and takes back, and the larger load of the two after."""
+
+    higher: int
+    partner: int
+    given: Ranks
+    taken: Ranks
+
+
+class DescentGoal(NamedTuple):
+    """`target`: no task above it. `limits`: what a task may hold besides.
+
+    `frugal`: of the exchanges that reach the target, the one that moves the fewest bytes; else the
+    one that changes loads least, which keeps the room of light tasks together for others.
+    """
+
+    target: int
+    limits: Limits = UNLIMITED
+    frugal: bool = False
+
+
+def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
+    """Bring every task of a one-dimensional arrangement to the target or below; True when it worked.
+
+    `work`: partitions that may be looked at, about ten million a second. Deterministic: the limit is
+    a count, not a time.
+    """
+    loads = state.loads[:, 0]
+    left = work
+    while state.tasks > 1 and left > 0:
+        fullest = int(loads.argmax())
+        if loads[fullest] <= goal.target:
+            return True
+        best, looked_at = find_exchange(state, fullest, goal)
+        left -= looked_at + _STEP_WORK
+        if best is None:
+            break
+        state.transfer(fullest, best.partner, best.given, best.taken)
+    return bool(loads.max(initial=0) <= goal.target)
+
+
+def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Exchange | None, int]:
+    """The exchange of `task` with a light task that lowers the pair most, and the work it took.
+
+    None: no exchange lowers the larger load of the two.
+    """
+    looked_at = 0
+    loads = state.loads[:, 0]
+    excess, room = int(loads[task]) - goal.target, goal.target - int(loads.min())
+    best: Exchange | None = None
+    for partners in _partners(state, task):
+        found = _best_swap(state, task, partners, goal)
+        looked_at += int(state.counts[partners].sum())
+        if found is not None and (best is None or found.higher < best.higher):
+            best = found
+        if best is not None and (best.higher <= goal.target or excess > room):
+            break
+    if best is None:
+        best = _best_subsets(state, task, goal.limits)
+        looked_at += _FEW * 2**_SUBSET
+    return best, looked_at
+
+
+def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
+    """The lightest tasks in three lots, each much larger than the one before."""
+    loads = state.loads[:, 0]
+    first = np.argpartition(loads, _FEW)[: _FEW + 1] if len(loads) > _FEW + 1 else np.arange(len(loads))
+    first = first[np.lexsort((first, loads[first]))]
+    yield first[first != task][:_FEW]
+    order = np.argsort(loads, kind="stable")
+    order = order[order != task]
+    most = _MANY + int(np.searchsorted(np.cumsum(state.counts[order[_MANY:]]), _SCAN))
+    for lot in (order[_FEW:_MANY], order[_MANY:most]):
+        if len(lot):
+            yield lot
+
+
+def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> Exchange | None:
+    """Over all partners at once: for each partition they could give back, the best one to give.
+
+    An exchange that brings both to the target wins; else one that fills a partner; else the one that
+    levels the pair best.
+    """
+    own = state.members(task)
+    if not len(own) or not len(partners):
+        return None
+    sizes = state.sizes[:, 0]
+    ascending = sizes[own[::-1]]
+    theirs = [state.members(partner) for partner in partners.tolist()]
+    back = np.concatenate([part for members in theirs for part in (_MINUS_ONE, members)])
+    owner = np.repeat(np.arange(len(partners)), [len(members) + 1 for members in theirs])
+    back_sizes = np.where(back >= 0, sizes[back], 0)
+    mine, other = int(state.loads[task, 0]), state.loads[partners, 0][owner]
+    if goal.limits.is_bounded:
+        full = ~goal.limits.admits(state.counts[partners][owner]) & (back < 0)
+        other = np.where(full, mine, other)
+    best = (
+        _smallest_relief(ascending, back_sizes, mine, other, goal)
+        or _best_filling(ascending, back_sizes, mine, other, goal.target)
+        or _best_levelling(ascending, back_sizes, mine, other)
+    )
+    if best is None:
+        return None
+    higher, position, give = best
+    given = own[::-1][give : give + 1]
+    taken = back[position : position + 1] if back[position] >= 0 else _NONE
+    return Exchange(higher, int(partners[owner[position]]), given, taken)
+
+
+def _smallest_relief(
+    ascending: Ints, back_sizes: Ints, mine: int, other: Ints, goal: DescentGoal
+) -> tuple[int, int, int] | None:
+    """(larger load after, position in back_sizes, position in ascending), both loads within target."""
+    give = np.searchsorted(ascending, back_sizes + (mine - goal.target))
+    possible = np.flatnonzero(give < len(ascending))
+    change = ascending[give[possible]] - back_sizes[possible]
+    fits = other[possible] + change <= goal.target
+    if not fits.any():
+        return None
+    price = change + 2 * back_sizes[possible] if goal.frugal else change
+    chosen = int(np.where(fits, price, _FAR).argmin())
+    position = int(possible[chosen])
+    after = int(change[chosen])
+    return max(mine - after, int(other[position]) + after), position, int(give[position])
+
+
+def _best_filling(
+    ascending: Ints, back_sizes: Ints, mine: int, other: Ints, target: int
+) -> tuple[int, int, int] | None:
+    """The largest relief that brings the partner no further than the target; None: below half its room."""
+    give = np.searchsorted(ascending, back_sizes + (target - other), side="right") - 1
+    change = np.where(give >= 0, ascending[give] - back_sizes, 0)
+    position = int(change.argmax())
+    best = int(change[position])
+    if best <= 0 or 2 * best < target - int(other.min()) or best > mine - target:
+        return None
+    return max(mine - best, int(other[position]) + best), position, int(give[position])
+
+
+def _best_levelling(ascending: Ints, back_sizes: Ints, mine: int, other: Ints) -> tuple[int, int, int] | None:
+    wish = np.searchsorted(ascending, back_sizes + (mine - other) // 2)
+    best: tuple[int, int, int] | None = None
+    for give in (np.minimum(wish, len(ascending) - 1), np.maximum(wish - 1, 0)):
+        change = ascending[give] - back_sizes
+        higher = np.maximum(mine - change, other + change)
+        position = int(higher.argmin())
+        if best is None or higher[position] < best[0]:
+            best = int(higher[position]), position, int(give[position])
+    return best if best is not None and best[0] < mine else None
+
+
+_FAR: Final = np.int64(2**62)
+_MINUS_ONE: Final = np.array([-1], np.int64)
+
+
+def _best_subsets(state: Arrangement, task: int, limits: Limits) -> Exchange | None:
+    loads = state.loads[:, 0]
+    before = int(loads[task])
+    best: Exchange | None = None
+    for partner in next(_partners(state, task)).tolist():
+        found = best_subset_exchange(state, task, partner, limits)
+        if found is not None and found.higher < (before if best is None else best.higher):
+            best = found
+    return best
+
+
+def best_subset_exchange(state: Arrangement, task: int, partner: int, limits: Limits) -> Exchange | None:
+    """The exchange of subsets (of at most 11 partitions a side) that levels two tasks best."""
+    gap = int(state.loads[task, 0] - state.loads[partner, 0])
+    own, theirs = _sample(state.members(task)), _sample(state.members(partner))
+    own_sums, own_masks = subset_sums(state.sizes[own, 0])
+    their_sums, their_masks = subset_sums(state.sizes[theirs, 0])
+    wish = np.searchsorted(own_sums, their_sums + gap // 2)
+    best: tuple[int, int, int] | None = None
+    for give in (np.minimum(wish, len(own_sums) - 1), np.maximum(wish - 1, 0)):
+        change = own_sums[give] - their_sums
+        higher = np.maximum(gap - change, change)
+        if limits.is_bounded:
+            grown = np.bitwise_count(own_masks[give]).astype(np.int64) - np.bitwise_count(their_masks)
+            fits = limits.allows(state.counts[partner] + grown) & limits.allows(state.counts[task] - grown)
+            higher = np.where(fits, higher, gap)
+        position = int(higher.argmin())
+        if best is None or higher[position] < best[0]:
+            best = int(higher[position]), int(own_masks[give[position]]), int(their_masks[position])
+    if best is None or best[0] >= gap:
+        return None
+    return Exchange(
+        best[0] + int(state.loads[partner, 0]), partner, chosen(own, best[1]), chosen(theirs, best[2])
+    )
+
+
+def _sample(ranks: Ranks) -> Ranks:
+    """At most 11 of a task's partitions, spread over the sizes, the heaviest among them."""
+    if len(ranks) <= _SUBSET:
+        return ranks
+    return ranks[np.linspace(0, len(ranks) - 1, _SUBSET).astype(np.int64)]

@@ -1,0 +1,273 @@
+"""Where a solver wins; the only file that imports OR-Tools.
+
+CP-SAT for small cases: does a number of tasks suffice, how low can the maximum be, how few bytes must
+move. One worker, a fixed seed and a limit in deterministic time, so equal questions get equal
+answers; a wall limit guards against surprises: where it ends a search, another run may answer
+differently, and the plan says so (`counted_cuts`). What the caller already has is never made worse: the
+better of incumbent and answer comes back. GLOP for the master problem of column generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
+from ortools.sat.python import cp_model
+
+from assigner.problem.limits import UNLIMITED, Limits
+from assigner.problem.problem import Ints, TaskOf, moved_units
+
+_WALL_SECONDS: Final = 60.0
+_LARGEST_SUM: Final = 2**55
+
+
+@dataclass(frozen=True, slots=True)
+class SolverAnswer:
+    """What the solver found. `task_of`: None when it found nothing better than what was given.
+
+    `proved`: nothing better exists. `bound`: of the objective, in units (0 for a yes/no question).
+    `work`: deterministic time.
+    """
+
+    task_of: TaskOf | None
+    proved: bool
+    bound: int = 0
+    work: float = 0.0
+
+
+_CUTS: Final[ContextVar[list[float] | None]] = ContextVar("cuts", default=None)
+
+
+@contextmanager
+def counted_cuts() -> Iterator[list[float]]:
+    """Seconds of every search within the block that the wall limit ended: an equal question asked again may
+    get another answer."""
+    cuts: list[float] = []
+    token = _CUTS.set(cuts)
+    try:
+        yield cuts
+    finally:
+        _CUTS.reset(token)
+
+
+def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
+    """Do all partitions fit into `tasks` equal tasks? `proved` without `task_of`: they do not.
+
+    `sizes`: int64[n, D]. `rooms`: int64[D].
+    """
+    model = _Model(sizes, tasks, np.broadcast_to(rooms, (tasks, sizes.shape[1])), limits)
+    model.break_symmetry()
+    return model.solve(effort, seed)
+
+
+def lowest_maximum(
+    sizes: Ints, incumbent: TaskOf, tasks: int, limits: Limits, effort: float, seed: int
+) -> SolverAnswer:
+    """The placement on `tasks` tasks whose fullest task is lightest; one dimension, sizes int64[n]."""
+    highest = _highest(sizes, incumbent)
+    scale = _common_divisor(sizes[:, None], np.array([[highest]]))
+    model = _Model(sizes[:, None], tasks, np.full((tasks, 1), highest), limits)
+    model.break_symmetry()
+    maximum = model.solver_model.new_int_var(0, highest // scale, "maximum")
+    for task in range(tasks):
+        model.solver_model.add(model.load(task, 0) <= maximum)
+    model.solver_model.minimize(maximum)
+    model.hint(incumbent)
+    answer = model.solve(effort, seed, scale)
+    if answer.task_of is not None and _highest(sizes, answer.task_of) >= highest:
+        return replace(answer, task_of=None)
+    return answer
+
+
+def fewest_moved(
+    sizes: Ints,
+    home: TaskOf,
+    incumbent: TaskOf | None,
+    rooms: Ints,
+    limits: Limits,
+    effort: float,
+    seed: int,
+) -> SolverAnswer:
+    """The placement within `rooms` (int64[m, D]) that moves the fewest bytes away from `home`.
+
+    New partitions (home -1) cost nothing. Bytes are the first dimension of `sizes`. `incumbent`:
+    a placement within the rooms, None when there is none yet.
+    """
+    tasks = len(rooms)
+    cost = np.where(home >= 0, sizes[:, 0], 0)
+    scale = _common_divisor(sizes, rooms)
+    model = _Model(sizes, tasks, rooms, limits)
+    staying = [
+        (int(cost[rank]) // scale, model.cell(rank, int(home[rank])))
+        for rank in range(len(sizes))
+        if home[rank] >= 0 and cost[rank]
+    ]
+    total = int(cost.sum()) // scale
+    model.solver_model.minimize(total - sum(weight * cell for weight, cell in staying))
+    model.hint(home if incumbent is None else incumbent)
+    answer = model.solve(effort, seed, scale, linear=2)
+    if answer.task_of is None or incumbent is None:
+        return answer
+    if moved_units(sizes, home, answer.task_of) >= moved_units(sizes, home, incumbent):
+        return replace(answer, task_of=None)
+    return answer
+
+
+def fewest_moved_of_heavy(
+    sizes: Ints,
+    home: TaskOf,
+    rooms: Ints,
+    heavy: int,
+    staying: Mapping[int, Sequence[tuple[int, int]]],
+    effort: float,
+    seed: int,
+) -> SolverAnswer:
+    """As `fewest_moved`, exactly for the `heavy` first partitions; the small others count as divisible.
+
+    One dimension, sizes int64[n] by rank, rooms int64[m]. Small partitions go anywhere by the unit; of a
+    task's own ones any amount may stay, or an amount within the ranges (first to last, units) of
+    `staying`: when no subset has another sum, the bound holds for every placement. `task_of`: the heavy ones
+    placed, the small ones at home, where tasks may then be above their room.
+    """
+    is_held = home >= 0
+    small = np.zeros(len(rooms), np.int64)
+    np.add.at(small, home[heavy:][is_held[heavy:]], sizes[heavy:][is_held[heavy:]])
+    model = _Model(sizes[:heavy, None], len(rooms), rooms[:, None], UNLIMITED, scale=1)
+    builder = model.solver_model
+    ranges = [staying.get(task, [(0, amount)]) for task, amount in enumerate(small.tolist())]
+    stays = [
+        builder.new_int_var_from_domain(cp_model.Domain.from_intervals([list(one) for one in allowed]), "")
+        for allowed in ranges
+    ]
+    comes = [builder.new_int_var(0, room, "") for room in rooms.tolist()]
+    for task, room in enumerate(rooms.tolist()):
+        builder.add(cp_model.LinearExpr.sum([model.load(task, 0), stays[task], comes[task]]) <= room)
+    builder.add(cp_model.LinearExpr.sum([*stays, *comes]) >= int(sizes[heavy:].sum()))
+    held = np.flatnonzero(is_held[:heavy]).tolist()
+    kept = [int(sizes[rank]) * model.cell(rank, int(home[rank])) for rank in held]
+    builder.minimize(int(sizes[is_held].sum()) - sum(kept) - sum(stays))
+    # No start is given and much is made linear: so the proof comes soonest (`bench placement_moves`).
+    answer = model.solve(effort, seed, linear=2)
+    if answer.task_of is None:
+        return answer
+    return replace(answer, task_of=np.concatenate((answer.task_of, home[heavy:])))
+
+
+def _highest(sizes: Ints, task_of: TaskOf) -> int:
+    loads = np.zeros(int(task_of.max()) + 1, np.int64)
+    np.add.at(loads, task_of, sizes)
+    return int(loads.max())
+
+
+def _common_divisor(sizes: Ints, rooms: Ints) -> int:
+    """What all sizes share; rooms are rounded down to it, which loses nothing."""
+    shared = int(np.gcd.reduce(sizes[sizes > 0], initial=0)) or 1
+    while int(sizes.sum()) // shared > _LARGEST_SUM or int(rooms.max()) // shared > _LARGEST_SUM:
+        shared *= 2
+    return shared
+
+
+class _Model:
+    """Cells x[partition, task], each partition once, each task within its room and limits."""
+
+    def __init__(self, sizes: Ints, tasks: int, rooms: Ints, limits: Limits, scale: int = 0) -> None:
+        self.solver_model = cp_model.CpModel()
+        self._count, self._tasks = len(sizes), tasks
+        scale = scale or _common_divisor(sizes, rooms)
+        self._sizes = -(-sizes // scale)
+        self._cells = [
+            [self.solver_model.new_bool_var(f"x{rank},{task}") for task in range(tasks)]
+            for rank in range(self._count)
+        ]
+        for row in self._cells:
+            self.solver_model.add_exactly_one(row)
+        for task in range(tasks):
+            for dimension in range(sizes.shape[1]):
+                self.solver_model.add(self.load(task, dimension) <= int(rooms[task, dimension]) // scale)
+            if limits.is_bounded:
+                most = limits.most(self._count)
+                self.solver_model.add(sum(row[task] for row in self._cells) <= most)
+
+    def cell(self, rank: int, task: int) -> cp_model.IntVar:
+        """The variable that says the partition is on the task."""
+        return self._cells[rank][task]
+
+    def load(self, task: int, dimension: int) -> cp_model.LinearExprT:
+        """The task's load as an expression."""
+        weights = self._sizes[:, dimension].tolist()
+        return cp_model.LinearExpr.weighted_sum([row[task] for row in self._cells], weights)
+
+    def break_symmetry(self) -> None:
+        """Tasks are alike: partition i is on one of the first i + 1."""
+        for rank in range(min(self._count, self._tasks)):
+            for task in range(rank + 1, self._tasks):
+                self.solver_model.add(self._cells[rank][task] == 0)
+
+    def hint(self, task_of: TaskOf) -> None:
+        """Start the search here."""
+        for rank, home in enumerate(task_of.tolist()):
+            for task, cell in enumerate(self._cells[rank]):
+                self.solver_model.add_hint(cell, int(task == home))
+
+    def solve(self, effort: float, seed: int, scale: int = 1, linear: int = 1) -> SolverAnswer:
+        """Run the search; the bound comes back in units. `linear`: how much linear programming, 0 to 2."""
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed
+        solver.parameters.linearization_level = linear
+        solver.parameters.max_deterministic_time = effort
+        solver.parameters.max_time_in_seconds = _WALL_SECONDS
+        status = solver.solve(self.solver_model)
+        if solver.wall_time >= _WALL_SECONDS and (cuts := _CUTS.get()) is not None:
+            cuts.append(solver.wall_time)
+        answer = SolverAnswer(
+            None,
+            proved=status in (cp_model.INFEASIBLE, cp_model.OPTIMAL),
+            work=solver.deterministic_time,
+        )
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return answer
+        chosen = [
+            next(task for task, cell in enumerate(row) if solver.boolean_value(cell)) for row in self._cells
+        ]
+        has_objective = self.solver_model.has_objective()
+        bound = int(np.ceil(solver.best_objective_bound - 1e-6)) * scale if has_objective else 0
+        return replace(answer, task_of=np.array(chosen, np.int32), bound=bound)
+
+
+class CoverProgram:
+    """The master problem of column generation: as few columns as cover every demand (GLOP, warm)."""
+
+    def __init__(self, demands: Sequence[int]) -> None:
+        self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        infinity = self._solver.infinity()
+        self._rows = [self._solver.Constraint(float(demand), infinity) for demand in demands]
+        self._columns: list[pywraplp.Variable] = []
+        self._solver.Objective().SetMinimization()
+
+    def add_column(self, counts: dict[int, int]) -> None:
+        """A column that covers row i `counts[i]` times."""
+        column = self._solver.NumVar(0.0, self._solver.infinity(), "")
+        self._solver.Objective().SetCoefficient(column, 1.0)
+        for row, count in counts.items():
+            self._rows[row].SetCoefficient(column, float(count))
+        self._columns.append(column)
+
+    def set_demand(self, row: int, demand: int) -> None:
+        """Change how often a row must be covered."""
+        self._rows[row].SetLb(float(demand))
+
+    def solve(self) -> tuple[float, list[float]]:
+        """(number of columns, dual value of each row)."""
+        if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
+            return float("inf"), []
+        return self._solver.Objective().Value(), [row.dual_value() for row in self._rows]
+
+    def uses(self) -> list[float]:
+        """How often the last solution uses each column."""
+        return [column.solution_value() for column in self._columns]

@@ -1,0 +1,199 @@
+"""Full assignment: the fewest tasks in which everything fits, then the lowest maximum.
+
+At a given number of tasks: heaviest first with a levelled tail, descent, and rounds of ruin and
+recreate; in one dimension also best fit decreasing as another start, and column generation where
+partitions are large against a task; the solver for small proofs. With two dimensions a task is as
+full as its larger share. Every arrangement that comes back respects the limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from assigner.bounds.lower_bounds import load_bound, task_bound
+from assigner.problem.limits import Limits
+from assigner.problem.problem import Ints, TaskOf
+from assigner.search.arrangement import Arrangement
+from assigner.search.columns import ColumnPacking, generate_and_dive, is_affordable
+from assigner.search.descent import DescentGoal, descend
+from assigner.search.exact import fits, lowest_maximum
+from assigner.search.greedy import assign_lpt, best_fit, level_tail, tail_start
+from assigner.search.ruin import ruin_and_recreate
+from assigner.search.vector_descent import descend_vectors
+
+FINE: Final = (1e-4, 1e-3)
+"""A full placement is levelled to within this share of the best possible maximum, by dimensions."""
+
+_WORK: Final = (12_000_000, 100_000_000)
+_RUIN_ROUNDS: Final = 5
+_RUIN_STEPS: Final = 150
+_SINGLE_STEPS: Final = 4
+_PROOF_CELLS: Final = 1_000
+_EXACT_CELLS: Final = 250
+_REFINED: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class PackingInput:
+    """What every attempt shares. `sizes`: int64[n, D] by rank, none above int64[D] `room`."""
+
+    sizes: Ints
+    room: Ints
+    limits: Limits
+    effort: float
+    seed: int
+
+    @property
+    def dimensions(self) -> int:
+        """1 or 2."""
+        return len(self.room)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Partitions on tasks, and the stage that found it. `bound`: no answer has fewer tasks."""
+
+    task_of: TaskOf
+    tasks: int
+    bound: int
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class PackingAttempt:
+    """`task_of`: None when nothing fitted. `bound`: tasks that are needed at least, 0 if not known."""
+
+    task_of: TaskOf | None
+    stage: str = ""
+    bound: int = 0
+
+
+def fewest_tasks(inputs: PackingInput) -> Packing:
+    """As few tasks as are found in which every load fits.
+
+    Always ends: with as many tasks as partitions everything fits.
+    """
+    bound = max(task_bound(inputs.sizes, inputs.room, inputs.limits), 1)
+    tasks = bound
+    tried = 0
+    while True:
+        found = attempt_at(inputs, tasks)
+        if found.task_of is not None:
+            return Packing(found.task_of, tasks, bound, found.stage)
+        bound = max(bound, found.bound)
+        tried += 1
+        tasks = max(bound, tasks + (1 if tried <= _SINGLE_STEPS else max(1, tasks // 200)))
+
+
+def attempt_at(inputs: PackingInput, tasks: int) -> PackingAttempt:
+    """Try to fit everything into exactly `tasks` tasks, the cheapest method first, until one succeeds."""
+    goal = goal_at(inputs, tasks)
+    state = level(inputs, tasks, goal, tail_start(inputs.sizes))
+    if not fits_all(state, inputs) and (goal == inputs.room).all():
+        state = level(inputs, tasks, goal, int(np.count_nonzero(inputs.sizes.any(axis=1))))
+    if fits_all(state, inputs):
+        return PackingAttempt(state.task_of, "descent")
+    if inputs.dimensions == 2:
+        return _search(inputs, tasks, [state], 0)
+    other = _fitted(inputs, tasks)
+    if lower(other, inputs.room, inputs):
+        return PackingAttempt(other.task_of, "best fit")
+    found = ColumnPacking(None, 0)
+    if is_affordable(len(inputs.sizes), tasks):
+        found = generate_and_dive(
+            inputs.sizes[:, 0], int(inputs.room[0]), inputs.limits, tasks, inputs.effort
+        )
+        if found.task_of is not None or found.bound > tasks:
+            return PackingAttempt(found.task_of, "column generation", found.bound)
+    return _search(inputs, tasks, [other, state], found.bound)
+
+
+def _search(inputs: PackingInput, tasks: int, starts: list[Arrangement], bound: int) -> PackingAttempt:
+    for start in starts:
+        if refine(start, inputs, inputs.room):
+            return PackingAttempt(start.task_of, "ruin and recreate")
+    if len(inputs.sizes) * tasks <= _PROOF_CELLS:
+        answer = fits(inputs.sizes, tasks, inputs.room, inputs.limits, inputs.effort, inputs.seed)
+        if answer.task_of is not None:
+            return PackingAttempt(answer.task_of, "solver", bound)
+        return PackingAttempt(None, bound=tasks + 1 if answer.proved else bound)
+    return PackingAttempt(None, bound=bound)
+
+
+def goal_at(inputs: PackingInput, tasks: int) -> Ints:
+    """What a full placement is levelled to: the best possible share and a little; above room if it must."""
+    lowest = lowest_loads(inputs.sizes, tasks)
+    share = float((lowest / inputs.room).max()) * (1 + FINE[inputs.dimensions - 1])
+    goal = np.floor(inputs.room * share).astype(np.int64)
+    fitting = np.where((lowest <= inputs.room).all(), np.minimum(goal, inputs.room), goal)
+    return np.asarray(np.maximum(fitting, lowest).clip(1))
+
+
+def lowest_loads(sizes: Ints, tasks: int) -> Ints:
+    """By dimension, the smallest possible load of the fullest task: int64[D]."""
+    return np.array([load_bound(sizes[:, d], tasks) for d in range(sizes.shape[1])], np.int64)
+
+
+def level(inputs: PackingInput, tasks: int, goal: Ints, head: int) -> Arrangement:
+    """The first `head` ranks on the lightest task each, the tail by count, then descent to the goal."""
+    task_of = np.full(len(inputs.sizes), -1, np.int32)
+    loads, counts = np.zeros((tasks, inputs.dimensions), np.int64), np.zeros(tasks, np.int64)
+    task_of[:head] = assign_lpt(inputs.sizes, np.arange(head), loads, counts, inputs.room, inputs.limits)
+    full = np.asarray((loads >= goal).any(axis=1))
+    task_of[head:] = level_tail(counts, len(task_of) - head, full, inputs.limits)
+    state = Arrangement(inputs.sizes, task_of, tasks)
+    lower(state, goal, inputs)
+    return state
+
+
+def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
+    """Lower the maximum of a placement; small cases to the proved minimum."""
+    goal = goal_at(inputs, tasks)
+    state = Arrangement(inputs.sizes, task_of, tasks)
+    if lower(state, goal, inputs) or (len(task_of) <= _REFINED and refine(state, inputs, goal)):
+        return state
+    if inputs.dimensions == 1 and len(task_of) * tasks <= _EXACT_CELLS:
+        sizes = inputs.sizes[:, 0]
+        answer = lowest_maximum(sizes, state.task_of, tasks, inputs.limits, inputs.effort, inputs.seed)
+        if answer.task_of is not None:
+            return Arrangement(inputs.sizes, answer.task_of, tasks)
+    return state
+
+
+def lower(state: Arrangement, goal: Ints, inputs: PackingInput, *, frugal: bool = False) -> bool:
+    """Descent in one or two dimensions; True when the goal is reached. `frugal`: as in `DescentGoal`."""
+    work = int(_WORK[inputs.dimensions - 1] * inputs.effort)
+    if inputs.dimensions == 1:
+        return descend(state, DescentGoal(int(goal[0]), inputs.limits, frugal), work)
+    return descend_vectors(state, goal, work, inputs.limits)
+
+
+def refine(state: Arrangement, inputs: PackingInput, goal: Ints) -> bool:
+    """Ruin and recreate, and descent, in turns; True when the goal is reached."""
+    rounds = int(min(40 + 2 * state.tasks, _RUIN_STEPS) * inputs.effort)
+    for turn in range(_RUIN_ROUNDS):
+        before = (state.loads / goal).max(initial=0)
+        if before <= 1:
+            return True
+        ruin_and_recreate(state, goal, rounds, inputs.seed + turn, inputs.limits)
+        lower(state, goal, inputs)
+        if turn and (state.loads / goal).max(initial=0) == before:
+            break
+    return bool((state.loads <= goal).all())
+
+
+def fits_all(state: Arrangement, inputs: PackingInput) -> bool:
+    """No task is above the room."""
+    return bool((state.loads <= inputs.room).all())
+
+
+def _fitted(inputs: PackingInput, tasks: int) -> Arrangement:
+    """Best fit decreasing; what fits nowhere goes to the lightest tasks."""
+    task_of = best_fit(inputs.sizes[:, 0], int(inputs.room[0]), tasks, inputs.limits)
+    state = Arrangement(inputs.sizes, task_of, tasks)
+    left = np.flatnonzero(task_of < 0)
+    task_of[left] = assign_lpt(inputs.sizes, left, state.loads, state.counts, inputs.room, inputs.limits)
+    return Arrangement(inputs.sizes, task_of, tasks)

@@ -1,0 +1,104 @@
+"""When load changes the number of tasks, and which overloads count: at once, late, or not at all.
+
+Tasks are added when the load needed them in each of the last few observations (`settling`), so that
+a spike adds none. Tasks are removed only when the rest would have kept the headroom free in every
+observation that the caller gave, so that a day's worth of them keeps what the day needs. Between the
+two nothing happens: noise of +-p moves nothing as long as (1 - p) / (1 + p) is above 1 - headroom,
+which a headroom of 0.2 grants for +-10 %.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assigner.bounds.lower_bounds import task_bound
+from assigner.problem.limits import Limits
+from assigner.problem.problem import Ints, Policy, Problem
+from assigner.wording import counted
+
+ENOUGH_KNOWN: Final = 0.5
+"""Share of the partitions whose load must be known, at least by topic, before tasks are removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCount:
+    """`needed`: what the load needs now. `wanted`: what an incremental plan should have, and `why`."""
+
+    needed: int
+    wanted: int
+    why: str
+
+
+def task_count(problem: Problem, policy: Policy) -> TaskCount:
+    """The number of tasks of an incremental plan, before limits on tasks are applied."""
+    observations = [*problem.recent, problem.sizes]
+    room = problem.usable
+    spared = np.maximum((room * (1 - policy.scale_in_headroom)).astype(np.int64), 1)
+    limits = problem.per_task
+    needed = needed_tasks(problem.sizes, room, limits)
+    lasting = min(needed_tasks(sizes, room, limits) for sizes in observations[-policy.settling :])
+    present = len(np.unique(problem.home[problem.home >= 0]))
+    if lasting > present:
+        return TaskCount(needed, lasting, f"the load needs {counted(lasting, 'task')}, in force: {present}")
+    if problem.measured < ENOUGH_KNOWN:
+        why = f"{counted(present, 'task')} in force: too few loads are known to give any up"
+        return TaskCount(needed, present, why)
+    keep = max(_clipped_need(sizes, room, spared, limits) for sizes in observations)
+    if keep < present:
+        share = round(100 * policy.scale_in_headroom)
+        why = f"{keep} of {counted(present, 'task')} can carry all with {share} % of each left free"
+        return TaskCount(needed, keep, why)
+    if needed > present:
+        now = f"the load needs {counted(needed, 'task')} now"
+        why = f"{now}, but not yet in {policy.settling} observations in a row"
+        return TaskCount(needed, present, why)
+    why = f"{counted(present, 'task')} in force, the load needs {needed}"
+    if needed < present:
+        spared_need = _clipped_need(problem.sizes, room, spared, limits)
+        why = f"{why}; they stay because {_holds(keep, spared_need, len(problem.recent), policy)}"
+    return TaskCount(needed, present, why)
+
+
+def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> str:
+    """Why tasks stay that the load does not need. `keep`, `present_need`: tasks that every observation, and
+    the present one, need with headroom."""
+    headroom = f"with {round(100 * policy.scale_in_headroom)} % of each left free"
+    if present_need == keep:
+        return f"it needs {keep} {headroom}"
+    return f"one of the {observations} earlier observations of the last day needs {keep} {headroom}"
+
+
+def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
+    """Lower bound on tasks, an own one for each partition that exceeds the room alone."""
+    alone = (sizes > room).any(axis=1)
+    rest = sizes[~alone]
+    return max(int(alone.sum()) + (task_bound(rest, room, limits) if len(rest) else 0), 1)
+
+
+def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
+    """The same with headroom; a partition that fits only without headroom counts as one task."""
+    alone = (sizes > room).any(axis=1)
+    rest = np.minimum(sizes[~alone], spared)
+    return max(int(alone.sum()) + (task_bound(rest, spared, limits) if len(rest) else 0), 1)
+
+
+def lasting_overloads(problem: Problem, policy: Policy) -> npt.NDArray[np.bool_]:
+    """bool[tasks in force]: above usable capacity by more than the band in the last observations."""
+    limit = problem.usable * (1 + policy.overload_band)
+    overloaded = np.ones(problem.homes, dtype=bool)
+    for sizes in [*problem.recent, problem.sizes][-policy.settling :]:
+        overloaded &= (carried(sizes, problem.home, problem.homes) > limit).any(axis=1)
+    return overloaded
+
+
+def carried(sizes: Ints, task_of: npt.NDArray[np.int32], tasks: int) -> Ints:
+    """Loads by task, int64[tasks, D]; partitions without a task are left out."""
+    placed = np.flatnonzero(task_of >= 0)
+    loads = np.zeros((tasks, sizes.shape[1]), np.int64)
+    for dimension in range(sizes.shape[1]):
+        np.add.at(loads[:, dimension], task_of[placed], sizes[placed, dimension])
+    return loads

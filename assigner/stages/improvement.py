@@ -1,0 +1,228 @@
+"""Improves a repaired placement with the solver where it is not proved to move the fewest bytes.
+
+Where few partitions carry most of the load, the solver places those exactly and treats the small ones as
+divisible. Then the small ones are repacked: of each task above its room the lightest subset leaves, which may
+be more than the solver assumed. The sums that are possible are added to the model, and it is solved again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from assigner.bounds.covers import NEGLIGIBLE_UNITS, Cover, cheapest_cover, smallest_sums
+from assigner.problem.problem import UNITS, Ints, Policy, Ranks, TaskOf, moved_units
+from assigner.search.arrangement import Arrangement
+from assigner.search.exact import fewest_moved, fewest_moved_of_heavy
+from assigner.stages.full import PackingInput
+from assigner.stages.placement import RepairedPlacement, place_homeless
+
+_NEAR: Final = 1.001
+_HEAVY_SHARE: Final = 10
+"""Heavy partitions are those that fill more than a tenth of a task."""
+_FEW_CELLS: Final = 4
+"""Up to `exact_cells` / 4 cells the solver runs unless the bound is met; above, unless `_NEAR` is met."""
+_NEXT_TO_NOTHING: Final = UNITS - 1
+"""Less than a byte a second: not worth another run of the solver."""
+_SUMS: Final = 4_000
+_LARGEST_SUM: Final = 2**50
+
+Ranges = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _SolverBudget:
+    """Runs of the solver for the heavy partitions, and deterministic seconds of each and of all.
+
+    A run mostly needs about one second and sometimes many times that; another seed is then quicker.
+    """
+
+    rounds: int
+    each: float
+    in_all: float
+
+
+_FIRST_BUDGET: Final = _SolverBudget(2, 1.2, 2.0)
+_FOR_ALL: Final = 1.5
+_LAST_BUDGET: Final = _SolverBudget(5, 1.6, 5.0)
+
+
+def improve(
+    inputs: PackingInput, policy: Policy, repaired: RepairedPlacement, homes: TaskOf, least: int
+) -> RepairedPlacement:
+    """The solver, where the bound is not met: for the heavy partitions, and for all of a small case."""
+    # A partition without load matters to the solver only where partitions are counted.
+    concerned = np.flatnonzero(
+        inputs.sizes.any(axis=1) | inputs.limits.is_bounded | (repaired.state.task_of < 0)
+    )
+    tasks = repaired.state.tasks
+    best = RepairedPlacement(repaired.state, repaired.stage, least)
+    heavy = int((inputs.sizes[:, 0] * _HEAVY_SHARE > inputs.room[0]).sum())
+    cells = heavy * tasks
+    by_heavy = _has_small_ones(inputs, heavy) and cells <= policy.exact_cells
+    small = _SmallPartitions(inputs.sizes[:, 0], homes, heavy)
+    if len(concerned) * tasks <= policy.exact_cells:
+        if by_heavy and not _is_within(inputs, best, homes, 1.0):
+            best = _by_the_heavy(inputs, best, homes, small, _FIRST_BUDGET)
+        if not _is_within(inputs, best, homes, 1.0):
+            best = _by_all(inputs, best, homes, concerned)
+    near = 1.0 if cells * _FEW_CELLS <= policy.exact_cells else _NEAR
+    if by_heavy and not _is_within(inputs, best, homes, near, _NEXT_TO_NOTHING):
+        best = _by_the_heavy(inputs, best, homes, small, _LAST_BUDGET)
+    return best
+
+
+def _has_small_ones(inputs: PackingInput, heavy: int) -> bool:
+    return (
+        inputs.dimensions == 1 and 0 < heavy < len(inputs.sizes) and int(inputs.sizes.sum()) <= _LARGEST_SUM
+    )
+
+
+def _by_the_heavy(
+    inputs: PackingInput,
+    best: RepairedPlacement,
+    homes: TaskOf,
+    small: _SmallPartitions,
+    budget: _SolverBudget,
+) -> RepairedPlacement:
+    """Alternate: the solver places the heavy partitions, the small ones are repacked, until both agree."""
+    tasks, sizes = best.state.tasks, inputs.sizes[:, 0]
+    rooms, left = np.repeat(inputs.room, tasks), budget.in_all * inputs.effort
+    seed = inputs.seed
+    for _ in range(budget.rounds):
+        effort = min(budget.each * inputs.effort, left)
+        answer = fewest_moved_of_heavy(sizes, homes, rooms, small.heavy, small.staying, effort, seed)
+        best = replace(best, least=max(best.least, answer.bound))
+        left -= answer.work
+        if answer.task_of is not None:
+            settled = _settle(inputs, answer.task_of, homes, small.heavy, tasks)
+            best = _better(inputs, best, settled.state, homes)
+        if left <= 0 or _is_within(inputs, best, homes, 1.0, _NEXT_TO_NOTHING):
+            break
+        if not answer.proved:
+            seed += 1
+        elif answer.task_of is None or not small.learn(settled.evictions):
+            break
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskEviction:
+    """The small partitions that leave a task which is `excess` units above its room."""
+
+    excess: int
+    cover: Cover
+    given: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    state: Arrangement
+    evictions: Mapping[int, _TaskEviction]
+
+
+def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tasks: int) -> _Settled:
+    """Keep the heavy partitions; the lightest small ones leave tasks above their room and are placed."""
+    sizes, task_of = inputs.sizes[:, 0], placed.copy()
+    above = Arrangement(inputs.sizes, placed, tasks).loads[:, 0] - int(inputs.room[0])
+    evictions = {}
+    for task in np.flatnonzero(above > 0).tolist():
+        own = heavy + np.flatnonzero(placed[heavy:] == task)
+        cover = cheapest_cover(own, sizes[own], int(above[task]))
+        evictions[task] = _TaskEviction(int(above[task]), cover, int(sizes[cover.taken].sum()))
+        task_of[cover.taken] = -1
+    return _Settled(place_homeless(inputs, task_of, homes, tasks).state, evictions)
+
+
+class _SmallPartitions:
+    """All but the `heavy` first partitions.
+
+    `staying`: by task, sums (first to last, units) of its own small partitions that can stay, where known.
+    """
+
+    def __init__(self, sizes: Ints, homes: TaskOf, heavy: int) -> None:
+        self._sizes, self._homes, self.heavy = sizes, homes, heavy
+        self.staying: dict[int, Ranges] = {}
+
+    def learn(self, evictions: Mapping[int, _TaskEviction]) -> bool:
+        """Note the possible sums of tasks that gave more than the solver assumed; True when a note is new."""
+        before = dict(self.staying)
+        for task, eviction in evictions.items():
+            if eviction.given <= eviction.excess + NEGLIGIBLE_UNITS:
+                continue
+            sizes = self._own(task)
+            ranges = self.staying.get(task) or _sums(sizes)
+            if eviction.cover.least == eviction.given:
+                whole = int(sizes.sum())
+                ranges = _without(ranges, whole - eviction.given, whole - eviction.excess)
+            self.staying[task] = ranges
+        return self.staying != before
+
+    def _own(self, task: int) -> Ints:
+        sizes = self._sizes[self.heavy :][self._homes[self.heavy :] == task]
+        return np.asarray(sizes[sizes > 0])
+
+
+def _sums(sizes: Ints) -> Ranges:
+    """The sums of subsets: the smallest and the largest exactly, between them all there might be."""
+    whole = int(sizes.sum())
+    small = smallest_sums(sizes, _SUMS)
+    large = whole - small[::-1]
+    single = np.unique(np.concatenate((small, large))).tolist()
+    ranges = [(value, value) for value in single]
+    if len(small) == _SUMS and small[-1] < large[0]:
+        ranges.append((int(small[-1]), int(large[0])))
+    return sorted(ranges)
+
+
+def _without(ranges: Ranges, below: int, above: int) -> Ranges:
+    """The ranges without what lies strictly above `below` and up to `above`."""
+    kept = [(first, min(last, below)) for first, last in ranges if first <= below]
+    return kept + [(max(first, above + 1), last) for first, last in ranges if last > above]
+
+
+def _better(
+    inputs: PackingInput, best: RepairedPlacement, other: Arrangement, homes: TaskOf
+) -> RepairedPlacement:
+    if not _is_right(inputs, other):
+        return best
+    moved = moved_units(inputs.sizes, homes, other.task_of)
+    if _is_right(inputs, best.state) and moved_units(inputs.sizes, homes, best.state.task_of) <= moved:
+        return best
+    return RepairedPlacement(other, "solver", best.least)
+
+
+def _by_all(
+    inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, concerned: Ranks
+) -> RepairedPlacement:
+    """The solver places all that are concerned, exactly."""
+    state = best.state
+    rooms = np.broadcast_to(inputs.room, (state.tasks, inputs.dimensions))
+    incumbent = state.task_of[concerned] if _is_right(inputs, state) else None
+    sizes = inputs.sizes[concerned]
+    effort = _FOR_ALL * inputs.effort
+    answer = fewest_moved(sizes, homes[concerned], incumbent, rooms, inputs.limits, effort, inputs.seed)
+    least = max(best.least, answer.bound)
+    if answer.task_of is None:
+        return replace(best, least=least)
+    task_of = state.task_of.copy()
+    task_of[concerned] = answer.task_of
+    return RepairedPlacement(Arrangement(inputs.sizes, task_of, state.tasks), "solver", least)
+
+
+def _is_within(
+    inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, ratio: float, units: int = 0
+) -> bool:
+    """Whether the placement is valid and moves at most `ratio` times the bound plus `units`."""
+    moved = moved_units(inputs.sizes, homes, best.state.task_of)
+    return _is_right(inputs, best.state) and moved <= best.least * ratio + units
+
+
+def _is_right(inputs: PackingInput, state: Arrangement) -> bool:
+    """All are placed, within room and limits."""
+    if not bool((state.task_of >= 0).all()) or not bool((state.loads <= inputs.room).all()):
+        return False
+    return bool(inputs.limits.allows(state.counts).all())

@@ -1,0 +1,253 @@
+"""Incremental assignment: partitions stay, except the lightest sets that must leave their tasks.
+
+The steps: choose the tasks (removed ones are drained), evict, place what is homeless heaviest first
+on the lightest task with room, send back what has room at home after all; where that does not fit,
+exchanges; where the case is small and the bound is not met, the solver; else another task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from assigner.bounds.lower_bounds import cheapest_sets, newcomers_bound
+from assigner.problem.problem import Ints, Policy, Problem, Ranks, TaskOf, moved_units
+from assigner.stages.eviction import Eviction, Mask, evict
+from assigner.stages.full import PackingInput, lowest_loads
+from assigner.stages.hysteresis import TaskCount, carried, lasting_overloads, task_count
+from assigner.stages.improvement import improve
+from assigner.stages.placement import place_homeless
+
+_SINGLE_TRIES: Final = 4
+_TRIES: Final = 10
+_OTHERS: Final = 2
+_CELLS_TO_TRY: Final = 4
+"""Other sets of tasks to remove are tried up to this many times `exact_cells` (partitions times tasks)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StickyPlacement:
+    """An incremental placement. Numbers below `homes` are tasks in force, those above are new.
+
+    `alive`: bool[T], the tasks of the plan. `moved_bound`: fewest bytes (units) that any plan with so
+    many tasks moves. `target`: int64[D], what tasks should come down to. `reached`: they did;
+    `fits`: none that took part is above usable capacity. `least`: int64[T], fewest bytes (units) that
+    each task gives away while it stays.
+    """
+
+    task_of: TaskOf
+    alive: Mask
+    moved_bound: int
+    target: Ints
+    reached: bool
+    fits: bool
+    stage: str
+    least: Ints
+
+
+def keep_and_repair(problem: Problem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
+    """The placement, and what was decided about its number of tasks."""
+    count = task_count(problem, policy)
+    present = np.unique(problem.home[problem.home >= 0]).astype(np.int64)
+    lowest, highest = _limits(problem)
+    wanted = min(max(count.wanted, lowest), highest)
+    best: StickyPlacement | None = None
+    careful = policy
+    for attempt in range(_TRIES):
+        kept = _attempt(problem, careful, present, wanted)
+        kept = _with_others_given_up(problem, careful, present, kept)
+        careful = replace(policy, exact_cells=0)
+        if best is None or kept.fits or _worst(problem, kept) < _worst(problem, best):
+            best = kept
+        if kept.fits or wanted >= highest:
+            break
+        if wanted < len(present):
+            wanted = min(len(present), wanted + max(1, (len(present) - wanted) // 2))
+        else:
+            step = 1 if attempt < _SINGLE_TRIES else max(1, wanted // 50)
+            wanted = min(highest, max(wanted + step, min(count.needed, highest)))
+    assert best is not None
+    return best, count
+
+
+def _limits(problem: Problem) -> tuple[int, int]:
+    partitions = max(problem.count, 1)
+    highest = min(problem.limits.max_tasks or partitions, partitions)
+    return min(problem.limits.min_tasks, highest), highest
+
+
+def _worst(problem: Problem, kept: StickyPlacement) -> float:
+    loads = carried(problem.sizes, kept.task_of, len(kept.alive))
+    return float((loads / problem.usable).max(initial=0.0))
+
+
+def _with_others_given_up(
+    problem: Problem, policy: Policy, present: Ranks, kept: StickyPlacement
+) -> StickyPlacement:
+    """Try other sets of tasks to remove, cheapest first, while their bound is below what moves now."""
+    given_up = present[~kept.alive[present]]
+    if not len(given_up):
+        return kept
+    whole = carried(problem.sizes, problem.home, len(kept.alive))[:, 0]
+    extra = np.maximum(whole - kept.least, 0)[present]
+    is_small = problem.count * len(present) <= policy.exact_cells * _CELLS_TO_TRY
+    tries = _OTHERS if is_small and problem.dimensions == 1 and not problem.offending.any() else 0
+    best, bound = kept, kept.moved_bound
+    for chosen in cheapest_sets(extra, len(given_up), tries + 2):
+        drained = present[list(chosen)]
+        if set(drained.tolist()) == set(given_up.tolist()):
+            continue
+        lowest = int(kept.least.sum() + extra[list(chosen)].sum())
+        if not tries or lowest >= _moved(problem, best):
+            bound = min(bound, lowest)
+            break
+        tries -= 1
+        other = _attempt(problem, policy, present, int(kept.alive.sum()), drained)
+        bound = min(bound, max(lowest, other.moved_bound))
+        if (other.fits, other.reached, -_moved(problem, other)) > (
+            best.fits,
+            best.reached,
+            -_moved(problem, best),
+        ):
+            best = other
+    return replace(best, moved_bound=bound)
+
+
+def _moved(problem: Problem, kept: StickyPlacement) -> int:
+    return moved_units(problem.sizes, problem.home, kept.task_of)
+
+
+def _attempt(
+    problem: Problem, policy: Policy, present: Ranks, wanted: int, drained: Ranks | None = None
+) -> StickyPlacement:
+    """Plan with exactly `wanted` tasks, without those that are `drained` (the lightest unless given)."""
+    loads = carried(problem.sizes, problem.home, problem.homes)
+    alive = np.zeros(problem.homes + max(0, wanted - len(present)), dtype=bool)
+    alive[present] = True
+    alive[problem.homes :] = True
+    alive[_to_drain(problem, present, loads, len(present) - wanted) if drained is None else drained] = False
+    isolated = problem.offending if _can_isolate(problem, wanted) else np.zeros(problem.count, dtype=bool)
+    target = _target(problem, policy, isolated, wanted)
+    relieved = _relieved(problem, policy, loads, alive, target)
+    home = np.where((problem.home >= 0) & alive[problem.home], problem.home, -1).astype(np.int32)
+    leaving = evict(problem.sizes, home, isolated, relieved, target, problem.per_task)
+    above = (carried(problem.sizes, leaving.kept, len(alive)) > target).any(axis=1)
+    tolerated = np.asarray(alive & above & ~relieved)
+    return _place(problem, policy, RepairScope(alive, tolerated, isolated, target), leaving, home)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairScope:
+    """What one attempt is about. `tolerated`: overloaded tasks that are left alone for now."""
+
+    alive: Mask
+    tolerated: Mask
+    isolated: Mask
+    target: Ints
+
+
+def _to_drain(problem: Problem, present: Ranks, loads: Ints, surplus: int) -> Ranks:
+    """The tasks to remove: the lightest ones without an offending partition."""
+    if surplus <= 0:
+        return present[:0]
+    offenders = problem.home[problem.offending & (problem.home >= 0)]
+    shares = (loads[present] / problem.usable).max(axis=1) + np.isin(present, offenders) * 1e9
+    return present[np.lexsort((present, shares))[:surplus]]
+
+
+def _can_isolate(problem: Problem, tasks: int) -> bool:
+    """Whether the other partitions find a place in the other tasks."""
+    offending = int(problem.offending.sum())
+    rest = problem.count - offending
+    return offending <= tasks and rest <= (tasks - offending) * problem.per_task.most(rest)
+
+
+def _target(problem: Problem, policy: Policy, isolated: Mask, wanted: int) -> Ints:
+    """Usable capacity; less when a rebalance levels; more when no further task is allowed."""
+    rest = problem.sizes[~isolated]
+    tasks = max(1, wanted - int(isolated.sum()))
+    lowest = lowest_loads(rest, tasks) if len(rest) else np.zeros_like(problem.usable)
+    fitting = bool((lowest <= problem.usable).all())
+    if (fitting and not policy.rebalance) or (not fitting and wanted < _limits(problem)[1]):
+        return problem.usable
+    share = float((lowest / problem.usable).max()) * (1 + policy.tolerance)
+    goal = np.ceil(problem.usable * share).astype(np.int64)
+    return np.asarray(np.maximum(np.minimum(goal, problem.usable) if fitting else goal, lowest).clip(1))
+
+
+def _relieved(problem: Problem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
+    """Tasks that must come down to the target: all above it in a rebalance, else lasting overloads."""
+    relieved = np.zeros(len(alive), dtype=bool)
+    if policy.rebalance:
+        relieved[: problem.homes] = (loads > target).any(axis=1)
+    else:
+        relieved[: problem.homes] = lasting_overloads(problem, policy)
+    return relieved & alive
+
+
+def _place(
+    problem: Problem, policy: Policy, scope: RepairScope, leaving: Eviction, home: TaskOf
+) -> StickyPlacement:
+    task_of = leaving.kept.copy()
+    free_for_all = _place_isolated(problem, scope, task_of)
+    open_tasks = _open_tasks(problem, scope, task_of, free_for_all)
+    local = np.full(len(scope.alive), -1, np.int32)
+    local[open_tasks] = np.arange(len(open_tasks))
+    rows = np.flatnonzero((task_of < 0) | (local[task_of] >= 0))
+    inputs = PackingInput(
+        problem.sizes[rows],
+        scope.target,
+        problem.per_task,
+        policy.effort,
+        policy.seed,
+    )
+    placed = np.where(task_of[rows] >= 0, local[task_of[rows]], -1).astype(np.int32)
+    homes = np.where(home[rows] >= 0, local[home[rows]], -1).astype(np.int32)
+    repaired = place_homeless(inputs, placed, homes, len(open_tasks))
+    whole = carried(problem.sizes, problem.home, len(scope.alive))[:, 0]
+    least = int(leaving.least[open_tasks].sum())
+    if problem.dimensions == 1:
+        newcomers = problem.sizes[rows[problem.home[rows] < 0], 0]
+        least += newcomers_bound((whole - leaving.least)[open_tasks], newcomers, int(scope.target[0]))
+    result = improve(inputs, policy, repaired, homes, least)
+    state = result.state
+    task_of[rows] = np.where(state.task_of >= 0, open_tasks[state.task_of], -1)
+    placed_all = bool((task_of >= 0).all())
+    reached = placed_all and bool((state.loads <= scope.target).all())
+    limit = np.maximum(scope.target, problem.usable)
+    fits = placed_all and bool((state.loads <= limit).all())
+    bound = int(leaving.least.sum()) + int(whole[~scope.alive].sum())
+    bound += max(0, result.least - int(leaving.least[open_tasks].sum()))
+    return StickyPlacement(
+        task_of, scope.alive, bound, scope.target, reached, fits, result.stage, leaving.least
+    )
+
+
+def _open_tasks(problem: Problem, scope: RepairScope, task_of: TaskOf, free: Mask) -> Ranks:
+    """Tasks that take part: tolerated overloads only when there is no place without them."""
+    chosen = np.flatnonzero(free & ~scope.tolerated)
+    inside = np.zeros(len(free), dtype=bool)
+    inside[chosen] = True
+    concerned = int(((task_of < 0) | inside[task_of]).sum())
+    if concerned <= len(chosen) * problem.per_task.most(concerned):
+        return chosen
+    return np.flatnonzero(free)
+
+
+def _place_isolated(problem: Problem, scope: RepairScope, task_of: TaskOf) -> Mask:
+    """Give each isolated partition that has no task an empty one; returns the tasks open to the others."""
+    held = np.bincount(task_of[task_of >= 0], minlength=len(scope.alive))
+    owners = task_of[scope.isolated & (task_of >= 0)]
+    free = scope.alive.copy()
+    free[owners] = False
+    loads = carried(problem.sizes, task_of, len(free))
+    for rank in np.flatnonzero(scope.isolated & (task_of < 0)).tolist():
+        candidates = np.flatnonzero(free)
+        share = (loads[candidates] / problem.usable).max(axis=1) + (held[candidates] > 0)
+        chosen = int(candidates[np.lexsort((candidates, share))[0]])
+        task_of[np.flatnonzero(task_of == chosen)] = -1
+        task_of[rank] = chosen
+        free[chosen] = False
+    return free

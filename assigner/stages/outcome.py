@@ -1,0 +1,118 @@
+"""What a stage hands to the planner: numbered tasks, and what was proved on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from assigner.bounds.lower_bounds import load_bound
+from assigner.problem.problem import Ints, Policy, Problem, TaskOf, moved_units
+from assigner.search.greedy import tail_start
+from assigner.stages.eviction import Mask
+from assigner.stages.full import Packing, PackingInput, fewest_tasks, goal_at, level, settle
+from assigner.stages.incremental import keep_and_repair
+from assigner.stages.relabel import relabel
+from assigner.wording import counted
+
+_NOTHING: Final = Packing(np.empty(0, np.int32), 0, 0, "nothing to place")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Tasks in force keep their numbers; new ones are numbered from `homes` on.
+
+    `task_of`: int32[n] by rank. `alive`: bool[T], the tasks of the plan. `required`: tasks that
+    capacity asks for, whatever the limits say; `task_bound`: no answer has fewer. `moved_bound`: in
+    units, 0 where a full plan may move anything. `target`: int64[D]. `why`: about the number of tasks.
+    """
+
+    task_of: TaskOf
+    alive: Mask
+    required: int
+    task_bound: int
+    moved_bound: int
+    target: Ints
+    stage: str
+    why: str
+
+
+def full_outcome(problem: Problem, policy: Policy) -> Outcome:
+    """The fewest tasks, each offending partition on its own one, levelled, named after the tasks in force."""
+    alone = problem.offending
+    normal = np.flatnonzero(~alone)
+    inputs = PackingInput(problem.sizes[normal], problem.usable, problem.per_task, policy.effort, policy.seed)
+    packed = fewest_tasks(inputs) if len(normal) else _NOTHING
+    own = int(alone.sum())
+    required = max(packed.tasks + own, 1)
+    tasks = allowed_tasks(problem, required)
+    if tasks < required or tasks < own + bool(len(normal)):
+        task_of, stage = _squeezed(problem, policy, tasks)
+        why = f"required: {counted(required, 'task')}, allowed: {tasks}"
+    else:
+        task_of = np.empty(problem.count, np.int32)
+        task_of[alone] = tasks - own + np.arange(own)
+        task_of[normal], stage = _levelled(inputs, packed, tasks - own)
+        why = f"required: {counted(required, 'task')}"
+    named, numbered = relabel(problem.sizes[:, 0], problem.home, task_of, problem.homes)
+    alive = np.zeros(max(numbered, problem.homes, tasks), dtype=bool)
+    alive[np.unique(named)] = True
+    _fill_up(alive, tasks)
+    bound = packed.bound + own
+    return Outcome(named, alive, required, bound, 0, problem.usable, stage, why)
+
+
+def incremental_outcome(problem: Problem, policy: Policy) -> Outcome:
+    """What is placed stays as far as it can."""
+    kept, count = keep_and_repair(problem, policy)
+    needed, used = count.needed, int(kept.alive.sum())
+    if not kept.fits and used < allowed_tasks(problem, problem.count):
+        full = full_outcome(problem, policy)
+        return replace(full, why=f"{count.why}; repairs were not enough, so all is placed from scratch")
+    present = len(np.unique(problem.home[problem.home >= 0]))
+    required = used if used > max(present, needed, problem.limits.min_tasks) and kept.fits else needed
+    moved = moved_units(problem.sizes, problem.home, kept.task_of)
+    bound = kept.moved_bound if kept.reached else min(kept.moved_bound, moved)
+    return Outcome(kept.task_of, kept.alive, required, needed, bound, kept.target, kept.stage, count.why)
+
+
+def allowed_tasks(problem: Problem, required: int) -> int:
+    """Within min and max; never more tasks than partitions, never none."""
+    wanted = max(required, problem.limits.min_tasks)
+    if problem.limits.max_tasks is not None:
+        wanted = min(wanted, problem.limits.max_tasks)
+    return max(1, min(wanted, problem.count))
+
+
+def lowest_maximum_bytes(problem: Problem, tasks: int, isolated: bool) -> int:
+    """Units that the fullest of `tasks` tasks carries at least."""
+    if not isolated:
+        return load_bound(problem.sizes[:, 0], tasks)
+    alone = problem.offending
+    rest = problem.sizes[~alone, 0]
+    highest = int(problem.sizes[alone, 0].max(initial=0))
+    return max(highest, load_bound(rest, max(1, tasks - int(alone.sum()))) if len(rest) else 0)
+
+
+def _squeezed(problem: Problem, policy: Policy, tasks: int) -> tuple[TaskOf, str]:
+    """Fewer tasks than required: everything is levelled, offending partitions are not kept apart."""
+    inputs = PackingInput(problem.sizes, problem.usable, problem.per_task, policy.effort, policy.seed)
+    state = level(inputs, tasks, goal_at(inputs, tasks), tail_start(inputs.sizes))
+    return settle(inputs, state.task_of, tasks).task_of, "levelled above capacity"
+
+
+def _levelled(inputs: PackingInput, packed: Packing, tasks: int) -> tuple[TaskOf, str]:
+    if not len(inputs.sizes):
+        return np.empty(0, np.int32), packed.stage
+    if tasks == packed.tasks:
+        return settle(inputs, packed.task_of, tasks).task_of, packed.stage
+    state = level(inputs, tasks, goal_at(inputs, tasks), tail_start(inputs.sizes))
+    return settle(inputs, state.task_of, tasks).task_of, "descent"
+
+
+def _fill_up(alive: Mask, tasks: int) -> None:
+    """Tasks that got nothing are part of the plan too (there may be fewer partitions with load)."""
+    missing = tasks - int(alive.sum())
+    if missing > 0:
+        alive[np.flatnonzero(~alive)[:missing]] = True

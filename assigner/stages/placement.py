@@ -1,0 +1,94 @@
+"""Places partitions without a task: heaviest first on the lightest task, then exchanges.
+
+Works on the tasks that take part, numbered from 0, and on the partitions that are or may come there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from assigner.problem.problem import Ints, Ranks, TaskOf
+from assigner.search.arrangement import Arrangement
+from assigner.search.greedy import assign_lpt, level_tail, tail_start
+from assigner.stages.eviction import evict
+from assigner.stages.full import PackingInput, lower
+
+_ROUNDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedPlacement:
+    """`least`: fewest bytes that must move between the open tasks."""
+
+    state: Arrangement
+    stage: str
+    least: int = 0
+
+
+def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: int) -> RepairedPlacement:
+    """Place every partition without a task, moving as few bytes as possible.
+
+    Where a new partition leaves too little room for the present ones, the least leaves its task and
+    is placed in turn; exchanges follow only where that fails.
+    """
+    state = _place_on_lightest(inputs, Arrangement(inputs.sizes, placed, tasks))
+    nobody = np.zeros(len(placed), dtype=bool)
+    for _ in range(_ROUNDS):
+        above = np.asarray((state.loads > inputs.room).any(axis=1))
+        if not above.any():
+            break
+        leaving = evict(inputs.sizes, state.task_of, nobody, above, inputs.room, inputs.limits)
+        state = _place_on_lightest(inputs, Arrangement(inputs.sizes, leaving.kept, tasks))
+    stage = "sticky"
+    if not (state.loads <= inputs.room).all():
+        stage = "sticky with exchanges"
+        lower(state, inputs.room, inputs, frugal=True)
+    _undo_needless_moves(inputs, state, homes)
+    return RepairedPlacement(state, stage)
+
+
+def _place_on_lightest(inputs: PackingInput, state: Arrangement) -> Arrangement:
+    """Each partition without a task to the lightest task with room, heaviest first, the tail by count."""
+    homeless = np.flatnonzero(state.task_of < 0)
+    if not len(homeless):
+        return state
+    head = tail_start(inputs.sizes[homeless])
+    result = state.task_of.copy()
+    loads, counts = state.loads.copy(), state.counts.copy()
+    result[homeless[:head]] = _lightest_first(inputs, homeless[:head], loads, counts)
+    tail = homeless[head:]
+    largest = inputs.sizes[tail].max(axis=0, initial=0)
+    full = np.asarray((loads + largest > inputs.room).any(axis=1))
+    result[tail] = level_tail(counts, len(tail), full, inputs.limits)
+    return Arrangement(inputs.sizes, result, state.tasks)
+
+
+def _lightest_first(inputs: PackingInput, ranks: Ranks, loads: Ints, counts: Ints) -> TaskOf:
+    """As `assign_lpt`, but passes over a task without room for the partition where another has room."""
+    if inputs.dimensions == 1:
+        return assign_lpt(inputs.sizes, ranks, loads, counts, inputs.room, inputs.limits)
+    chosen = np.full(len(ranks), -1, np.int32)
+    for position, rank in enumerate(ranks.tolist()):
+        size = inputs.sizes[rank]
+        growth = (loads / inputs.room) @ (size / inputs.room)
+        fits = (loads + size <= inputs.room).all(axis=1)
+        open_to = inputs.limits.admits(counts)
+        if not open_to.any():
+            break
+        task = int((growth + np.where(fits, 0.0, 1e9) + np.where(open_to, 0.0, 1e18)).argmin())
+        chosen[position] = task
+        loads[task] += size
+        counts[task] += 1
+    return chosen
+
+
+def _undo_needless_moves(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> None:
+    """Undo moves that turned out needless: heaviest first, where the old task has room."""
+    for rank in np.flatnonzero((homes >= 0) & (state.task_of != homes)).tolist():
+        home, now = int(homes[rank]), int(state.task_of[rank])
+        room_left = (state.loads[home] + inputs.sizes[rank] <= inputs.room).all()
+        if now >= 0 and room_left and inputs.limits.admits_one(int(state.counts[home])):
+            state.transfer(now, home, np.array([rank]))

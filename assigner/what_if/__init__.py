@@ -1,0 +1,6 @@
+"""The commands' side of planning: documents and recorded days in, plans for people out. Imports the
+planner.
+
+`document.py` reads the question, `report.py` writes the answer, `hosts.py` places tasks on hosts,
+`replay.py` plans every hour of a recorded day. The service itself needs none of this.
+"""

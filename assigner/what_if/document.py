@@ -1,0 +1,250 @@
+"""The what-if document: JSON or CSV in, a question for the planner out. `report.py` writes the answer.
+
+Every error names its culprit: the key of the document, the line of the file, or the partition.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from assigner.answer.placement_answer import PlacementAnswer
+from assigner.planner import plan
+from assigner.problem.loads import HIGHEST_RATE, UNKNOWN_LOAD, PartitionLoads, resolve
+from assigner.problem.problem import Mode, Policy, TaskOf
+from assigner.what_if.hosts import Host
+from mirror.errors import InvalidRequest
+from mirror.model.identifiers import GroupName, task_name
+from mirror.model.load import LoadLevel, PartitionLoad, RateSource, TaskCapacity, TaskLimits
+from mirror.model.topics import TopicPartition
+
+Label = int | str
+"""What a document calls a task."""
+
+_NO_TASK: Final = -1
+"""Means a new partition, as null does."""
+_COLUMNS: Final = ("topic", "partition", "bytes_per_second", "messages_per_second", "task")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True)
+
+
+class _Rate(_Part):
+    bytes_per_second: float
+    messages_per_second: float | None = None
+
+
+class _Capacity(_Part):
+    bytes_per_second: int
+    messages_per_second: int | None = None
+    utilisation_percent: int = 90
+
+
+class _Limits(_Part):
+    min_tasks: int = 1
+    max_tasks: int | None = None
+    max_partitions_per_task: int | None = None
+
+
+class _Partition(_Part):
+    topic: str = Field(min_length=1)
+    partition: int = Field(ge=0)
+    bytes_per_second: float | None = None
+    messages_per_second: float | None = None
+    task: Label | None = None
+
+    @field_validator("task")
+    @classmethod
+    def _names_a_task(cls, task: Label | None) -> Label | None:
+        if task == "" or (isinstance(task, int) and task < _NO_TASK):
+            raise ValueError(f"{task!r} is no task; write null or {_NO_TASK} for a new partition")
+        return task
+
+
+class _Host(_Part):
+    name: str
+    weight: float = 1.0
+
+
+class _Policy(_Part):
+    tolerance: float | None = None
+    scale_in_headroom: float | None = None
+    overload_band: float | None = None
+    settling: int | None = None
+    move_budget: float | None = None
+    full_move_cost: float | None = None
+    exact_cells: int | None = None
+    effort: float | None = None
+    seed: int | None = None
+
+
+class Document(_Part):
+    """What `headrace plan --input` reads. Keys that are left out take defaults or the settings."""
+
+    capacity: _Capacity | None = None
+    limits: _Limits = _Limits()
+    mode: Literal["full", "incremental"] = "incremental"
+    rebalance: bool = False
+    defaults: _Rate | None = None
+    topics: dict[str, _Rate] = Field(default_factory=dict)
+    partitions: list[_Partition] = Field(default_factory=list)
+    hosts: list[_Host] = Field(default_factory=list)
+    policy: _Policy | None = None
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """Values for what the document leaves out."""
+
+    capacity: TaskCapacity
+    default: PartitionLoad = UNKNOWN_LOAD
+    policy: Policy = field(default_factory=Policy)
+
+
+@dataclass(frozen=True)
+class PlanningQuestion:
+    """All that the planner needs, with the document's names of tasks."""
+
+    loads: PartitionLoads
+    capacity: TaskCapacity
+    limits: TaskLimits
+    policy: Policy
+    current: TaskOf
+    labels: tuple[Label, ...]
+    hosts: tuple[Host, ...]
+
+    def answer(self) -> tuple[PlacementAnswer, list[Label]]:
+        """The plan, and the name of every task number. Raises InvalidRequest, PlanRejected."""
+        result = plan(self.loads, self.capacity, self.limits, self.policy, self.current)
+        return result, _names(self.labels, result)
+
+
+def read_json(text: str) -> dict[str, Any]:
+    """The document as JSON. Raises InvalidRequest with line and column."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise InvalidRequest("not JSON of this kind: it is nested too deeply") from error
+    if not isinstance(found, dict):
+        raise InvalidRequest("the document must be a JSON object", advice='begin with {"partitions": [')
+    return found
+
+
+def read_csv(lines: Iterable[str]) -> dict[str, Any]:
+    """Partitions as CSV with a header; an empty field is unknown. Raises InvalidRequest with the line."""
+    reader = csv.DictReader(lines)
+    header = reader.fieldnames or []
+    unknown = [name for name in header if name not in _COLUMNS]
+    if unknown or "topic" not in header or "partition" not in header:
+        what = f"column {unknown[0]} is not known" if unknown else "topic and partition are needed"
+        raise InvalidRequest(f"the first line must name columns: {what}", advice=f"use {','.join(_COLUMNS)}")
+    partitions = []
+    for row in reader:
+        if None in row or None in row.values():
+            raise InvalidRequest(f"line {reader.line_num} does not have {len(header)} fields")
+        fields: dict[str, Any] = {name: value.strip() for name, value in row.items() if value.strip()}
+        if fields.get("task", "").lstrip("-").isdecimal():
+            fields["task"] = int(fields["task"])
+        partitions.append(fields)
+    return {"partitions": partitions}
+
+
+def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuestion:
+    """Check the document and number its tasks. Raises InvalidRequest that names the culprit."""
+    try:
+        parsed = Document.model_validate(document)
+    except ValidationError as error:
+        raise InvalidRequest(_first_problem(error, document)) from error
+    partitions = [TopicPartition(one.topic, one.partition) for one in parsed.partitions]
+    topics = {name: _load(rate, LoadLevel.TOPIC) for name, rate in parsed.topics.items()}
+    default = _load(parsed.defaults, LoadLevel.DEFAULT) if parsed.defaults else fallback.default
+    _refuse_impossible({**{f"topics.{name}": rate for name, rate in topics.items()}, "defaults": default})
+    known = {
+        partition: load
+        for partition, one in zip(partitions, parsed.partitions, strict=True)
+        if (load := _known(one, topics.get(one.topic, default))) is not None
+    }
+    labels, current = _numbered([None if one.task == _NO_TASK else one.task for one in parsed.partitions])
+    knobs = parsed.policy.model_dump(exclude_none=True) if parsed.policy else {}
+    return PlanningQuestion(
+        loads=resolve(partitions, known, topics, default),
+        capacity=TaskCapacity(**parsed.capacity.model_dump()) if parsed.capacity else fallback.capacity,
+        limits=TaskLimits(**parsed.limits.model_dump()),
+        policy=replace(fallback.policy, mode=Mode(parsed.mode), rebalance=parsed.rebalance, **knobs),
+        current=current,
+        labels=labels,
+        hosts=tuple(Host(one.name, one.weight) for one in parsed.hosts),
+    )
+
+
+def _known(one: _Partition, coarser: PartitionLoad) -> PartitionLoad | None:
+    """The load that the document gives; bytes that it leaves out are those of the coarser level."""
+    if one.bytes_per_second is not None:
+        return PartitionLoad(one.bytes_per_second, one.messages_per_second)
+    if one.messages_per_second is not None:
+        return replace(coarser, messages_per_second=one.messages_per_second)
+    return None
+
+
+def _load(rate: _Rate, level: LoadLevel) -> PartitionLoad:
+    return PartitionLoad(rate.bytes_per_second, rate.messages_per_second, level, RateSource.CONFIGURED)
+
+
+def _refuse_impossible(named: Mapping[str, PartitionLoad]) -> None:
+    """Loads of topics and the default, by their key in the document."""
+    for key, load in named.items():
+        for value in (load.bytes_per_second, load.messages_per_second or 0.0):
+            if not 0 <= value <= HIGHEST_RATE:
+                raise InvalidRequest(
+                    f"{key}: a load of {value} lies outside 0 to {HIGHEST_RATE:.0e} per second"
+                )
+
+
+def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]:
+    """Names in a fixed order (numbers, then texts), and the number of each partition's task."""
+    labels = sorted({task for task in tasks if task is not None}, key=lambda one: (isinstance(one, str), one))
+    numbers = {label: number for number, label in enumerate(labels)}
+    current = [-1 if task is None else numbers[task] for task in tasks]
+    return tuple(labels), np.array(current, dtype=np.int32)
+
+
+def _names(labels: Sequence[Label], answer: PlacementAnswer) -> list[Label]:
+    """Names in force stay; new tasks take the lowest free numbers, after the manner of those in force."""
+    names = list(labels)
+    taken = {name for name, alive in zip(labels, answer.alive, strict=False) if alive}
+    texts = [label for label in labels if isinstance(label, str)]
+    number = 0
+    while len(names) < len(answer.alive):
+        name: Label = task_name(GroupName(_prefix(texts[0])), number) if texts else number
+        if name not in taken:
+            names.append(name)
+        number += 1
+    return names
+
+
+def _prefix(label: str) -> str:
+    stem, dash, number = label.rpartition("-")
+    return stem if dash and number.isdecimal() else "task"
+
+
+def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
+    problem = error.errors()[0]
+    where = [part for part in problem["loc"] if part not in ("int", "str")]
+    text = problem["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
+    if problem["type"] == "extra_forbidden":
+        text = "there is no such key"
+    key = ".".join(str(part) for part in where)
+    if len(where) > 1 and where[0] == "partitions" and isinstance(where[1], int):
+        entry = document["partitions"][where[1]]
+        if isinstance(entry, Mapping) and {"topic", "partition"} <= entry.keys():
+            key += f" (partition {entry['topic']}-{entry['partition']})"
+    return f"{key}: {text}"

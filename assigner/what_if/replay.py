@@ -1,0 +1,158 @@
+"""A recorded day replayed: the tasks that each hour would have had, with what moved.
+
+Every hour is planned from the placement of the hour before, as the service would, with the hours
+before it as recent observations. Pure: rows in, hours out; where rows come from is a port.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from assigner.answer.placement_answer import PlacementAnswer
+from assigner.planner import plan
+from assigner.problem.loads import resolve
+from assigner.problem.problem import Mode
+from assigner.what_if.document import Fallback
+from mirror.errors import InvalidRequest
+from mirror.model.load import PartitionLoad, TaskLimits
+from mirror.model.topics import TopicPartition
+
+HOUR_MS: Final = 3_600_000
+_COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
+
+Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
+"""Loads by partition, by the start of the hour in epoch milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """What one hour asks for and what the plan in force then did about it.
+
+    `required_tasks`: what capacity asks for. `tasks`: what there would have been, with hysteresis.
+    """
+
+    hour_ms: int
+    bytes_per_second: float
+    required_tasks: int
+    tasks: int
+    max_over_mean: float
+    overloaded_tasks: int
+    moved_bytes_per_second: float
+
+
+def replay(
+    history: Hourly, growth: float, limits: TaskLimits, how: Fallback, patience: int = 24
+) -> list[Hour]:
+    """Hour by hour. `growth`: factor on every load. `patience`: earlier hours that tasks are kept for.
+
+    Raises InvalidRequest when there is no hour or the growth is not above 0.
+    """
+    if not (np.isfinite(growth) and growth > 0):
+        raise InvalidRequest(f"the growth is {growth}; it must be above 0", advice="1.3 means 30 % more")
+    if not history:
+        raise InvalidRequest("the history has no hour")
+    result = []
+    present: dict[TopicPartition, int] = {}
+    seen: list[Mapping[TopicPartition, PartitionLoad]] = []
+    for hour in sorted(history):
+        loads = {partition: _grown(load, growth) for partition, load in history[hour].items()}
+        answer = _plan_hour(loads, present, limits, how, seen[-patience:] if patience else [])
+        present = _placement(answer)
+        seen.append(loads)
+        result.append(_summary(hour, answer))
+    return result
+
+
+def _plan_hour(
+    loads: Mapping[TopicPartition, PartitionLoad],
+    present: Mapping[TopicPartition, int],
+    limits: TaskLimits,
+    how: Fallback,
+    recent: Sequence[Mapping[TopicPartition, PartitionLoad]],
+) -> PlacementAnswer:
+    partitions = sorted(loads)
+    demand = resolve(partitions, loads, {}, how.default, recent)
+    current = np.array([present.get(partition, -1) for partition in partitions], np.int32)
+    return plan(demand, how.capacity, limits, replace(how.policy, mode=Mode.INCREMENTAL), current)
+
+
+def _placement(answer: PlacementAnswer) -> dict[TopicPartition, int]:
+    """Task numbers closed up, so that numbers of removed tasks do not accumulate."""
+    numbers = np.cumsum(answer.alive) - 1
+    return {
+        partition: int(numbers[task])
+        for partition, task in zip(answer.demand.partitions, answer.task_of.tolist(), strict=True)
+        if task >= 0
+    }
+
+
+def _summary(hour_ms: int, answer: PlacementAnswer) -> Hour:
+    loads = answer.loads[answer.alive, 0]
+    mean = float(loads.mean())
+    return Hour(
+        hour_ms=hour_ms,
+        bytes_per_second=float(loads.sum()),
+        required_tasks=answer.required_tasks,
+        tasks=answer.tasks,
+        max_over_mean=float(loads.max()) / mean if mean else 1.0,
+        overloaded_tasks=len(answer.overloaded),
+        moved_bytes_per_second=answer.moved_bytes_per_second,
+    )
+
+
+def _grown(load: PartitionLoad, growth: float) -> PartitionLoad:
+    messages = load.messages_per_second
+    return replace(
+        load,
+        bytes_per_second=load.bytes_per_second * growth,
+        messages_per_second=None if messages is None else messages * growth,
+    )
+
+
+def hours_from_csv(lines: Iterable[str]) -> Hourly:
+    """Columns hour_ms, topic, partition, bytes_per_second and optionally messages_per_second.
+
+    Raises InvalidRequest that names the line.
+    """
+    reader = csv.DictReader(lines)
+    missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
+    if missing:
+        raise InvalidRequest(
+            f"the first line must name columns: {missing[0]} is missing", advice=f"use {','.join(_COLUMNS)}"
+        )
+    return _collect((f"line {reader.line_num}", row) for row in reader)
+
+
+def hours_from_json(text: str) -> Hourly:
+    """A list of objects with the same keys. Raises InvalidRequest that names the entry."""
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(f"not JSON: {error.msg} in line {error.lineno}") from error
+    if not isinstance(rows, list):
+        raise InvalidRequest("the history must be a list of objects", advice=f"with {', '.join(_COLUMNS)}")
+    return _collect((f"entry {number}", row) for number, row in enumerate(rows))
+
+
+def _collect(rows: Iterator[tuple[str, Mapping[str, Any]]]) -> Hourly:
+    hours: dict[int, dict[TopicPartition, PartitionLoad]] = {}
+    for where, row in rows:
+        try:
+            hour = int(row["hour_ms"]) // HOUR_MS * HOUR_MS
+            partition = TopicPartition(str(row["topic"]), int(row["partition"]))
+            messages = row.get("messages_per_second")
+            load = PartitionLoad(
+                float(row["bytes_per_second"]), None if messages in (None, "") else float(messages)
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidRequest(f"{where} of the history is wrong: {error}") from error
+        if partition in hours.setdefault(hour, {}):
+            raise InvalidRequest(f"{where} of the history repeats partition {partition} in the same hour")
+        hours[hour][partition] = load
+    return hours

@@ -1,0 +1,1 @@
+"""Measurements of the leader and its instances, with faults and with many datastreams."""

@@ -1,0 +1,154 @@
+"""Silence of partitions when instances are killed, moved or restarted, and after outages of servers.
+
+`RUNS` (10), `OUTAGE_SECONDS` (5,20,60) and `BENCH_CASES` in the environment; each figure is the median and
+the worst of its runs. The cases: planned, killed, zookeeper-killed, source-frozen, destination-killed …
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+from bench.coordination.rig.flow import RATE
+from bench.coordination.rig.outages import Kind, outage
+from bench.coordination.rig.service import PARTITIONS, Service, service
+from bench.mirror.rig.clusters import chosen
+from stack.wait import wait_until
+
+_NAMES = ("one", "two", "three")
+_SERVERS = ("ZooKeeper", "source", "destination")
+_WINDOW = 3.0
+
+
+def _row(what: str, values: list[float], required: str) -> None:
+    median, worst = statistics.median(values), max(values)
+    print(f"  {what:70} {median:8.2f} {worst:8.2f}   {required:>12}   {len(values):3} runs", flush=True)
+
+
+def _leader_killed(running: Service) -> tuple[float, float]:
+    """Seconds until a plan without it is in force, and the longest silence of what it did not run."""
+    leader = running.leader()
+    innocent = [number for number, home in running.homes().items() if home != leader]
+    began = time.monotonic()
+    running.instances[leader].kill()
+    wait_until(lambda: leader not in running.homes(leader).values(), 60, "a plan without the leader")
+    took = time.monotonic() - began
+    silence = running.flow.longest_silence(innocent, began, time.monotonic())
+    running.instances[leader].start()
+    running.wait_until_spread()
+    return took, silence
+
+
+def _instance_killed(running: Service) -> float:
+    """The longest silence of its partitions."""
+    leader = running.leader()
+    victim = next(name for name in _NAMES if name != leader)
+    theirs = [number for number, home in running.homes().items() if home == victim]
+    began = time.monotonic()
+    running.instances[victim].kill()
+    wait_until(lambda: victim not in running.homes(victim).values(), 60, "a plan without it")
+    moment = time.monotonic()
+    wait_until(lambda: running.flow.flows_since(moment), 60, "everything flows")
+    silence = running.flow.longest_silence(theirs, began, time.monotonic())
+    running.instances[victim].start()
+    running.wait_until_spread()
+    return silence
+
+
+def _moved(running: Service, turn: int) -> tuple[float, float, float]:
+    """Silence of a moved partition, of all others meanwhile, and of the others without a move."""
+    homes = running.homes()
+    partition = turn % PARTITIONS
+    target = next(name for name in _NAMES if name != homes[partition])
+    others = [number for number in homes if number != partition]
+    calm = time.monotonic()
+    wait_until(lambda: time.monotonic() - calm > _WINDOW, 2 * _WINDOW, "a window without a move")
+    began = time.monotonic()
+    quiet = running.flow.longest_silence(others, calm, began)
+    body = {"partitions": [f"orders-{partition}"], "instance": target}
+    running.instances[target].rest.post("/v1/datastreams/bench/move", body)
+    wait_until(lambda: running.homes().get(partition) == target, 30, "the move is planned")
+    wait_until(lambda: time.monotonic() - began > _WINDOW, 2 * _WINDOW, "a window with a move")
+    until = time.monotonic()
+    flow = running.flow
+    return flow.silence(partition, began, until), flow.longest_silence(others, began, until), quiet
+
+
+def _rolling_restart(running: Service) -> float:
+    """The longest silence of any partition while all instances are restarted one by one."""
+    began = time.monotonic()
+    for name, instance in running.instances.items():
+        assert instance.terminate(60) == 0, name
+        instance.start()
+        running.wait_until_spread()
+    return running.flow.longest_silence(range(PARTITIONS), began, time.monotonic())
+
+
+def _several(runs: int, measure: Callable[[int], tuple[float, ...]]) -> list[list[float]]:
+    return [list(column) for column in zip(*(measure(turn) for turn in range(runs)), strict=True)]
+
+
+def _planned(runs: int) -> None:
+    with service(_NAMES) as running:
+        moved = _several(runs, lambda turn: _moved(running, turn))
+        _row("a planned move: silence of the moved partition", moved[0], "< 1")
+        _row("  of the others meanwhile", moved[1], "as below")
+        _row("  of the others without a move", moved[2], "")
+        _row(
+            "rolling restart of all: longest silence",
+            _several(runs, lambda _: (_rolling_restart(running),))[0],
+            "< 2",
+        )
+        _end(running, "missing, 0 repeated")
+
+
+def _killed(runs: int) -> None:
+    with service(_NAMES) as running:
+        killed = _several(runs, lambda _: _leader_killed(running))
+        _row("leader killed: new plan in force", killed[0], "< 8")
+        _row("  silence of what it did not run", killed[1], "")
+        _row(
+            "instance killed: silence of its partitions",
+            _several(runs, lambda _: (_instance_killed(running),))[0],
+            "< 15",
+        )
+        _end(running, "missing")
+
+
+def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> None:
+    with service(_NAMES) as running:
+        for one in seconds:
+            found = []
+            for _ in range(runs):
+                found.append(outage(running.flow, running.servers[name], kind, one))
+                running.wait_until_spread()
+            what = f"{name} {kind} for {one:.0f} s: the last partition flows after its return"
+            _row(what, [each.last for each in found], "<= 10")
+            _row("  the first partition", [each.first for each in found], "")
+            if name == "ZooKeeper":
+                _row("  flowed on without it for", [each.flowed for each in found], "the lease")
+        _end(running, "missing")
+
+
+def _end(running: Service, required: str) -> None:
+    running.flow.settle(30)
+    sent, missing, repeated = running.flow.counts()
+    print(f"  until here {sent} records: {missing} missing, {repeated} repeated (required: 0 {required})")
+
+
+def main() -> None:
+    """The cases of `BENCH_CASES`, all by default, each on three instances and servers of its own."""
+    runs = int(os.environ.get("RUNS", "10"))
+    seconds = [float(one) for one in os.environ.get("OUTAGE_SECONDS", "5,20,60").split(",")]
+    print(f"{len(_NAMES)} instances, {PARTITIONS} partitions, {RATE} records/s each, session timeout 6 s")
+    print(f"  {'seconds':70} {'median':>8} {'worst':>8}   {'required':>12}")
+    away = {f"{name.lower()}-{kind}": (name, kind) for name in _SERVERS for kind in Kind}
+    for case in chosen("planned", "killed", *away):
+        if case == "planned":
+            _planned(runs)
+        elif case == "killed":
+            _killed(runs)
+        else:
+            _away(*away[case], runs, seconds)

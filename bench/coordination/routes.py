@@ -1,0 +1,120 @@
+"""2,000 datastreams between two clusters, half in each direction: what one more takes to be created.
+
+ZooKeeper is real; the clusters' metadata is simulated: how long a cluster takes to list its topics is not
+measured.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from headrace.process.gc_tuning import collect_seldom
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.control.commands import CreateDatastream
+from mirror.control.handlers import Control, ControlStores
+from mirror.coordination.cluster_ids import ClusterIds
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.events import EventLog
+from mirror.coordination.made_topics import MadeTopics
+from mirror.coordination.membership import Membership
+from mirror.coordination.plan_store import NO_PLAN, LatestPlan, PlanStore
+from mirror.coordination.requests import RequestQueue
+from mirror.instance.route_gate import RouteGate
+from mirror.instance.route_watch import RouteWatch
+from mirror.instance.surroundings import Surroundings, TopicRules
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import TopicNaming, TopicSelection
+from stack.ports import free_ports
+from stack.zookeeper import ZooKeeperServer
+from tests.fakes.instances import AtOnce
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+DATASTREAMS, TOPICS_EACH = 2_000, 5
+_EAST, _WEST = ClusterRef("east"), ClusterRef("west")
+_SHAPES: Final = {
+    "names kept": ("*", "*", "team-{n:04}-.*"),
+    "a prefix each way": ("east.*", "west.*", "team-{n:04}-.*"),
+    "names kept, a list of topics each": ("*", "*", "^(team-{n:04}-0|team-{n:04}-1|team-{n:04}-2)$"),
+}
+
+
+def _datastream(number: int, templates: tuple[str, str], expression: str) -> Datastream:
+    back = number % 2
+    source, destination = (_WEST, _EAST) if back else (_EAST, _WEST)
+    return Datastream(
+        name=DatastreamName(f"stream-{number:04}"),
+        source=source,
+        selection=TopicSelection(expression.format(n=number)),
+        destination=destination,
+        naming=TopicNaming(templates[back]),
+        metadata={"owner": "bench", "system.creation.ms": str(number)},
+    )
+
+
+def _clusters() -> dict[ClusterRef, FakeTopicAdmin]:
+    """Each team's topics are at home in one cluster; nothing has been copied yet."""
+    names: dict[ClusterRef, dict[str, int]] = {_EAST: {}, _WEST: {}}
+    for number in range(DATASTREAMS + 10):
+        home = _WEST if number % 2 else _EAST
+        names[home] |= {f"team-{number:04}-{topic}": 8 for topic in range(TOPICS_EACH)}
+    return {cluster: FakeTopicAdmin(**topics) for cluster, topics in names.items()}
+
+
+def _measure(session: ZooKeeper, shape: str) -> None:
+    there, back, expression = _SHAPES[shape]
+    clusters, clock, store = _clusters(), SystemClock(), DefinitionStore(session)
+    for number in range(DATASTREAMS):
+        store.create(_datastream(number, (there, back), expression))
+    rules = TopicRules(MadeTopics(session), most_partitions=1000)
+    surroundings = Surroundings(lambda cluster: clusters[cluster], clock, 0.0, AtOnce(), rules)
+    watch = RouteWatch(surroundings, ClusterIds(session), rules.own)
+    gate = RouteGate(watch, surroundings, LatestPlan(PlanStore(session, "bench")), clock)
+    stores = ControlStores(store, RequestQueue(session), Membership(session), EventLog(session))
+    control = Control(stores, frozenset({_EAST, _WEST}), clock, gate)
+    news = [_datastream(number, (there, back), expression) for number in range(DATASTREAMS, DATASTREAMS + 5)]
+    creations = [_timed(partial(control.create, CreateDatastream(new))) for new in news]
+    far_sighted = Surroundings(lambda cluster: clusters[cluster], clock, 60.0, AtOnce(), rules)
+    leader = RouteWatch(far_sighted, ClusterIds(session), rules.own)
+    judged = _timed(partial(leader.look, control.list().datastreams, NO_PLAN.plan))
+    figures = (creations[0], max(creations[1:]), judged)
+    print(f"  {shape:34} " + "  ".join(f"{cpu:8.2f} {wall:7.2f}" for cpu, wall in figures), flush=True)
+
+
+def _timed(step: Callable[[], object]) -> tuple[float, float]:
+    """CPU and wall seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    step()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def main() -> None:
+    """Every shape in a root of its own."""
+    collect_seldom()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    with ExitStack() as exit_stack:
+        folder = exit_stack.enter_context(tempfile.TemporaryDirectory())
+        server = ZooKeeperServer("zookeeper", Path(folder), free_ports(1)[0])
+        server.start()
+        exit_stack.callback(server.stop)
+        print(
+            f"{DATASTREAMS} datastreams, {DATASTREAMS * TOPICS_EACH} topics; seconds of CPU and of wall clock"
+        )
+        print(f"  {'':34} {'the first one':>16}  {'later ones, most':>16}  {'all, by a leader':>16}")
+        for number, shape in enumerate(_SHAPES):
+            settings = ZooKeeperSettings(servers=server.address, root=f"/bench-{number}")
+            session = ZooKeeper(settings)
+            session.start()
+            exit_stack.callback(session.stop)
+            _measure(session, shape)

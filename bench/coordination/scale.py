@@ -1,0 +1,212 @@
+"""500 datastreams, 200,000 partitions, 2,000 tasks, 50 instances: a plan written and read, CPU of one event.
+
+ZooKeeper is real; the clusters' metadata and the instances are simulated: nothing of them is measured.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from assigner.planner import LoadPlanner
+from headrace.process.gc_tuning import collect_seldom
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination.cluster_ids import ClusterIds
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.events import EventLog
+from mirror.coordination.made_topics import MadeTopics
+from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.membership import LiveInstance, Membership
+from mirror.coordination.plan_store import PlanStore, StoredPlan
+from mirror.coordination.planning import Decision, World
+from mirror.coordination.problems import ProblemStore, TroubleStore
+from mirror.coordination.reconcile import lane_specs
+from mirror.coordination.requests import RequestQueue
+from mirror.instance.health import Health
+from mirror.instance.leader import Leader
+from mirror.instance.loads.assessments import AssessmentStore
+from mirror.instance.loads.store import ObservationStore
+from mirror.instance.outlook import LeaderStores, Outlook, Planning
+from mirror.instance.route_watch import RouteWatch
+from mirror.instance.surroundings import Surroundings, TopicRules
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, InstanceName
+from mirror.model.load import TaskCapacity, TaskLimits
+from mirror.model.plan import Plan
+from mirror.model.topics import TopicDescription, TopicSelection
+from stack.ports import free_ports
+from stack.zookeeper import ZooKeeperServer
+from tests.fakes.instances import AtOnce
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, TASKS_EACH, INSTANCES = 500, 20, 20, 4, 50
+_SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
+
+
+def _datastream(number: int) -> Datastream:
+    return Datastream(
+        name=DatastreamName(f"stream-{number:03}"),
+        source=_SOURCE,
+        selection=TopicSelection(f"team-{number:03}-.*"),
+        destination=_DESTINATION,
+        limits=TaskLimits(min_tasks=TASKS_EACH),
+        metadata={"owner": "bench"},
+    )
+
+
+class _TimedOutlook(Outlook):
+    """Knows how long its last decision took."""
+
+    wall_seconds = 0.0
+
+    def decide(self, world: World) -> Decision:
+        began = time.perf_counter()
+        try:
+            return super().decide(world)
+        finally:
+            self.wall_seconds = time.perf_counter() - began
+
+
+class _TimedPlans(PlanStore):
+    """Knows how long its last publication took."""
+
+    wall_seconds = 0.0
+
+    def publish(self, plan: Plan, previous: StoredPlan) -> StoredPlan:
+        began = time.perf_counter()
+        try:
+            return super().publish(plan, previous)
+        finally:
+            self.wall_seconds = time.perf_counter() - began
+
+
+class _World:
+    """A leader with its session, and sessions that pretend to be instances."""
+
+    def __init__(self, address: str, exit_stack: ExitStack) -> None:
+        self.sessions = []
+        for _ in range(INSTANCES + 1):
+            session = ZooKeeper(ZooKeeperSettings(servers=address, session_timeout_seconds=30))
+            session.start()
+            exit_stack.callback(session.stop)
+            self.sessions.append(session)
+        own = self.sessions[0]
+        topics = {
+            f"team-{number:03}-{topic:02}": PARTITIONS_EACH
+            for number in range(DATASTREAMS)
+            for topic in range(TOPICS_EACH)
+        }
+        self.source, self.destination = FakeTopicAdmin(**topics), FakeTopicAdmin(**topics)
+        self.definitions = DefinitionStore(own)
+        self.plans = _TimedPlans(own, "bench")
+        stores = LeaderStores(
+            Membership(own),
+            self.definitions,
+            self.plans,
+            RequestQueue(own),
+            ProblemStore(own),
+            TroubleStore(own),
+            ObservationStore(own),
+            AssessmentStore(own),
+        )
+        admins = {_SOURCE: self.source, _DESTINATION: self.destination}
+        clock = SystemClock()
+        rules = TopicRules(MadeTopics(own), most_partitions=1000)
+        surroundings = Surroundings(lambda cluster: admins[cluster], clock, 0.001, AtOnce(), rules)
+        watch = RouteWatch(surroundings, ClusterIds(own), rules.own)
+        planning = Planning(LoadPlanner(), MeasuredLoads(own), TaskCapacity(10 * 2**20))
+        self.outlook = _TimedOutlook(stores, planning, surroundings, clock, watch.look)
+        self.leader = Leader(self.outlook, EventLog(own), lambda _: None, clock, Health(), 1.0)
+        self.members = [
+            Membership(session).join(LiveInstance(InstanceName(f"i{n:02}"), 0, "host", n, "h:1"))
+            for n, session in enumerate(self.sessions[1:])
+        ]
+        self.leader.joined(self.members[0])
+
+    def tick(self, what: str) -> None:
+        wall, cpu = time.perf_counter(), time.process_time()
+        sentence = self.leader.tick()
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        print(f"  {what:44} {cpu:7.2f} {wall:7.2f}   {sentence[:90]}", flush=True)
+
+    def first_plan(self) -> None:
+        """All partitions are new; from the snapshot until every instance knows what to copy."""
+        self.tick("all datastreams are new: the first plan")
+        parts = {
+            "snapshot -> plan": self.outlook.wall_seconds,
+            "written": self.plans.wall_seconds,
+            f"read by all {INSTANCES}": self.read_by_all(),
+        }
+        for what, seconds in parts.items():
+            print(f"    {what:42} {'':7} {seconds:7.2f}")
+        print(f"    {'together':42} {'':7} {sum(parts.values()):7.2f}   (required: < 5)")
+
+    def move_everything(self) -> None:
+        """Every task goes to the next instance: all documents are rewritten and reread."""
+        stored = self.plans.read()
+        tasks = stored.plan.tasks
+        homes = [task.instance for task in tasks]
+        moved = tuple(
+            replace(task, instance=home) for task, home in zip(tasks, homes[1:] + homes[:1], strict=True)
+        )
+        cpu, wall = time.process_time(), time.perf_counter()
+        self.plans.publish(replace(stored.plan, epoch=Epoch(stored.plan.epoch + 1), tasks=moved), stored)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        print(f"  {'everything moved: the plan is written':44} {cpu:7.2f} {wall:7.2f}")
+        print(f"    {f'and read by all {INSTANCES}':42} {'':7} {self.read_by_all():7.2f}")
+
+    def read_by_all(self) -> float:
+        """Every instance reads what concerns it; wall seconds. Then it works out its lanes."""
+        datastreams = tuple(one.datastream for one in self.definitions.all().readable)
+
+        def read(number: int) -> Plan:
+            return PlanStore(self.sessions[number + 1], "reader").read_for(self.members[number].name).plan
+
+        began = time.perf_counter()
+        with ThreadPoolExecutor(8) as pool:
+            plans = list(pool.map(read, range(INSTANCES)))
+        seconds = time.perf_counter() - began
+        lanes = sum(
+            len(lane_specs(plan, member.name, datastreams).specs)
+            for plan, member in zip(plans, self.members, strict=True)
+        )
+        assert lanes == len(self.source.topics) * PARTITIONS_EACH
+        return seconds
+
+
+def main() -> None:
+    """From an empty root to a plan, then one event after the other."""
+    collect_seldom()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    with ExitStack() as exit_stack:
+        folder = exit_stack.enter_context(tempfile.TemporaryDirectory())
+        server = ZooKeeperServer("zookeeper", Path(folder), free_ports(1)[0], settings={"maxClientCnxns": 0})
+        server.start()
+        exit_stack.callback(server.stop)
+        world = _World(server.address, exit_stack)
+        for number in range(DATASTREAMS):
+            world.definitions.create(_datastream(number))
+        print(f"{DATASTREAMS} datastreams, {len(world.source.topics)} topics, {INSTANCES} instances")
+        print(f"  {'leader':44} {'CPU s':>7} {'wall s':>7}")
+        world.first_plan()
+        world.move_everything()
+        world.tick("another plan is found in force: read whole")
+        world.tick("nothing happened")
+        world.source.grow("team-007-03", PARTITIONS_EACH + 1)
+        world.tick("a topic grew")
+        world.source.create(TopicDescription("team-008-99", 5))
+        world.tick("a topic was created")
+        world.definitions.create(_datastream(DATASTREAMS - 1 + 1))
+        world.tick("a datastream was created")
+        world.sessions[-1].stop()
+        world.tick("an instance went")
+        print("  (required: one event < 1 s of CPU)")

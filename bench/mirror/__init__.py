@@ -1,0 +1,1 @@
+"""Measurements of copying, against other mirroring programs on the same clusters."""

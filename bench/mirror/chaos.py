@@ -1,0 +1,34 @@
+"""A hundred kills -9 of the copy and of either broker at random moments, then a look at every record.
+
+The cases are rounds of 25 kills: their seeds and guarantees are printed, so that one can be run again
+(`BENCH_CASES=effectively-once-2`). The same loop, shorter, is `tests/chaos/test_copy_killed.py`.
+"""
+
+from __future__ import annotations
+
+import time
+
+from bench.mirror.rig.clusters import chosen, clusters
+from mirror.model.policy import Guarantee
+from tests.chaos.killing import Loop
+
+_KILLS = 25
+_ROUNDS = {
+    "effectively-once-1": (Guarantee.EFFECTIVELY_ONCE, 101),
+    "effectively-once-2": (Guarantee.EFFECTIVELY_ONCE, 102),
+    "exactly-once": (Guarantee.EXACTLY_ONCE, 103),
+    "at-least-once": (Guarantee.AT_LEAST_ONCE, 104),
+}
+
+
+def main() -> None:
+    """Print a line for each round."""
+    print("round                 seed  seconds  findings")
+    for name in chosen(*_ROUNDS):
+        guarantee, seed = _ROUNDS[name]
+        with clusters(quick_start=True) as pair:
+            began = time.monotonic()
+            loop = Loop(pair.source, pair.target, f"chaos-{name}", guarantee, seed, pair.folder)
+            loop.run(kills=_KILLS)
+            found = loop.finish()
+            print(f"{name:21} {seed:5} {time.monotonic() - began:8.0f}  {found}", flush=True)

@@ -1,0 +1,145 @@
+"""A backlog drained by Headrace, MirrorMaker 2 and a confluent-kafka loop: CPU by GB, time, memory.
+
+16 partitions, 1 KB records. The engines run in turn on the same two brokers, restarted for each case.
+Each engine but MirrorMaker 2 has copied the topic once before anything is counted: the first engine
+would pay for Java's compilation and for memory that the host has to provide.
+Everything counts from the first record at the destination, so that start-up costs are left out. Cases:
+`BENCH_CASES=none,lz4,zstd,ten,one`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.machine import new_page_us
+from bench.mirror.rig.clusters import Pair, Topics, chosen, clusters
+from bench.mirror.rig.data import PARTITIONS, Shape, SourceTopic, write_topic
+from bench.mirror.rig.engines import (
+    MIRROR_MAKER_TOPICS,
+    Engine,
+    Work,
+    confluent_loop,
+    headrace,
+    interpreted,
+    mirror_maker,
+)
+from bench.mirror.rig.watch import Drain, Watch
+from mirror.wire.compression import Codec
+
+_OURS = "headrace"
+_WARMING = ("headrace", "confluent-kafka", "headrace", "headrace")
+"""Runs that are not counted: Java compiles the brokers' code during them."""
+_BROKER = {"log.segment.delete.delay.ms": 1000}
+"""Topics of an engine are deleted before the next one writes, so that their memory is reused."""
+_MAKERS: dict[str, Callable[[Pair, Work], Engine]] = {
+    "headrace": headrace,
+    "interpreted": interpreted,
+    "MirrorMaker 2": mirror_maker,
+    "confluent-kafka": confluent_loop,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A topic and the engines that copy it, in turn."""
+
+    shape: Shape
+    turns: tuple[str, ...] = (
+        "headrace",
+        "MirrorMaker 2",
+        "headrace",
+        "interpreted",
+        "confluent-kafka",
+        "headrace",
+        "interpreted",
+    )
+
+
+_CASES = {
+    "none": Case(Shape("none", Codec.NONE, 250, 2_000_000)),
+    "lz4": Case(Shape("lz4", Codec.LZ4, 500, 3_000_000)),
+    "zstd": Case(Shape("zstd", Codec.ZSTD, 600, 2_000_000)),
+    "ten": Case(Shape("ten", Codec.LZ4, 10, 2_000_000)),
+    "one": Case(
+        Shape("one", Codec.LZ4, 1, 600_000),
+        ("headrace", "confluent-kafka", "headrace", "interpreted", "confluent-kafka", "headrace"),
+    ),
+}
+
+
+def main() -> None:
+    """Print a table for each case, and our ratio to each of the others."""
+    for name in chosen(*_CASES):
+        case = _CASES[name]
+        with clusters(properties=_BROKER) as pair:
+            topic = write_topic(pair.source, case.shape)
+            print(f"{topic}\n{_HEADING}")
+            for warming in _WARMING:
+                _run(pair, warming, topic)
+            runs: dict[str, list[Drain]] = {}
+            for turn in case.turns:
+                page_us = new_page_us()
+                drain = _run(pair, turn, topic)
+                runs.setdefault(turn, []).append(drain)
+                print(f"{_line(turn, drain, topic)}{page_us:11.1f}", flush=True)
+            _print_ratios(runs, topic)
+
+
+_COLUMNS = ("mirror", "2nd half", "source", "target", "all")
+_HEADING = (
+    f"  {'':16}{'':16}CPU seconds for a GB of payload\n  {'engine':16}{'drain s':>9}{'MB/s':>7}"
+    + "".join(f"{name:>10}" for name in _COLUMNS)
+    + f"{'RSS MiB':>10}{'first rec.':>12}{'CPU to it':>11}{'us a page':>11}"
+)
+
+
+def _run(pair: Pair, name: str, topic: SourceTopic) -> Drain:
+    topics = Topics(pair.target)
+    topics.delete("bench-", *MIRROR_MAKER_TOPICS)
+    topics.wait_until_erased()
+    engine = _MAKERS[name](pair, Work(topic.name, topic.shape.codec))
+    if name == "confluent-kafka":
+        topics.create(engine.target, PARTITIONS)
+    return Watch(pair).drain(engine, PARTITIONS, topic.records)
+
+
+def _per_gb(drain: Drain, name: str, topic: SourceTopic, since_half: bool = False) -> float:
+    return drain.cpu_of(name, since_half) * topic.records / (topic.payload_bytes / 1e9)
+
+
+def _all(drain: Drain, topic: SourceTopic) -> float:
+    return sum(_per_gb(drain, name, topic) for name in ("mirror", "source", "target"))
+
+
+def _line(name: str, drain: Drain, topic: SourceTopic) -> str:
+    seconds = drain.seconds_for(topic.records)
+    mirror, half = (_per_gb(drain, "mirror", topic, since_half) for since_half in (False, True))
+    source, target = (_per_gb(drain, broker, topic) for broker in ("source", "target"))
+    return (
+        f"  {name:16}{seconds:9.1f}{topic.payload_bytes / 1e6 / seconds:7.0f}"
+        f"{mirror:10.2f}{half:10.2f}{source:10.2f}{target:10.2f}{_all(drain, topic):10.2f}"
+        f"{drain.resident_mib:10.0f}{drain.first_record_seconds:12.2f}{drain.start_cpu:11.2f}"
+    )
+
+
+def _print_ratios(runs: dict[str, list[Drain]], topic: SourceTopic) -> None:
+    """Medians of the runs of each engine, ours against each other's."""
+
+    def median(name: str, value: Callable[[Drain], float]) -> float:
+        return statistics.median(map(value, runs[name]))
+
+    figures: dict[str, Callable[[Drain], float]] = {
+        "mirror CPU": lambda drain: _per_gb(drain, "mirror", topic),
+        "mirror CPU, 2nd half": lambda drain: _per_gb(drain, "mirror", topic, since_half=True),
+        "target broker CPU": lambda drain: _per_gb(drain, "target", topic),
+        "CPU of all three": lambda drain: _all(drain, topic),
+        "drain time": lambda drain: drain.seconds_for(topic.records),
+    }
+    for other in runs:
+        if other != _OURS and _OURS in runs:
+            for what, value in figures.items():
+                ours, theirs = median(_OURS, value), median(other, value)
+                print(f"  {what}: {ours:.2f} against {theirs:.2f} of {other}, 1/{theirs / ours:.1f}")
+    print(flush=True)

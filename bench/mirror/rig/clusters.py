@@ -1,0 +1,130 @@
+"""Two real brokers, one a cluster, and the topics on them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mirror.adapters.system_clock import SystemClock
+from mirror.copying.access import ClusterAccess, endpoints
+from mirror.copying.options import CopyingOptions
+from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicPartition
+from mirror.wire.control.offsets import LATEST
+from stack.kafka import KafkaCluster, NodePorts
+from stack.process.parallel import for_each
+from stack.server import Jvm
+from stack.wait import wait_until
+
+_PATIENCE_SECONDS = 60
+_HERE = ClusterRef("here")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Source and destination, and a folder for whatever an engine writes."""
+
+    source: KafkaCluster
+    target: KafkaCluster
+    folder: Path
+
+
+@contextmanager
+def clusters(
+    *,
+    nodes: int = 1,
+    heap_mib: int = 512,
+    quick_start: bool = False,
+    properties: Mapping[str, object] | None = None,
+) -> Iterator[Pair]:
+    """Both up; they end, and their data goes, with the context."""
+    with tempfile.TemporaryDirectory() as folder:
+        jvm = Jvm(heap_mib=heap_mib, quick_start=quick_start)
+        both = [
+            KafkaCluster(
+                name,
+                Path(folder) / name,
+                [NodePorts.free() for _ in range(nodes)],
+                jvm=jvm,
+                properties=properties,
+            )
+            for name in ("source", "target")
+        ]
+        for_each(both, KafkaCluster.start)
+        try:
+            yield Pair(both[0], both[1], Path(folder))
+        finally:
+            for_each(both, KafkaCluster.kill)
+
+
+def chosen(*names: str) -> list[str]:
+    """The cases of a measurement, or those that BENCH_CASES names, separated by commas."""
+    wanted = os.environ.get("BENCH_CASES")
+    return [name for name in names if wanted is None or name in wanted.split(",")]
+
+
+class Topics:
+    """Topics of one cluster."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._address = cluster.address
+        self._folders = [node.folder for node in cluster.nodes]
+        self._admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+        access = ClusterAccess(endpoints(cluster.address))
+        self._bench = Workbench(lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock())
+
+    def create(self, name: str, partitions: int, **settings: str) -> None:
+        """Create a topic; underscores in setting names stand for dots."""
+        config = {key.replace("_", "."): value for key, value in settings.items()}
+        new = NewTopic(name, partitions, 1, config=config)
+        self._admin.create_topics([new], operation_timeout=_PATIENCE_SECONDS)[name].result()
+        wait_until(lambda: self._ends(name, partitions), _PATIENCE_SECONDS, f"every partition of {name}")
+
+    def delete(self, *prefixes: str) -> None:
+        """Delete all topics whose names begin so, and wait until they are gone."""
+        names = self._named(prefixes)
+        if names:
+            for result in self._admin.delete_topics(names).values():
+                result.result()
+            wait_until(lambda: not self._named(prefixes), _PATIENCE_SECONDS, "topics deleted")
+
+    def wait_until_erased(self) -> None:
+        """Wait until the files of deleted topics are gone too: a broker erases them later, and giving back
+        gigabytes of page cache takes it a good part of a second."""
+        wait_until(
+            lambda: not any(any(folder.glob("data/*-delete")) for folder in self._folders),
+            _PATIENCE_SECONDS,
+            "the files of deleted topics erased",
+        )
+
+    def names(self, prefix: str) -> int:
+        """How many topics there are whose names begin so."""
+        return len(self._named((prefix,)))
+
+    def write_one(self, topics: Iterable[str], partition: int) -> None:
+        """One record to that partition of each."""
+        producer = Producer({"bootstrap.servers": self._address, "acks": "all"})
+        for topic in topics:
+            producer.produce(topic, b"first", partition=partition)
+        assert producer.flush(_PATIENCE_SECONDS) == 0
+
+    def end(self, name: str, partitions: int) -> int:
+        """The sum of the end offsets; 0 while there is no such topic."""
+        return sum(self._ends(name, partitions))
+
+    def _ends(self, name: str, partitions: int) -> list[int]:
+        asked = dict.fromkeys((TopicPartition(name, number) for number in range(partitions)), LATEST)
+        answers = self._bench.run(self._bench.cluster(_HERE).offsets(asked)).values()
+        return [] if any(answer.error for answer in answers) else [answer.offset for answer in answers]
+
+    def _named(self, prefixes: tuple[str, ...]) -> list[str]:
+        names = self._admin.list_topics(timeout=_PATIENCE_SECONDS).topics
+        return [name for name in names if name.startswith(prefixes)]

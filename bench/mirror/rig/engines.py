@@ -1,0 +1,140 @@
+"""The mirrors that are compared: Headrace, MirrorMaker 2, and a loop around confluent-kafka.
+
+Each copies one topic from its beginning until it is stopped; `latency` tunes it for quick delivery. All
+write with acks from all replicas, idempotently, with the codec of the source.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.mirror.rig.clusters import Pair
+from headrace.process.compilation import SWITCH
+from mirror.wire.compression import Codec
+from stack.jars import jar_sets
+from stack.jars.java import find_java
+from stack.process.managed_process import ManagedProcess
+
+_REPOSITORY = Path(__file__).parents[3]
+MIRROR_MAKER_TOPICS = ("mm2-", "source.checkpoints", "heartbeats")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to copy, and how."""
+
+    topic: str
+    codec: Codec
+    latency: bool = False
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One mirror: its name in tables, the topic it writes, and its process, not yet started."""
+
+    name: str
+    target: str
+    process: ManagedProcess
+
+
+def headrace(pair: Pair, work: Work, *options: str, environment: Mapping[str, str] | None = None) -> Engine:
+    """`headrace copy` as it comes, with one worker."""
+    target = f"{work.topic}-headrace"
+    command = [sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
+    command += ["--destination", pair.target.address, "--topics", work.topic, "--rename", "*-headrace"]
+    command += ["--from", "latest"] if work.latency else []
+    return Engine("headrace", target, _held(pair, "headrace", [*command, *options], environment))
+
+
+def interpreted(pair: Pair, work: Work) -> Engine:
+    """The same without machine code: its sources run."""
+    return replace(headrace(pair, work, environment={SWITCH: "0"}), name="interpreted")
+
+
+def confluent_loop(pair: Pair, work: Work) -> Engine:
+    """A tuned loop of confluent-kafka, in Python as we are; the target topic must be there."""
+    target = f"{work.topic}-loop"
+    arguments = [pair.source.address, pair.target.address, work.topic, target, work.codec.name.lower()]
+    mode = "latency" if work.latency else "throughput"
+    command = [sys.executable, "-m", "bench.mirror.rig.confluent_loop", *arguments, mode]
+    return Engine("confluent-kafka", target, _held(pair, "loop", command))
+
+
+def mirror_maker(pair: Pair, work: Work) -> Engine:
+    """MirrorMaker 2 of the same Kafka release, tuned, in its dedicated mode."""
+    folder = pair.folder / "mirror-maker"
+    folder.mkdir(exist_ok=True)
+    file = folder / "mm2.properties"
+    lines = [f"{key} = {value}" for key, value in _mirror_maker_settings(pair, work).items()]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    logging = folder / "log4j2.xml"
+    logging.write_text(_LOG4J, encoding="utf-8")
+    java = [str(find_java().executable), "-Xms2g", "-Xmx2g", f"-Dlog4j2.configurationFile={logging}"]
+    command = [
+        *java,
+        "-cp",
+        jar_sets.class_path("kafka"),
+        "org.apache.kafka.connect.mirror.MirrorMaker",
+        str(file),
+    ]
+    return Engine("MirrorMaker 2", work.topic, _held(pair, "mirror-maker", command))
+
+
+def _held(
+    pair: Pair, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> ManagedProcess:
+    return ManagedProcess(name, command, environment, pair.folder / f"{name}.log", directory=_REPOSITORY)
+
+
+def _mirror_maker_settings(pair: Pair, work: Work) -> dict[str, object]:
+    settings: dict[str, object] = {
+        "clusters": "source, target",
+        "source.bootstrap.servers": pair.source.address,
+        "target.bootstrap.servers": pair.target.address,
+        "source->target.enabled": "true",
+        "target->source.enabled": "false",
+        "source->target.topics": work.topic,
+        "tasks.max": 8,
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "emit.heartbeats.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "refresh.topics.interval.seconds": 10,
+        "target.offset.flush.interval.ms": 10_000,
+        "target.offset.flush.timeout.ms": 30_000,
+        "source.consumer.fetch.min.bytes": 1 if work.latency else 65_536,
+        "source.consumer.fetch.max.wait.ms": 100,
+        "source.consumer.fetch.max.bytes": 104_857_600,
+        "source.consumer.max.partition.fetch.bytes": 10_485_760,
+        "source.consumer.max.poll.records": 10_000,
+        "source.consumer.receive.buffer.bytes": 4_194_304,
+        "source.consumer.auto.offset.reset": "latest" if work.latency else "earliest",
+        "target.producer.acks": "all",
+        "target.producer.enable.idempotence": "true",
+        "target.producer.max.in.flight.requests.per.connection": 5,
+        "target.producer.batch.size": 524_288,
+        "target.producer.linger.ms": 1 if work.latency else 20,
+        "target.producer.compression.type": work.codec.name.lower(),
+        "target.producer.buffer.memory": 268_435_456,
+        "target.producer.max.request.size": 10_485_760,
+        "target.producer.send.buffer.bytes": 4_194_304,
+    }
+    topics = ("offset-syncs.topic", "checkpoints.topic", "heartbeats.topic")
+    storages = ("config.storage", "offset.storage", "status.storage")
+    return (
+        settings
+        | {f"{name}.replication.factor": 1 for name in (*topics, *storages)}
+        | {"replication.factor": 1}
+    )
+
+
+_LOG4J = """\
+<Configuration status="error">
+ <Appenders>
+  <Console name="out"><PatternLayout pattern="%d{ISO8601} %-5p %c{1} %m%n"/></Console>
+ </Appenders>
+ <Loggers><Root level="warn"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""

@@ -1,4 +1,0 @@
-"""What the measurements of mirroring share: clusters, source data, the engines compared, a watch.
-
-Read `clusters` first, then `data`, `engines` and `watch`; the measurements are `bench/mirror_*.py`.
-"""

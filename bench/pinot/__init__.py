@@ -1,0 +1,1 @@
+"""Measurements of tables and queries of stored metrics."""

@@ -1,0 +1,1 @@
+"""Measurements of plans, on synthetic loads and on a recording."""

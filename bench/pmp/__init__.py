@@ -1,0 +1,1 @@
+"""Measurements of the metrics pipeline, from samples to loads."""

@@ -1,0 +1,35 @@
+"""Samples decoded a second by one core: the codec alone, on a recording and on a large batch."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.pmp.rig.metrics_load import rounds
+from pmp.samples.decoder import decode
+
+_RECORDING = Path(__file__).parents[2] / "tests/data/cruise-control/samples.jsonl.gz"
+
+
+def main() -> None:
+    """Print the best of five runs at each batch size."""
+    with gzip.open(_RECORDING, "rt") as lines:
+        recorded = [bytes.fromhex(json.loads(line)["value"]) for line in lines]
+    made = list(rounds(100_000, 1))
+    print("decode alone                     samples      samples/s")
+    for name, values in (("recorded", recorded), ("made up", made[:10_000]), ("made up", made)):
+        column = pa.array(values, pa.binary())
+        print(f"  {name:28} {len(column):9,} {_rate(column):14,.0f}")
+
+
+def _rate(column: pa.Array) -> float:
+    best = float("inf")
+    for _ in range(5):
+        began = time.perf_counter()
+        assert not decode(column).error.any()
+        best = min(best, time.perf_counter() - began)
+    return len(column) / best

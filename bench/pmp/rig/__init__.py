@@ -1,0 +1,1 @@
+"""What the measurements of the metrics pipeline and of Pinot run on: servers, sessions and rows."""

@@ -1,0 +1,61 @@
+"""Bytes that one partition takes in the job's state, and one sample in each topic, by the length of names."""
+
+from __future__ import annotations
+
+import io
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+
+from mirror.model.rows import row_of
+from pinot.schemas import avro_schema
+from pinot.tables import PARTITION_METRICS, PartitionMetric
+from pmp.job.growth import Memory
+from pmp.samples.sample import Sample, encode
+
+_PARTITIONS = 10_000
+_NAMES = ("orders", "topic-000001", "team.service.orders.of.customers.europe")
+
+
+def main() -> None:
+    """Print them for topic names of several lengths."""
+    print(f"bytes, before compression; state of {_PARTITIONS:,} partitions in one bucket")
+    print("  topic name              state a partition   sample    row    key of the row")
+    for topic in _NAMES:
+        sample, row, key = _of_one(topic)
+        print(f"  {len(topic):3} characters {_state(topic):26.1f} {sample:8} {row:6} {key:17}")
+
+
+def _state(topic: str) -> float:
+    """What is remembered of a partition of that topic, numbered with three digits."""
+    names = [f"{100 + number % 900}/{topic}".encode() for number in range(_PARTITIONS)]
+    integers, floats = np.zeros(_PARTITIONS, np.int64), np.zeros(_PARTITIONS)
+    memory = Memory(pa.array(names, pa.binary()), integers, integers, floats, floats)
+    return len(memory.to_bytes()) / _PARTITIONS
+
+
+def _of_one(topic: str) -> tuple[int, int, int]:
+    """A sample as Cruise Control writes it, its row in the merged topic, and the row's key."""
+    sample = Sample(topic, 100, 1, 1_795_000_000_000, 1e6, 1e9, 2e6, 1e3)
+    metric = PartitionMetric(
+        time_ms=sample.time_ms,
+        datacenter="one",
+        cluster="east",
+        topic=topic,
+        kafka_partition=sample.partition,
+        broker=sample.broker,
+        source="cruise-control",
+        bytes_in_per_second=1e6,
+        bytes_out_per_second=2e6,
+        messages_in_per_second=1e3,
+        size_bytes=1e9,
+        growth_bytes=1e8,
+        growth_ms=120_000,
+        inflow_bytes_per_second=1e6,
+        shrunk=0,
+    )
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(avro_schema(PARTITION_METRICS)), row_of(metric))
+    key = f"{metric.cluster}/{topic}/{sample.partition}"
+    return len(encode(sample)), len(buffer.getvalue()), len(key)

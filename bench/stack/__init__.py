@@ -1,0 +1,1 @@
+"""Measurements of the servers that tests and demo start."""

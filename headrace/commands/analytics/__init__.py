@@ -1,0 +1,1 @@
+"""Commands that need the analytics extras: plans, metrics, the monitor and Pinot."""

@@ -1,0 +1,87 @@
+"""`headrace monitor` and `headrace audit`."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import console, print_json, print_table
+
+
+def monitor(
+    once: Annotated[
+        bool, typer.Option(help="Judge once, act on nothing, and exit 1 on a breach or a halt.")
+    ] = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge every datastream's latency against its objective; rebalance where that can help."""
+    from headrace.analytics import build_monitor
+    from headrace.process.logs import configure_logs
+    from headrace.settings import load_settings
+    from monitor.cycle import MonitorLoop
+    from monitor.latency import Standing
+
+    settings = load_settings(config)
+    configure_logs(settings.logging, process="monitor")
+    cycle = build_monitor(settings, at)
+    if not once:
+        loop = MonitorLoop(cycle, settings.monitor.interval_seconds)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: loop.stop())
+        loop.run()
+        return
+    findings = cycle.judge_only()
+    if as_json:
+        print_json({name: asdict(verdict) for name, verdict in findings.items()})
+    else:
+        for name, verdict in findings.items():
+            console().print(f"{name}: {verdict.standing}, {verdict.sentence}")
+    if any(verdict.standing in {Standing.BREACHED, Standing.HALTED} for verdict in findings.values()):
+        raise typer.Exit(1)
+
+
+def audit(
+    datastream: Annotated[str, typer.Argument(help="The datastream's name.")],
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare every record of a datastream's topics at both ends; exit 1 when any is missing or foreign.
+
+    What its checkpoints count as filtered or dead-lettered is left out and not missing.
+    """
+    from headrace.analytics import audit_datastream
+    from headrace.commands.datastream import connect, path_of
+    from headrace.settings import load_settings
+
+    definition = connect(at, config).get(path_of(datastream))
+    results = audit_datastream(load_settings(config), definition)
+    rows = [asdict(result) | {"complete": result.is_complete} for result in results]
+    if as_json:
+        print_json(rows)
+    else:
+        columns = ["topic", "source_records", "destination_records"]
+        columns += ["missing", "left_out", "duplicates", "foreign", "unjudged"]
+        print_table(f"audit of {datastream}, up to its checkpoints", columns, rows)
+        behind = sum(result.unjudged for result in results)
+        if behind:
+            console().print(f"not judged: {behind} source offsets behind the checkpoints")
+        left_out = sum(result.left_out for result in results)
+        if left_out:
+            console().print(
+                f"left out: {left_out} records that the checkpoints count as filtered or dead-lettered"
+            )
+        if any(result.missing for result in results):
+            console().print(
+                "missing is what is not at the destination: also what compaction removed there, or retention"
+            )
+        if any(result.at_least for result in results):
+            console().print("too much differs to look at all of it: the counts are lower bounds")
+    if not all(result.is_complete for result in results):
+        raise typer.Exit(1)

@@ -1,0 +1,190 @@
+"""`headrace pinot …`: tables and named queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.console.durations import milliseconds
+from headrace.console.terminal import console, print_json, print_table
+
+if TYPE_CHECKING:
+    from headrace.settings import HeadraceSettings
+    from pinot.deployment.deploy import Change
+    from pinot.schemas import Placement
+    from pinot.tables import Table
+
+app = typer.Typer(no_args_is_help=True)
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+
+
+@app.command()
+def apply(
+    config: Config = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    recreate: Annotated[
+        list[str] | None,
+        typer.Option(help="Drop this table with its rows and read its topic again. May be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring topics and tables to their definitions; harmless to repeat, never drops rows unasked."""
+    from headrace.settings import load_settings
+    from pinot.deployment import deploy
+    from pinot.deployment.controller import PinotController
+    from pinot.tables import table_named
+
+    settings = load_settings(config)
+    for name in recreate or ():
+        table_named(name)
+    wanted = placements(settings)
+    if not dry_run:
+        _create_topics(settings, wanted)
+    controller = PinotController(settings.pinot)
+    try:
+        step = deploy.plan if dry_run else deploy.apply
+        changes = step(controller, wanted, tuple(recreate or ()))
+    finally:
+        controller.close()
+    _show(changes, as_json)
+
+
+@app.command()
+def query(
+    name: Annotated[str | None, typer.Argument(help="Name of the query; none lists them.")] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="Parameter of the query. May be repeated."),
+    ] = None,
+    last: Annotated[str, typer.Option(help="How far to look back: 90s, 10m, 6h, 2d.")] = "1h",
+    at: Annotated[
+        int | None, typer.Option(metavar="EPOCH_MS", help="End of the range; by default now.")
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask Pinot one of the named queries."""
+    from headrace.settings import load_settings
+    from mirror.adapters.system_clock import SystemClock
+    from pinot import catalogue
+    from pinot.client import PinotClient
+    from pinot.time_range import TimeRange
+
+    if name is None:
+        _list(catalogue.questions(), as_json)
+        return
+    parameters = dict(_pair(text) for text in param or ())
+    length_ms = milliseconds(last)
+    client = PinotClient(load_settings(config).pinot)
+    try:
+        when = TimeRange.up_to(SystemClock().now_ms() if at is None else at, length_ms)
+        rows = catalogue.ask(client, name, when, parameters)
+    finally:
+        client.close()
+    if as_json:
+        print_json(rows)
+    elif rows:
+        shown = [column for column in rows[0] if column != "counts"]
+        print_table(name, shown, [{key: _readable(row[key]) for key in shown} for row in rows])
+    else:
+        console().print("nothing in this range")
+
+
+def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
+    """Every table with the topic that it ingests."""
+    from pinot.deployment.java_kafka import client_properties
+    from pinot.schemas import Placement
+    from pinot.tables import (
+        MIRROR_METRICS,
+        PARTITION_METRICS,
+        PARTITION_METRICS_HOURLY,
+        PLACEMENT_EVENTS,
+        TABLES,
+    )
+
+    pinot, stream = settings.pinot, settings.clusters[settings.pinot.stream_cluster]
+    topics = {
+        PARTITION_METRICS.name: settings.pmp.topic,
+        PARTITION_METRICS_HOURLY.name: settings.pmp.hourly_topic,
+        MIRROR_METRICS.name: settings.mirror.metrics_topic,
+        PLACEMENT_EVENTS.name: settings.mirror.events_topic,
+    }
+    return {
+        table: Placement(
+            bootstrap_servers=pinot.stream_bootstrap_servers or stream.bootstrap_servers,
+            topic=topics[table.name],
+            retention_days=pinot.days_kept(table),
+            replication=pinot.replication,
+            segment_rows=pinot.segment_rows,
+            segment_hours=pinot.segment_hours,
+            kafka_properties=client_properties(stream),
+            upsert_options=pinot.upsert_options,
+        )
+        for table in TABLES
+    }
+
+
+def _create_topics(settings: HeadraceSettings, wanted: dict[Table, Placement]) -> None:
+    """Pinot would let Kafka create a missing topic with the broker's default partition count."""
+    from mirror.adapters.kafka_admin import KafkaAdmin
+    from mirror.model.topics import TopicDescription
+
+    admin = KafkaAdmin(settings.clusters[settings.pinot.stream_cluster])
+    names = [*(placement.topic for placement in wanted.values()), settings.pmp.dead_letter_topic]
+    present = admin.list_topics()
+    for name in names:
+        if name not in present:
+            admin.create(TopicDescription(name, settings.pmp.topic_partitions))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from mirror.errors import InvalidRequest
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidRequest(f"{text!r} is no parameter", advice="write it as --param cluster=source")
+    return name, value
+
+
+def _list(found: list[Any], as_json: bool) -> None:
+    rows = [
+        {
+            "query": q.name,
+            "answers": q.summary,
+            "needs": ", ".join(q.required),
+            "takes": ", ".join(q.optional),
+        }
+        for q in found
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table("named queries", ("query", "answers", "needs", "takes"), rows)
+
+
+def _show(changes: list[Change], as_json: bool) -> None:
+    rows = [
+        {
+            "table": change.table,
+            "document": change.document,
+            "step": str(change.step),
+            "differences": list(change.differences),
+        }
+        for change in changes
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    flat = [
+        {**row, "differences": "\n".join(change.differences)}
+        for row, change in zip(rows, changes, strict=True)
+    ]
+    print_table("Pinot", ("table", "document", "step", "differences"), flat)
+
+
+def _readable(value: Any) -> Any:
+    return f"{value:,.1f}" if isinstance(value, float) else value

@@ -1,0 +1,219 @@
+"""`headrace plan`: tasks and placement from a file of loads, or a recorded day replayed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from headrace.commands.options import ConfigOption
+from headrace.console.terminal import console, error_console, print_json, print_table
+from headrace.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from assigner.what_if.document import Fallback
+    from assigner.what_if.replay import Hourly
+    from headrace.settings import HeadraceSettings
+
+_MOVES_SHOWN = 30
+_TASKS_SHOWN = 60
+
+
+def plan(
+    input_file: Annotated[
+        Path | None, typer.Option("--input", "-i", help="Loads as JSON or CSV; - reads JSON from stdin.")
+    ] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="Recorded hourly loads as JSON or CSV, to be replayed.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option(help="Length of the past to replay from Pinot, such as 24h or 7d.")
+    ] = "",
+    cluster: Annotated[str, typer.Option(help="Whose past, with --since.")] = "source",
+    growth: Annotated[float, typer.Option(help="Factor on every recorded load.")] = 1.0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the replay into this file.")] = None,
+    capacity: Annotated[int | None, typer.Option(help="Bytes per second that a task can carry.")] = None,
+    messages: Annotated[int | None, typer.Option(help="Messages per second that a task can carry.")] = None,
+    utilisation: Annotated[
+        int | None, typer.Option(help="Percent of the capacity that placement fills.")
+    ] = None,
+    min_tasks: Annotated[int | None, typer.Option(help="Least number of tasks.")] = None,
+    max_tasks: Annotated[int | None, typer.Option(help="Largest number of tasks.")] = None,
+    max_partitions: Annotated[
+        int | None, typer.Option(help="Largest number of partitions of a task.")
+    ] = None,
+    mode: Annotated[Literal["full", "incremental"] | None, typer.Option(help="Full forgets tasks.")] = None,
+    rebalance: Annotated[bool | None, typer.Option(help="Level tasks, not only repair them.")] = None,
+    strict: Annotated[
+        bool, typer.Option(help="Exit 1 when a task is overloaded or a partition has no task.")
+    ] = False,
+    as_json: Annotated[
+        bool | None, typer.Option("--json/--table", help="Default: a table on a terminal, else JSON.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """How many tasks, and who carries what, with reasons and proven bounds."""
+    from headrace.settings import load_settings
+
+    _refuse_contradictions(
+        [input_file is not None, history is not None, bool(since)],
+        {"--growth": growth != 1.0, "--plot": plot is not None},
+        {"--mode": mode is not None, "--strict": strict},
+    )
+    settings = load_settings(config)
+    changes = _changes(
+        {"bytes_per_second": capacity, "messages_per_second": messages, "utilisation_percent": utilisation},
+        {"min_tasks": min_tasks, "max_tasks": max_tasks, "max_partitions_per_task": max_partitions},
+        {"mode": mode, "rebalance": rebalance},
+    )
+    for_programs = not sys.stdout.isatty() if as_json is None else as_json
+    if input_file is not None:
+        _what_if(input_file, changes, settings, for_programs=for_programs, strict=strict)
+        return
+    from headrace.replays import from_file, from_pinot
+
+    hours, notes = (from_file(history), []) if history is not None else from_pinot(settings, cluster, since)
+    for note in notes:
+        error_console().print(f"headrace: {note}", soft_wrap=True)
+    _replay(hours, growth, changes, settings, plot, notes, for_programs=for_programs)
+
+
+def _refuse_contradictions(
+    given: list[bool], of_a_replay: Mapping[str, bool], of_a_file: Mapping[str, bool]
+) -> None:
+    """`given`: --input, --history, --since. Raises InvalidRequest that names the option."""
+    from mirror.errors import InvalidRequest
+
+    if sum(given) != 1:
+        raise InvalidRequest("name what to plan: one of --input FILE, --history FILE, --since 24h")
+    where, refused = ("--history or --since", of_a_replay) if given[0] else ("--input", of_a_file)
+    for option, is_given in refused.items():
+        if is_given:
+            raise InvalidRequest(f"{option} goes with {where} only")
+
+
+def _changes(*sections: Mapping[str, Any]) -> dict[str, Any]:
+    """What options say, as parts of a document."""
+    capacity, limits, rest = ({key: v for key, v in part.items() if v is not None} for part in sections)
+    return {**({"capacity": capacity} if capacity else {}), **({"limits": limits} if limits else {}), **rest}
+
+
+def _what_if(
+    path: Path, changes: Mapping[str, Any], settings: HeadraceSettings, *, for_programs: bool, strict: bool
+) -> None:
+    from assigner.what_if.document import understand
+    from assigner.what_if.report import task_rows, to_json
+
+    question = understand(_merged(_read(path), changes, settings), _fallback(settings))
+    answer, names = question.answer()
+    document = to_json(question, answer, names)
+    if for_programs:
+        print_json(document)
+    else:
+        _show(document, task_rows(question, answer, names))
+    if strict and (answer.overloaded or answer.unplaced):
+        error_console().print(
+            f"headrace: overloaded tasks: {len(answer.overloaded)}, "
+            f"partitions without a task: {len(answer.unplaced)}"
+        )
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from assigner.what_if.document import read_csv, read_json
+    from headrace.replays import read_text
+
+    if str(path) == "-":
+        return read_json(sys.stdin.read())
+    text = read_text(path)
+    return read_csv(text.splitlines()) if path.suffix.lower() == ".csv" else read_json(text)
+
+
+def _merged(
+    document: dict[str, Any], changes: Mapping[str, Any], settings: HeadraceSettings
+) -> dict[str, Any]:
+    """Options win over the document; a capacity given in part is filled from the settings."""
+    merged = {**document}
+    for key, value in changes.items():
+        before = merged.get(key)
+        merged[key] = {**(before or {}), **value} if isinstance(value, dict) else value
+    if "capacity" in changes and isinstance(merged["capacity"], dict):
+        merged["capacity"] = {**asdict(_fallback(settings).capacity), **merged["capacity"]}
+    return merged
+
+
+def _fallback(settings: HeadraceSettings) -> Fallback:
+    from dataclasses import replace
+
+    from assigner.what_if.document import Fallback
+    from mirror.model.load import TaskCapacity
+
+    leader = settings.mirror.leader
+    return Fallback(
+        TaskCapacity(
+            leader.task_capacity_bytes_per_second,
+            leader.task_capacity_messages_per_second,
+            leader.task_utilisation_percent,
+        ),
+        settings.assigner.unknown_load(),
+        replace(settings.assigner.policy(), overload_band=0.0, move_budget=None),
+    )
+
+
+def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
+    columns = ["task", "partitions", "bytes_per_second", "messages_per_second", "percent_of_usable"]
+    print_table(f"{document['tasks']} tasks", columns, tasks[:_TASKS_SHOWN])
+    if len(tasks) > _TASKS_SHOWN:
+        console().print(f"… and {len(tasks) - _TASKS_SHOWN} more")
+    for host in document.get("hosts", []):
+        console().print(
+            f"host {host['name']}: {len(host['tasks'])} tasks, {host['load_bytes_per_second']:.0f} B/s"
+        )
+    for reason in document["reasons"]:
+        console().print(f"- {reason}")
+    for key in ("offending", "overloaded_tasks", "unplaced", "estimated", "defaulted"):
+        if document[key]:
+            console().print(f"{key.replace('_', ' ')}: {len(document[key])}")
+    console().print(
+        f"fullest task {document['max_load_bytes_per_second']:.0f} B/s, "
+        f"no plan is below {document['max_load_lower_bound_bytes_per_second']:.0f}; "
+        f"{len(document['moves'])} partitions with {document['moved_bytes_per_second']:.0f} B/s move, "
+        f"at least {document['moved_lower_bound_bytes_per_second']:.0f} must"
+    )
+    if document["moves"]:
+        columns = ["topic", "partition", "from", "to", "reason"]
+        print_table("moves", columns, document["moves"][:_MOVES_SHOWN])
+
+
+def _replay(
+    hours: Hourly,
+    growth: float,
+    changes: Mapping[str, Any],
+    settings: HeadraceSettings,
+    plot: Path | None,
+    notes: list[str],
+    *,
+    for_programs: bool,
+) -> None:
+    from dataclasses import replace
+
+    from assigner.what_if.replay import replay
+    from headrace.replays import draw, readable
+    from mirror.model.load import TaskCapacity, TaskLimits
+
+    how = _fallback(settings)
+    capacity = TaskCapacity(**{**asdict(how.capacity), **changes.get("capacity", {})})
+    policy = replace(settings.assigner.policy(), rebalance=bool(changes.get("rebalance")))
+    limits = TaskLimits(**changes.get("limits", {}))
+    found = replay(hours, growth, limits, replace(how, capacity=capacity, policy=policy))
+    if plot is not None:
+        draw(found, capacity.usable_bytes_per_second, plot)
+    if for_programs:
+        print_json({"growth": growth, "notes": notes, "hours": [asdict(hour) for hour in found]})
+    else:
+        rows = readable(found)
+        print_table(f"replay at {growth:g} times the recorded load", list(rows[0]), rows)

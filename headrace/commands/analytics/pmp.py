@@ -1,0 +1,303 @@
+"""`headrace pmp …`: the Spark job, the sampler, a decoder, and what the provider says."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+
+import typer
+
+from headrace.commands.analytics.pinot import AsJson, Config
+from headrace.console.durations import milliseconds
+from headrace.console.terminal import print_json, print_table
+
+if TYPE_CHECKING:
+    from headrace.settings import HeadraceSettings
+    from mirror.settings import KafkaCluster
+    from pmp.job.metrics import JobMetrics
+    from pmp.rollup import Rollup
+    from pmp.settings import JobSettings
+
+
+class Service(Protocol):
+    """What the long-running commands run."""
+
+    failure: Exception | None
+
+    def start(self) -> None:
+        """Begin in the background."""
+        ...
+
+    def stop(self, deadline_seconds: float) -> None:
+        """End and join."""
+        ...
+
+    def is_running(self) -> bool:
+        """Whether it works in the background."""
+        ...
+
+
+app = typer.Typer(no_args_is_help=True)
+
+_STOP_SECONDS: Final = 20.0
+
+
+@app.command()
+def run(config: Config = None) -> None:
+    """Run the Spark job: samples of every cluster into the one topic that Pinot ingests.
+
+    It ends by SIGTERM or SIGINT with exit code 0; 1 says that it has failed, 2 that a setting is wrong.
+    """
+    from headrace.process.logs import configure_logs
+    from headrace.settings import load_settings
+    from mirror.adapters.system_clock import SystemClock
+    from pinot.tables import PARTITION_METRICS
+    from pmp.adapters.checkpoint_locks import CheckpointLocks
+    from pmp.job.metrics import JobMetrics
+    from pmp.job.service import PmpService
+    from pmp.job.session import close_session, open_unless_told
+    from pmp.job.streams import Configuration
+
+    told = _heed_stop_signals()
+    settings = load_settings(config)
+    job = settings.pmp.job
+    configure_logs(settings.logging, process="pmp")
+    locks = CheckpointLocks(job.checkpoint_folder)
+    locks.take(f"shard {job.shard}")
+    metrics = JobMetrics()
+    _serve_metrics(job, metrics)
+    session = open_unless_told(job, _spark_jars(settings), told)
+    if session is None:
+        return
+
+    def read_again() -> Configuration:
+        fresh = load_settings(config)
+        return Configuration(fresh.pmp, fresh.clusters, fresh.pinot.days_kept(PARTITION_METRICS))
+
+    _create_topics(settings)
+    services: list[Service] = [PmpService(session, read_again, SystemClock(), metrics, told)]
+    if settings.pmp.rollup.enabled and job.shard == 0:
+        rollup = _rollup(settings)
+        metrics.watch_rollup(lambda: rollup.healthy, lambda: rollup.rows_written)
+        services.append(rollup)
+    try:
+        _until_told(services, told)
+    finally:
+        close_session(session)
+        locks.release(f"shard {job.shard}")
+
+
+def _serve_metrics(job: JobSettings, metrics: JobMetrics) -> None:
+    """Prometheus' page. Raises ConfigError when the port cannot be had."""
+    from prometheus_client import start_http_server
+
+    from mirror.errors import ConfigError
+
+    if not job.metrics_port:
+        return
+    try:
+        start_http_server(job.metrics_port, job.metrics_host, metrics.registry)
+    except OSError as error:
+        raise ConfigError(
+            f"pmp.job.metrics_port {job.metrics_port} of {job.metrics_host} cannot be had: {error.strerror}",
+            advice="give every job on this machine a port of its own",
+        ) from error
+
+
+def _create_topics(settings: HeadraceSettings) -> None:
+    """What the job writes to. A cluster that is away is no reason not to start: Spark tries again."""
+    import structlog
+
+    from mirror.adapters.kafka_admin import KafkaAdmin
+    from mirror.errors import Unreachable
+    from mirror.model.topics import TopicDescription
+
+    pmp = settings.pmp
+    admin = KafkaAdmin(_cluster(settings, pmp.output_cluster))
+    try:
+        present = admin.list_topics()
+        for name in (pmp.topic, pmp.hourly_topic, pmp.dead_letter_topic):
+            if name not in present:
+                admin.create(TopicDescription(name, pmp.topic_partitions))
+    except Unreachable as error:
+        structlog.get_logger(__name__).warning("topics are not created", problem=str(error))
+
+
+def _rollup(settings: HeadraceSettings) -> Rollup:
+    from mirror.adapters.system_clock import SystemClock
+    from pinot.client import PinotClient
+    from pmp.adapters.hourly_topic import HourlyTopic
+    from pmp.rollup import Rollup
+
+    chosen = settings.pmp.rollup
+    sink = HourlyTopic(_cluster(settings, settings.pmp.output_cluster), settings.pmp.hourly_topic)
+    client = PinotClient(settings.pinot)
+    return Rollup(client, sink, SystemClock(), chosen.interval_seconds, chosen.horizon_hours)
+
+
+@app.command()
+def sampler(
+    cluster: Annotated[str, typer.Option(help="Alias of the cluster to measure.")],
+    config: Config = None,
+    interval: Annotated[
+        str, typer.Option(help="Time between samples, such as 5s; by default the setting.")
+    ] = "",
+) -> None:
+    """Measure a cluster's partitions and write Cruise Control samples, for clusters without one."""
+    from headrace.process.logs import configure_logs
+    from headrace.settings import load_settings
+    from mirror.adapters.system_clock import SystemClock
+    from pmp.adapters.cluster_probe import KafkaClusterProbe
+    from pmp.adapters.group_leadership import GroupLeadership
+    from pmp.adapters.sample_topic import SampleTopic
+    from pmp.sampler import Sampler
+    from pmp.settings import SampledCluster
+
+    settings = load_settings(config)
+    seconds = milliseconds(interval) / 1000 if interval else settings.pmp.sampler.interval_seconds
+    configure_logs(settings.logging, process="sampler", cluster=cluster)
+    kafka = _cluster(settings, cluster)
+    sampled = settings.pmp.clusters.get(cluster, SampledCluster())
+    sampling = settings.pmp.sampler
+    topic = SampleTopic(kafka, sampled.samples_topic, sampling.topic_partitions)
+    topic.create()
+    leadership = GroupLeadership(kafka, sampled.samples_topic)
+    service = Sampler(
+        cluster,
+        KafkaClusterProbe(kafka, SystemClock()),
+        topic,
+        seconds,
+        leadership.is_leader,
+    )
+    _until_told([leadership, service], _heed_stop_signals())
+
+
+@app.command()
+def decode() -> None:
+    """Read samples in hex, one a line, and print each as JSON; an empty line is an empty value."""
+    from pmp.samples.description import describe_line
+
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(describe_line(line), ensure_ascii=False) + "\n")
+
+
+@app.command()
+def loads(
+    cluster: Annotated[str, typer.Option(help="Cluster, as its samples are labelled.")],
+    at: Annotated[
+        int | None, typer.Option(metavar="EPOCH_MS", help="End of the window; by default now.")
+    ] = None,
+    window: Annotated[
+        str, typer.Option(help="Length of the window: 60s, 10m, 24h; by default the setting.")
+    ] = "",
+    statistic: Annotated[str, typer.Option(help="mean, p95 or max; by default the setting.")] = "",
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the load of every sampled partition, as the assigner gets it from the provider."""
+    from headrace.analytics import pinot_provider
+    from headrace.settings import load_settings
+    from mirror.adapters.system_clock import SystemClock
+    from mirror.model.identifiers import ClusterRef
+    from pinot.client import PinotClient
+
+    settings = load_settings(config)
+    length_ms = milliseconds(window) if window else int(settings.pmp.provider.window_seconds * 1000)
+    at_ms = SystemClock().now_ms() if at is None else at
+    client = PinotClient(settings.pinot)
+    try:
+        report = pinot_provider(settings, client).measured(
+            ClusterRef(cluster),
+            at_ms,
+            length_ms,
+            _statistic(statistic) if statistic else None,
+        )
+    finally:
+        client.close()
+    rows = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "bytes_in_per_second": load.bytes_per_second,
+            "messages_in_per_second": load.messages_per_second,
+            "rate_source": str(load.rate_source),
+            "level": str(load.level),
+            "age_ms": load.age_ms(at_ms),
+        }
+        for partition, load in sorted(report.loads.items())
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(f"loads of {cluster}", tuple(rows[0]) if rows else ("topic", "partition"), rows)
+    for note in report.notes:
+        sys.stderr.write(f"headrace: {note}\n")
+
+
+def _statistic(text: str) -> Any:
+    from mirror.errors import InvalidRequest
+    from pinot.tables import Statistic
+
+    try:
+        return Statistic(text)
+    except ValueError as error:
+        raise InvalidRequest(f"{text!r} is no statistic", advice=f"use {', '.join(Statistic)}") from error
+
+
+def _cluster(settings: HeadraceSettings, alias: str) -> KafkaCluster:
+    from mirror.errors import NotFound
+
+    if alias not in settings.clusters:
+        raise NotFound(
+            f"there is no cluster {alias}", advice=f"known: {', '.join(sorted(settings.clusters))}"
+        )
+    return settings.clusters[alias]
+
+
+def _spark_jars(settings: HeadraceSettings) -> list[str]:
+    """The connectors for a Spark that we start ourselves; spark-submit brings its own."""
+    import os
+
+    if not settings.pmp.job.master:
+        return []
+    from stack.jars.jar_sets import jar_files
+    from stack.jars.java import spark_environment
+
+    variables = spark_environment()
+    if not settings.pmp.job.master.startswith("local"):
+        del variables["SPARK_LOCAL_IP"]  # executors on other machines could not answer a loopback
+    os.environ.update(variables)
+    return [str(path) for path in jar_files("spark")]
+
+
+def _heed_stop_signals(told: threading.Event | None = None) -> threading.Event:
+    """SIGTERM and SIGINT set the event from now on."""
+    event = told or threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: event.set())
+    return event
+
+
+def _until_told(services: Sequence[Service], told: threading.Event) -> None:
+    """Run services until one ends by itself or `told` is set; stop them in reverse.
+
+    Raises what a service has failed of.
+    """
+    _heed_stop_signals(told)  # Spark has put a handler of its own in place
+    started: list[Service] = []
+    try:
+        for service in services:
+            service.start()
+            started.append(service)
+        while not told.wait(0.2) and all(service.is_running() for service in services):
+            pass
+    finally:
+        for service in reversed(started):
+            service.stop(_STOP_SECONDS)
+    for service in services:
+        if service.failure is not None:
+            raise service.failure

@@ -1,0 +1,145 @@
+"""Prints the progress of a copy, a line at a time, and its result as a table or a document."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+from headrace.console.terminal import note, print_json, print_table
+from headrace.copy.run import CopyOutcome, CopyProgress
+from mirror.copying.copy_job import CopyJob, CopyPlan
+from mirror.copying.measuring import cpu_weight
+
+_TERMINAL_SECONDS: Final = 0.2
+_FILE_SECONDS: Final = 5.0
+_MOST_ROWS: Final = 40
+
+
+class ProgressLine:
+    """One line on stderr: rewritten on a terminal, a new one every few seconds elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._next = 0.0
+        self._before: tuple[float, int, int] | None = None
+        self._told = 0
+
+    def show(self, progress: CopyProgress, now: float) -> None:
+        """Show it if it is time."""
+        if len(progress.reasons) > self._told:
+            for reason, partition in list(progress.reasons.items())[self._told :]:
+                self._print(f"{partition} pauses: {reason}", end="\n")
+            self._told = len(progress.reasons)
+        if now < self._next:
+            return
+        self._next = now + (_TERMINAL_SECONDS if self._is_terminal else _FILE_SECONDS)
+        then, records, size = self._before or (now, progress.records, progress.bytes)
+        seconds = now - then
+        rate = (progress.records - records) / seconds if seconds else 0.0
+        speed = (progress.bytes - size) / seconds / 1e6 if seconds else 0.0
+        if self._before is None or seconds >= 1.0:
+            self._before = (now, progress.records, progress.bytes)
+        eta = f", {progress.lag / rate:.0f} s to go" if rate > 0 and progress.lag else ""
+        text = (
+            f"{progress.records:,} records, {progress.bytes / 1e6:,.1f} MB copied at {speed:,.1f} MB/s"
+            f" ({rate:,.0f}/s), lag {progress.lag:,}{eta}, {progress.remaining} partitions left"
+        )
+        if progress.paused:
+            text += f", {len(progress.paused)} paused"
+        self._print(text, end="\r" if self._is_terminal else "\n")
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._is_terminal:
+            note("")
+
+    def _print(self, text: str, end: str) -> None:
+        note(text, end=end, overflow="ignore", no_wrap=True, crop=False)
+
+
+def tell_plan(plan: CopyPlan) -> None:
+    """What was done at the destination, and where its settings differ."""
+    for names, word in ((plan.changes.created, "created"), (plan.changes.grown, "grown")):
+        if names:
+            note(f"{len(names)} topics {word} at the destination: {_some(names)}")
+    for sentence in plan.changes.drift[:10]:
+        note(f"note: {sentence}")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+
+
+def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: float) -> dict[str, Any]:
+    """The report. `complete`: every partition came to its end, with nothing in flight. A partition's
+    `cpu_seconds` is its share of all, by batches and bytes."""
+    ends = {(spec.key.partition.topic, spec.key.partition.partition): spec.end_offset for spec in plan.specs}
+    lanes = sorted(outcome.lanes, key=lambda lane: (lane["topic"], lane["partition"]))
+    weights = [cpu_weight(lane["source_batches"], lane["bytes"]) for lane in lanes]
+    for lane, weight in zip(lanes, weights, strict=True):
+        lane["end_offset"] = ends.get((lane["topic"], lane["partition"]))
+        lane["cpu_seconds"] = round(outcome.cpu_seconds * weight / max(sum(weights), 1), 4)
+    copied = sum(lane["bytes"] for lane in lanes)
+    return {
+        "state": job.state,
+        "source": job.source,
+        "destination": job.destination,
+        "guarantee": job.policy.guarantee,
+        "isolation": job.policy.isolation,
+        "complete": len(lanes) == len(ends) and all(_is_complete(lane) for lane in lanes),
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(outcome.cpu_seconds, 3),
+        "peak_rss_bytes": outcome.peak_rss_bytes,
+        "records": sum(lane["records"] for lane in lanes),
+        "bytes": copied,
+        "cpu_seconds_per_gb": round(outcome.cpu_seconds / (copied / 1e9), 3) if copied else None,
+        "created_topics": plan.changes.created,
+        "grown_topics": plan.changes.grown,
+        "drift": plan.changes.drift,
+        "restarts": outcome.restarts,
+        "failures": outcome.failures,
+        "partitions": lanes,
+        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _is_complete(lane: dict[str, Any]) -> bool:
+    end = lane["end_offset"]
+    return end is not None and lane["next_offset"] >= end and not lane["reason"]
+
+
+def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
+    """The report for a program, or the gist of it for a person."""
+    if as_json:
+        print_json(document)
+        return
+    rows = [
+        {
+            "partition": f"{lane['topic']}-{lane['partition']}",
+            "offsets": f"{lane['start_offset']} … {lane['next_offset']}",
+            **{name: count for name, count in lane["offsets"].items() if count},
+            "batches": sum(lane["batches"].values()),
+            "unopened": lane["batches"]["passthrough"],
+            "map_runs": lane["map_runs"],
+            "state": lane["reason"] or lane["state"],
+        }
+        for lane in document["partitions"]
+    ]
+    interesting = [row for row in rows if row["state"] not in ("stopped", "draining")] or rows
+    columns = ["partition", "offsets", *_fates(rows), "batches", "unopened", "map_runs", "state"]
+    print_table(_title(document), columns, interesting[:_MOST_ROWS])
+
+
+def _fates(rows: list[dict[str, Any]]) -> list[str]:
+    fates = ("mirrored", "control", "aborted", "filtered", "compacted", "lost", "dead_lettered")
+    return [fate for fate in fates if any(fate in row for row in rows)]
+
+
+def _title(document: dict[str, Any]) -> str:
+    rate = document["bytes"] / 1e6 / document["seconds"] if document["seconds"] else 0.0
+    return (
+        f"{document['records']:,} records, {document['bytes'] / 1e6:,.1f} MB in {document['seconds']:.1f} s"
+        f" ({rate:,.1f} MB/s), {document['cpu_seconds']:.1f} CPU seconds"
+        f"{'' if document['complete'] else ', not complete'}"
+    )

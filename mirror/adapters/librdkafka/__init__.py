@@ -1,0 +1,1 @@
+"""What goes round librdkafka itself, in any of its clients."""

@@ -1,0 +1,50 @@
+"""Events of what people asked for: who paused, resumed, stopped or deleted what, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from mirror.control.commands import ChangePauses, ChangeStatus
+from mirror.coordination.events import EventLog, command_event
+from mirror.model.metrics import PlacementEvent
+from mirror.ports import Clock
+
+_log = structlog.get_logger(__name__)
+_DONE: Final = {"pause": "paused", "resume": "resumed", "stop": "stopped", "delete": "deleted"}
+
+
+class Announcer:
+    """Stores and publishes them. A command that was carried out does not fail because its event is lost."""
+
+    def __init__(
+        self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock
+    ) -> None:
+        self._events = log
+        self._publish = publish
+        self._clock = clock
+
+    def status_changed(self, command: ChangeStatus) -> None:
+        """A datastream was paused, resumed, stopped or deleted."""
+        what = f"{_DONE.get(command.action, command.action)} the datastream"
+        self._announce(command, what)
+
+    def pauses_changed(self, command: ChangePauses) -> None:
+        """Partitions were paused or resumed."""
+        shown = ", ".join(
+            f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
+            for topic, numbers in sorted(command.partitions.items())
+        )
+        self._announce(command, f"{'paused' if command.pause else 'resumed'} {shown}")
+
+    def _announce(self, command: ChangeStatus | ChangePauses, what: str) -> None:
+        because = f": {command.reason}" if command.reason else ""
+        sentence = f"{command.requested_by or 'somebody'} {what}{because}"
+        events = (command_event(command.name, sentence, self._clock.now_ms()),)
+        try:
+            self._events.append(events)
+            self._publish(events)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around telling
+            _log.warning("event lost", datastream=command.name, sentence=sentence, reason=str(error))

@@ -1,0 +1,1 @@
+"""What makes looking for loops and doubles quick among thousands of datastreams."""

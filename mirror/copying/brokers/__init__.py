@@ -1,0 +1,1 @@
+"""What an engine knows of the brokers that it talks to."""

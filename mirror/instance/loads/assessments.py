@@ -1,0 +1,149 @@
+"""What the last planning of each group of datastreams found: in ZooKeeper, for REST and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
+
+import structlog
+
+from mirror.coordination import znodes
+from mirror.coordination.problems import legible, reason_of
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
+from mirror.model import bounds
+from mirror.model.identifiers import GroupName
+from mirror.model.load import LoadLevel, LoadReport
+from mirror.ports import GroupPlan, NodeStore
+
+_log = structlog.get_logger(__name__)
+NAMES_SHOWN: Final = 20
+_LONGEST_REASON: Final = 1_000
+_MOST_REASONS: Final = 100
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Fields of the same names are those of `ports.GroupPlan`; rates are in bytes per second.
+
+    `planned_ms`: when (epoch milliseconds). `loads_measured_at_ms`: time of the newest load it rests on, None
+    where nothing was known. `offending`, `unplaced`: how many partitions, and beside them the first names.
+    `estimated`: loads that are their topic's. `unknown`: partitions of which no load was known.
+    `lower_bounds`: partitions that were behind, so that they may carry more.
+    """
+
+    planned_ms: int
+    loads_measured_at_ms: int | None
+    tasks: int
+    required_tasks: int
+    task_lower_bound: int
+    max_load: float
+    max_load_lower_bound: float
+    moved: float
+    moved_lower_bound: float
+    offending: int
+    unplaced: int
+    overloaded: int
+    estimated: int
+    unknown: int
+    lower_bounds: int
+    moves_left: int
+    cut_short: int
+    stage: str
+    offending_partitions: tuple[str, ...]
+    unplaced_partitions: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def assess(answer: GroupPlan, report: LoadReport | None, now_ms: int) -> Assessment:
+    """The planner's answer with what it was given. Pure."""
+    held = frozenset().union(*answer.tasks.values(), answer.unplaced)
+    loads = report.loads if report is not None else {}
+    known = {key for key in held if key in loads and loads[key].level is not LoadLevel.DEFAULT}
+    return Assessment(
+        planned_ms=now_ms,
+        loads_measured_at_ms=report.measured_at_ms if report is not None and known else None,
+        tasks=len(answer.tasks),
+        required_tasks=answer.required_tasks,
+        task_lower_bound=answer.task_lower_bound,
+        max_load=max(answer.loads_bytes_per_second.values(), default=0.0),
+        max_load_lower_bound=answer.max_load_lower_bound_bytes_per_second,
+        moved=answer.moved_bytes_per_second,
+        moved_lower_bound=answer.moved_lower_bound_bytes_per_second,
+        offending=len(answer.offending),
+        unplaced=len(answer.unplaced),
+        overloaded=len(answer.overloaded),
+        estimated=len(answer.estimated),
+        unknown=len(held) - len(known),
+        lower_bounds=len(report.at_least & held) if report is not None else 0,
+        moves_left=answer.moves_left,
+        cut_short=answer.cut_short,
+        stage=answer.stage,
+        offending_partitions=tuple(str(one) for one in answer.offending[:NAMES_SHOWN]),
+        unplaced_partitions=tuple(str(one) for one in answer.unplaced[:NAMES_SHOWN]),
+        reasons=tuple(legible(one) for one in answer.reasons[:_MOST_REASONS]),
+    )
+
+
+def says_the_same(one: Assessment, other: Assessment) -> bool:
+    """Whether only the time differs, of the planning and of the loads."""
+    return replace(one, planned_ms=0, loads_measured_at_ms=None) == replace(
+        other, planned_ms=0, loads_measured_at_ms=None
+    )
+
+
+class AssessmentStore:
+    """Assessments by group. Only the leader writes."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def all(self) -> Mapping[GroupName, Assessment]:
+        """Of every group; one that cannot be read is left out until the group is planned again."""
+        found = {}
+        for node in self._nodes.children(znodes.ASSESSMENTS):
+            path = f"{znodes.ASSESSMENTS}/{node}"
+            try:
+                found[GroupName(znodes.name_of(node))] = _read(
+                    znodes.decode_chunks([self._nodes.read(path).data], path)
+                )
+            except NotFound:
+                continue  # removed since it was listed
+            except (CorruptData, InvalidRequest) as error:
+                _log.warning("an assessment is left out", path=path, reason=reason_of(error))
+        return found
+
+    def put(self, group: GroupName, assessment: Assessment) -> None:
+        """In place of what was said of the group before."""
+        path = znodes.child(znodes.ASSESSMENTS, group)
+        (data, *_) = znodes.encode_chunks(asdict(assessment))
+        try:
+            znodes.put(self._nodes, path, data)
+        except AlreadyExists as error:
+            raise VersionConflict(f"somebody else wrote {path}") from error
+
+    def remove(self, group: GroupName) -> None:
+        """Nothing is planned for it any more."""
+        self._nodes.delete_tree(znodes.child(znodes.ASSESSMENTS, group))
+
+
+def _read(document: Mapping[str, Any]) -> Assessment:
+    """Raises InvalidRequest."""
+    values = {one.name: _checked(one.name, str(one.type), document) for one in fields(Assessment)}
+    return Assessment(**values)
+
+
+def _checked(name: str, kind: str, document: Mapping[str, Any]) -> Any:
+    value = bounds.field(document, name)
+    match kind:
+        case "int":
+            return bounds.integer(name, value, 0, bounds.LARGEST_MS)
+        case "int | None":
+            return None if value is None else bounds.integer(name, value, 0, bounds.LARGEST_MS)
+        case "float":
+            return bounds.number(name, value, 0, 1e18)
+        case "str":
+            return bounds.text(name, value, _LONGEST_REASON)
+        case _:
+            texts = bounds.sequence(name, value, _MOST_REASONS)
+            return tuple(bounds.text(name, one, _LONGEST_REASON) for one in texts)

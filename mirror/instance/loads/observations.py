@@ -1,0 +1,114 @@
+"""What partitions carried earlier, as far as planning needs it: in the memory of the leader.
+
+Of each source cluster the newest observations are kept, so that a spike can be told from a load that
+lasts, and beside them the heaviest of each quarter of the last day, so that the night does not forget
+what the day needs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.instance.loads.newest import NewestLoads
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.topics import TopicPartition
+
+NEWEST: Final = 3
+"""Observations that are kept whatever they say, the last one included."""
+
+DAY_SECONDS: Final = 86_400.0
+_QUARTER_SECONDS: Final = DAY_SECONDS / 4
+
+
+class Snapshot(Mapping[TopicPartition, PartitionLoad]):
+    """Loads in 17 bytes a partition, beside an index that equal snapshots share.
+
+    Loads that are only the default are left out: nobody observed them.
+    """
+
+    def __init__(self, loads: Mapping[TopicPartition, PartitionLoad], before: Snapshot | None) -> None:
+        observed = {key: load for key, load in loads.items() if load.level is not LoadLevel.DEFAULT}
+        self.numbers: Mapping[TopicPartition, int] = before.numbers if before is not None else {}
+        if self.numbers.keys() != observed.keys():
+            self.numbers = {key: number for number, key in enumerate(observed)}
+        self._bytes = array("d", bytes(8 * len(observed)))
+        self._messages = array("d", bytes(8 * len(observed)))
+        self._is_of_topic = bytearray(len(observed))
+        for key, load in observed.items():
+            number, messages = self.numbers[key], load.messages_per_second
+            self._bytes[number] = load.bytes_per_second
+            self._messages[number] = -1.0 if messages is None else messages
+            self._is_of_topic[number] = load.level is LoadLevel.TOPIC
+        self.total = sum(self._bytes)
+
+    def __getitem__(self, partition: TopicPartition) -> PartitionLoad:
+        number = self.numbers[partition]
+        messages = self._messages[number]
+        level = LoadLevel.TOPIC if self._is_of_topic[number] else LoadLevel.PARTITION
+        return PartitionLoad(self._bytes[number], None if messages < 0 else messages, level)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was known of a cluster's loads at a moment of the monotonic clock."""
+
+    at_seconds: float
+    measured_at_ms: int | None
+    loads: Snapshot
+
+
+class LoadMemory:
+    """Written by one thread; times are those of one monotonic clock.
+
+    `newest`: the newest loads that anybody was given, also those that are no observation.
+    """
+
+    def __init__(self) -> None:
+        self.newest = NewestLoads()
+        self._kept: dict[ClusterRef, tuple[Observation, ...]] = {}
+
+    def all_of(self, cluster: ClusterRef) -> tuple[Observation, ...]:
+        """Everything that is kept of the cluster, oldest first."""
+        return self._kept.get(cluster, ())
+
+    def restore(self, cluster: ClusterRef, observations: Iterable[Observation]) -> None:
+        """Take what another leader observed in place of what is kept."""
+        self._kept[cluster] = tuple(sorted(observations, key=lambda one: one.at_seconds))
+
+    def note(self, cluster: ClusterRef, report: LoadReport, now_seconds: float) -> bool:
+        """Remember an answer of the load provider; false where it only repeats the one before, or says
+        nothing."""
+        kept = self._kept.get(cluster, ())
+        measured = report.measured_at_ms
+        if kept and measured is not None and kept[-1].measured_at_ms == measured:
+            return False
+        loads = Snapshot(report.loads, kept[-1].loads if kept else None)
+        if not loads:
+            return False
+        kept = tuple(one for one in kept if one.at_seconds >= now_seconds - DAY_SECONDS)
+        every = (*kept, Observation(now_seconds, measured, loads))
+        heaviest: dict[int, Observation] = {}
+        for one in every[:-NEWEST]:
+            quarter = int(one.at_seconds // _QUARTER_SECONDS)
+            if quarter not in heaviest or one.loads.total > heaviest[quarter].loads.total:
+                heaviest[quarter] = one
+        self._kept[cluster] = (*heaviest.values(), *every[-NEWEST:])
+        return True
+
+    def before(self, cluster: ClusterRef, now_seconds: float) -> tuple[Snapshot, ...]:
+        """What was observed in the day before now, oldest first."""
+        return tuple(
+            one.loads
+            for one in self._kept.get(cluster, ())
+            if now_seconds - DAY_SECONDS <= one.at_seconds < now_seconds
+        )

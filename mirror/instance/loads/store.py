@@ -1,0 +1,184 @@
+"""The leader's observations in ZooKeeper, so that the next leader decides by the same day.
+
+Of each source cluster the index names the documents that count, one for each observation. A document is
+written before the index that names it, so what broke off in between is never read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mirror.coordination import znodes
+from mirror.coordination.problems import reason_of
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
+from mirror.instance.loads.newest import DAY_MS
+from mirror.model import bounds
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadLevel, PartitionLoad, RateSource
+from mirror.model.policy import LARGEST_RATE
+from mirror.model.topics import TopicPartition
+from mirror.ports import NodeStore
+
+FORMAT: Final = 1
+MOST_CHUNKS: Final = 8
+"""Of one observation: a million partitions take fewer."""
+MOST_OBSERVATIONS: Final = 16
+"""Of one cluster: more than any leader keeps."""
+_UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True)
+class Dated:
+    """An observation by the wall clock (epoch milliseconds)."""
+
+    at_ms: int
+    measured_at_ms: int | None
+    loads: Mapping[TopicPartition, PartitionLoad]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was found of a cluster: observations by the name of their document, and what could not be read."""
+
+    observations: Mapping[str, Dated]
+    problems: tuple[str, ...] = ()
+
+
+class ObservationStore:
+    """Observations by source cluster. Used by the leader's thread."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def read(self, now_ms: int) -> Mapping[ClusterRef, Kept]:
+        """What is kept of every cluster, of the last day. What is damaged, or has another format, is left out
+        and named."""
+        found = {}
+        for node in self._nodes.children(znodes.OBSERVATIONS):
+            kept = self._of(f"{znodes.OBSERVATIONS}/{node}", now_ms)
+            found[ClusterRef(znodes.name_of(node))] = kept
+        return found
+
+    def write(self, cluster: ClusterRef, kept: Collection[str], new: Sequence[Dated]) -> list[str]:
+        """Keep the documents of these names and write further ones, whose names come back in order; what is
+        not named any more is removed. Raises InvalidRequest for an observation that is too large."""
+        folder = znodes.child(znodes.OBSERVATIONS, cluster)
+        names = [self._document(folder, one) for one in new]
+        version = self._version(folder)
+        index = {"format": FORMAT, "names": [*kept, *names]}
+        self._nodes.write(folder, znodes.encode(index), version)
+        for name in set(self._nodes.children(folder)) - {*kept, *names}:
+            self._nodes.delete_tree(f"{folder}/{name}")
+        return names
+
+    def forget(self, cluster: ClusterRef) -> None:
+        """Nothing of the cluster is mirrored any more."""
+        self._nodes.delete_tree(znodes.child(znodes.OBSERVATIONS, cluster))
+
+    def _version(self, folder: str) -> int:
+        try:
+            return self._nodes.read(folder).version
+        except NotFound:
+            try:
+                self._nodes.create(folder)
+            except AlreadyExists as error:
+                raise VersionConflict(f"somebody else wrote {folder}") from error
+            return self._nodes.read(folder).version
+
+    def _document(self, folder: str, observation: Dated) -> str:
+        chunks = znodes.encode_chunks(_encoded(observation))
+        if len(chunks) > MOST_CHUNKS:
+            raise InvalidRequest(
+                f"an observation of {len(observation.loads)} partitions takes {len(chunks)} znodes",
+                advice=f"{MOST_CHUNKS} are possible; the next leader begins to observe afresh",
+            )
+        name = f"{observation.at_ms:015}-{secrets.token_hex(4)}x{len(chunks) - 1}"
+        path = f"{folder}/{name}"
+        further = [(f"{path}/{number:04}", chunk) for number, chunk in enumerate(chunks[1:])]
+        self._nodes.create_all([(path, chunks[0]), *further])
+        return name
+
+    def _of(self, folder: str, now_ms: int) -> Kept:
+        found: dict[str, Dated] = {}
+        problems = []
+        try:
+            data = self._nodes.read(folder).data
+            names = _names(znodes.decode(data, folder)) if data else []
+        except NotFound:
+            return Kept({})
+        except _UNREADABLE as error:
+            return Kept({}, (f"observations left out: {reason_of(error)}",))
+        for name in names:
+            try:
+                one = self._read(f"{folder}/{name}", name)
+            except (NotFound, *_UNREADABLE) as error:
+                problems.append(f"observation {name} left out: {reason_of(error)}")
+            else:
+                if one.at_ms >= now_ms - DAY_MS:
+                    found[name] = one
+        return Kept(found, tuple(problems))
+
+    def _read(self, path: str, name: str) -> Dated:
+        further = bounds.digits("the chunks of a document", name.rpartition("x")[2], 0, MOST_CHUNKS)
+        paths = [path, *(f"{path}/{number:04}" for number in range(further))]
+        chunks = [node.data for node in self._nodes.read_all(paths)]
+        return _decoded(znodes.decode_chunks(chunks, path))
+
+
+def _names(index: Mapping[str, Any]) -> list[str]:
+    _check_format(index)
+    names = bounds.sequence("observations", bounds.field(index, "names"), MOST_OBSERVATIONS)
+    return [bounds.line("the name of an observation", one) for one in names]
+
+
+def _check_format(document: Mapping[str, Any]) -> None:
+    found = document.get("format")
+    if found != FORMAT:
+        raise InvalidRequest(f"it has format {bounds.shown(found)}, and {FORMAT} is read")
+
+
+def _encoded(observation: Dated) -> dict[str, Any]:
+    by_topic: dict[str, list[tuple[int, PartitionLoad]]] = {}
+    for (topic, number), load in observation.loads.items():
+        by_topic.setdefault(topic, []).append((number, load))
+    topics = {}
+    for topic, some in by_topic.items():
+        some.sort(key=lambda one: one[0])
+        topics[topic] = [
+            znodes.encode_ranges(number for number, _ in some),
+            [round(load.bytes_per_second, 2) for _, load in some],
+            [-1 if one.messages_per_second is None else round(one.messages_per_second, 2) for _, one in some],
+            [int(load.level is LoadLevel.TOPIC) for _, load in some],
+        ]
+    times = {"at_ms": observation.at_ms, "measured_at_ms": observation.measured_at_ms}
+    return {"format": FORMAT, **times, "topics": topics}
+
+
+def _decoded(document: Mapping[str, Any]) -> Dated:
+    """Raises InvalidRequest, ValueError."""
+    _check_format(document)
+    at_ms = bounds.integer("the moment", bounds.field(document, "at_ms"), 0, bounds.LARGEST_MS)
+    measured_ms = bounds.field(document, "measured_at_ms")
+    if measured_ms is not None:
+        bounds.integer("the moment of the measurement", measured_ms, 0, bounds.LARGEST_MS)
+    loads: dict[TopicPartition, PartitionLoad] = {}
+    for topic, value in bounds.mapping("topics", bounds.field(document, "topics")).items():
+        ranges, *columns = bounds.sequence("a topic", value, 4)
+        text = bounds.text(f"partitions of {topic}", ranges, znodes.LARGEST_DOCUMENT)
+        numbers = list(znodes.decode_ranges(text))
+        rates, messages, of_topic = (bounds.sequence("loads", one, znodes.MOST_PARTITIONS) for one in columns)
+        for number, rate, records, is_mean in zip(numbers, rates, messages, of_topic, strict=True):
+            load = PartitionLoad(
+                bounds.number("a rate", rate, 0, LARGEST_RATE),
+                None if records == -1 else bounds.number("a rate", records, 0, LARGEST_RATE),
+                LoadLevel.TOPIC if bounds.integer("a level", is_mean, 0, 1) else LoadLevel.PARTITION,
+                RateSource.HELD,
+                at_ms if measured_ms is None else measured_ms,
+            )
+            loads[TopicPartition(topic, number)] = load
+        if len(loads) > znodes.MOST_PARTITIONS:
+            raise InvalidRequest(f"more than {znodes.MOST_PARTITIONS} partitions")
+    return Dated(at_ms, measured_ms, loads)

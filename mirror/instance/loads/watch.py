@@ -1,0 +1,206 @@
+"""The leader's watch over the load provider: an outage is said at once, not when somebody plans.
+
+Of every source cluster that is mirrored the provider is asked every few seconds how new its loads are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import structlog
+
+from mirror.coordination.events import loads_event
+from mirror.coordination.problems import reason_of
+from mirror.errors import LoadUnavailable, TimedOut
+from mirror.instance.errands import StillAsking
+from mirror.instance.health import Health
+from mirror.instance.loads.newest import NewestLoads
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.load import Freshness, age_text
+from mirror.model.metrics import PlacementEvent
+from mirror.ports import Clock
+
+_log = structlog.get_logger(__name__)
+
+ASKED_EVERY_SECONDS: Final = 5.0
+SILENT_AFTER_SECONDS: Final = 5.0
+"""A provider that has not answered for this long is away, whatever becomes of the question."""
+
+AskFreshness = Callable[[ClusterRef], Freshness]
+"""Raises StillAsking while there is no answer, LoadUnavailable where nothing was measured, or what ails the
+provider. Never waits."""
+
+
+class LoadState(StrEnum):
+    """What is known of a source cluster's loads. UNKNOWN: nothing has been measured yet."""
+
+    KNOWN = "known"
+    UNKNOWN = "unknown"
+    STALE = "stale"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStanding:
+    """The state, since when (epoch milliseconds) and why; when the newest load was measured, if any was."""
+
+    state: LoadState
+    since_ms: int
+    reason: str
+    measured_at_ms: int | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether loads are fresh, or nobody can have measured any yet."""
+        return self.state in {LoadState.KNOWN, LoadState.UNKNOWN}
+
+
+def judged(answer: Freshness | Exception, before: LoadStanding | None, now_ms: int) -> LoadStanding:
+    """Where a cluster's loads stand by the provider's answer, or by what it raised. Pure."""
+    measured_ms = before.measured_at_ms if before is not None else None
+    match answer:
+        case Freshness(measured_at_ms=None):
+            state, reason = LoadState.UNKNOWN, "nothing is measured now"
+        case Freshness():
+            assert answer.measured_at_ms is not None
+            measured_ms = answer.measured_at_ms
+            age_ms = now_ms - measured_ms
+            state = LoadState.STALE if age_ms > answer.stale_after_ms else LoadState.KNOWN
+            reason = f"the newest measurement is {age_text(age_ms)} old{_of_those_behind(answer)}"
+        case LoadUnavailable():
+            state = LoadState.UNKNOWN if measured_ms is None else LoadState.STALE
+            reason = reason_of(answer)
+        case _:
+            state, reason = LoadState.UNAVAILABLE, reason_of(answer)
+    since_ms = before.since_ms if before is not None and before.state is state else now_ms
+    return LoadStanding(state, since_ms, reason, measured_ms)
+
+
+def _of_those_behind(answer: Freshness) -> str:
+    if not answer.behind:
+        return ""
+    of = "" if answer.measured is None else f" of {answer.measured}"
+    return f"; {answer.behind}{of} partitions are behind: what they carry is a lower bound"
+
+
+class LoadWatch:
+    """Used by the leader's thread; `standings` may be read from any. `ask` None: there is no provider to
+    watch."""
+
+    def __init__(self, ask: AskFreshness | None, newest: NewestLoads, clock: Clock, health: Health) -> None:
+        self._ask = ask
+        self._newest = newest
+        self._clock = clock
+        self._health = health
+        self._asked_at: dict[ClusterRef, float] = {}
+        self._due: dict[ClusterRef, float] = {}
+        self._standings: Mapping[ClusterRef, LoadStanding] = {}
+        self._forgotten: Mapping[ClusterRef, str] = {}
+
+    @property
+    def standings(self) -> Mapping[ClusterRef, LoadStanding]:
+        """By source cluster, while we lead."""
+        return self._standings
+
+    def look(
+        self, sources: Collection[ClusterRef], forgotten: Mapping[ClusterRef, str], me: InstanceName
+    ) -> tuple[PlacementEvent, ...]:
+        """Ask about the clusters whose turn it is, show what is known in health, and give back what changed
+        as events. `forgotten`: what of a cluster's observations could not be read or kept."""
+        events = self._told(forgotten, me)
+        if self._ask is None:
+            return tuple(events)
+        found: dict[ClusterRef, LoadStanding] = {}
+        for source in sorted(sources):
+            before = self._standings.get(source)
+            now = self._answered(source, before)
+            if now is not None:
+                found[source] = now
+                events += self._changes(source, before, now, me)
+        for source in self._standings.keys() - found.keys():
+            self._health.forget(_part(source))
+        for source, one in found.items():
+            self._health.report(_part(source), one.is_well, self._sentence(source, one))
+        self._asked_at = {one: at for one, at in self._asked_at.items() if one in sources}
+        self._due = {one: at for one, at in self._due.items() if one in sources}
+        self._standings = found
+        return tuple(events)
+
+    def resign(self) -> None:
+        """We do not lead: another one watches."""
+        for source in self._standings:
+            self._health.forget(_part(source))
+        self._standings, self._asked_at, self._due = {}, {}, {}
+        self._told({}, InstanceName(""))
+
+    def _told(self, forgotten: Mapping[ClusterRef, str], me: InstanceName) -> list[PlacementEvent]:
+        """Show problems of the observations in health; events of those that are new."""
+        for source in self._forgotten.keys() - forgotten.keys():
+            self._health.forget(f"observations of {source}")
+        events = []
+        now_ms = self._clock.now_ms()
+        for source, problem in forgotten.items():
+            self._health.report(f"observations of {source}", False, problem)
+            if self._forgotten.get(source) != problem:
+                sentence = f"observations of {source}: {problem}"
+                events.append(loads_event(me, f"{source}/observations", now_ms, sentence, now_ms))
+        self._forgotten = dict(forgotten)
+        return events
+
+    def _answered(self, source: ClusterRef, before: LoadStanding | None) -> LoadStanding | None:
+        """The standing by the newest answer; as before while that is not due or on its way."""
+        assert self._ask is not None
+        now = self._clock.monotonic()
+        if now < self._due.get(source, now):
+            return before
+        answer: Freshness | Exception
+        asked_at = self._asked_at.setdefault(source, now)
+        try:
+            answer = self._ask(source)
+        except StillAsking:
+            if now - asked_at <= SILENT_AFTER_SECONDS:
+                return before
+            answer = TimedOut(f"the load provider has not answered for {now - asked_at:.0f} s")
+        except Exception as error:  # noqa: BLE001 - whatever ails the provider is said, and placement goes on
+            answer = error
+            self._done(source, now)
+        else:
+            self._done(source, now)
+        return judged(answer, before, self._clock.now_ms())
+
+    def _done(self, source: ClusterRef, now: float) -> None:
+        self._due[source] = now + ASKED_EVERY_SECONDS
+        del self._asked_at[source]
+
+    def _changes(
+        self, source: ClusterRef, before: LoadStanding | None, now: LoadStanding, me: InstanceName
+    ) -> list[PlacementEvent]:
+        was_well = before is None or before.is_well
+        if was_well == now.is_well and (now.is_well or before is None or before.state is now.state):
+            return []
+        at_ms, sentence = self._clock.now_ms(), self._sentence(source, now)
+        if not now.is_well:
+            _log.warning("loads", cluster=source, state=now.state.value, reason=now.reason)
+            return [loads_event(me, source, now.since_ms, sentence, at_ms)]
+        assert before is not None
+        _log.info("loads are known again", cluster=source, after=before.state.value)
+        over = f"over, after {age_text(at_ms - before.since_ms)}: {sentence}"
+        return [loads_event(me, source, before.since_ms, over, at_ms, is_over=True)]
+
+    def _sentence(self, source: ClusterRef, standing: LoadStanding) -> str:
+        text = f"loads of {source} are {standing.state.value}"
+        if standing.state is LoadState.KNOWN:
+            return f"{text}: {standing.reason}"
+        now_ms = self._clock.now_ms()
+        held_ms = self._newest.measured_at_ms(source)
+        held = "by count" if held_ms is None else f"by the last known ones, {age_text(now_ms - held_ms)} old"
+        return (
+            f"{text} since {age_text(now_ms - standing.since_ms)}, placement goes {held}: {standing.reason}"
+        )
+
+
+def _part(source: ClusterRef) -> str:
+    return f"loads of {source}"

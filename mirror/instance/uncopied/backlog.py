@@ -1,0 +1,69 @@
+"""How far partitions that nobody copies are behind, as their source clusters say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import structlog
+
+from mirror.coordination.problems import reason_of
+from mirror.instance.errands import StillAsking
+from mirror.instance.surroundings import Surroundings
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import SourcePosition, TopicPartition
+from mirror.ports import Clock, TopicAdmin
+
+_log = structlog.get_logger(__name__)
+_INTERVAL_SECONDS: Final = 5.0
+_QUESTIONS_A_LOOK: Final = 4
+_MOST_PARTITIONS: Final = 2_000
+"""Of one consumer group that are asked about; the others stay unknown."""
+
+Route = tuple[ClusterRef, str]
+"""A source cluster and the consumer group that shows a datastream's positions there."""
+
+
+class Backlog:
+    """Used by the leader's thread. A few questions a look, the oldest answer first; a source that does not
+    answer makes its positions unknown."""
+
+    def __init__(self, surroundings: Surroundings, clock: Clock) -> None:
+        self._surroundings = surroundings
+        self._clock = clock
+        self._asked_at: dict[Route, float] = {}
+        self._known: dict[Route, Mapping[TopicPartition, SourcePosition]] = {}
+
+    def look(self, wanted: Mapping[Route, Sequence[TopicPartition]]) -> None:
+        """Bring what is known of these up to date, and forget everything else."""
+        now = self._clock.monotonic()
+        self._asked_at = {route: at for route, at in self._asked_at.items() if route in wanted}
+        self._known = {route: known for route, known in self._known.items() if route in wanted}
+        due = [
+            one for one in wanted if now - self._asked_at.get(one, -_INTERVAL_SECONDS) >= _INTERVAL_SECONDS
+        ]
+        for route in sorted(due, key=lambda one: self._asked_at.get(one, 0.0))[:_QUESTIONS_A_LOOK]:
+            self._ask(route, sorted(wanted[route])[:_MOST_PARTITIONS], now)
+
+    def position(self, route: Route, partition: TopicPartition) -> SourcePosition | None:
+        """As last heard; None: not known."""
+        return self._known.get(route, {}).get(partition)
+
+    def _ask(self, route: Route, partitions: Sequence[TopicPartition], now: float) -> None:
+        source, group = route
+        job = partial(_positions, group=group, partitions=partitions)
+        self._asked_at[route] = now
+        try:
+            self._known[route] = self._surroundings.ask(source, f"positions of {group}", job)
+        except StillAsking:
+            del self._asked_at[route]
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one source cluster
+            self._known.pop(route, None)
+            _log.info("positions not known", cluster=source, group=group, reason=reason_of(error))
+
+
+def _positions(
+    admin: TopicAdmin, group: str, partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, SourcePosition]:
+    return admin.positions(group, partitions)

@@ -1,0 +1,89 @@
+"""Which partitions are selected and not copied, and why: decided from the leader's picture. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mirror.coordination.planning import Decision, World
+from mirror.coordination.problems import reason_of
+from mirror.model.datastream import Datastream
+from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.topics import TopicPartition
+
+
+class UncopiedState(StrEnum):
+    """Why nobody copies a partition that a datastream selects."""
+
+    PAUSED = "paused"
+    """A person paused it, or paused or stopped its datastream."""
+    UNPLACED = "unplaced"
+    """No task has it, or nobody runs its task."""
+    LEFT_OUT = "left out"
+    """A rule forbids to copy it; the datastream's problem says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncopiedPartition:
+    """A partition that is not copied. `since_ms` (epoch): None where that is not known; `requested_by`: of a
+    pause, as far as it was given."""
+
+    datastream: DatastreamName
+    group: GroupName
+    partition: TopicPartition
+    state: UncopiedState
+    reason: str
+    since_ms: int | None = None
+    requested_by: str = ""
+
+
+def paused_of(
+    datastream: Datastream, wanted: Iterable[TopicPartition]
+) -> dict[TopicPartition, UncopiedPartition]:
+    """Those of the wanted partitions that a person paused, one by one or with the whole datastream."""
+    name, group, state = datastream.name, datastream.group, UncopiedState.PAUSED
+    if datastream.status.is_halted:
+        halt, is_paused = datastream.halt, f"the datastream is {datastream.status}"
+        reason = f"{is_paused}: {halt.reason}" if halt and halt.reason else is_paused
+        since_ms, who = (halt.since_ms, halt.requested_by) if halt else (None, "")
+        return {one: UncopiedPartition(name, group, one, state, reason, since_ms, who) for one in wanted}
+    if not datastream.pauses:
+        return {}
+    found = {}
+    for one in wanted:
+        pause = datastream.pauses.get(one.topic)
+        if pause is not None and pause.covers(one.partition):
+            found[one] = UncopiedPartition(
+                name, group, one, state, pause.reason, pause.since_ms, pause.requested_by
+            )
+    return found
+
+
+def without_task(world: World, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
+    """Wanted partitions of each group that no instance runs once the decision is in force, and why."""
+    plan = decision.plan or world.plan
+    here = {one.name for one in world.live}
+    found: dict[GroupName, dict[TopicPartition, str]] = {}
+    for group, wanted in world.wishes.partitions.items():
+        missing = wanted - plan.planned.get(group, frozenset()) if wanted is not None else frozenset()
+        why = _why_unplaced(world, decision, group) if missing else ""
+        reasons = dict.fromkeys(missing, why)
+        for task in plan.of_group(group):
+            if task.instance is None or task.instance not in here:
+                reasons.update(dict.fromkeys(task.partitions, f"nobody runs task {task.task}"))
+        if reasons:
+            found[group] = reasons
+    return found
+
+
+def _why_unplaced(world: World, decision: Decision, group: GroupName) -> str:
+    if group in decision.problems:
+        return reason_of(decision.problems[group])
+    limits = world.groups[group][0].limits
+    given = {
+        "max_tasks": limits.max_tasks,
+        "max_partitions_per_task": limits.max_partitions_per_task,
+    }
+    bound = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+    return f"no task has room for it ({bound or 'the plan does not hold it'})"

@@ -1,0 +1,200 @@
+"""The leader's list of partitions that nobody copies, for REST, metrics and health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.coordination.matching import TopicsByCluster
+from mirror.coordination.planning import Decision, World
+from mirror.coordination.problems import legible
+from mirror.errors import HeadraceError
+from mirror.instance.health import Health
+from mirror.instance.problem_board import ProblemBoard
+from mirror.instance.uncopied.backlog import Backlog, Route
+from mirror.instance.uncopied.partitions import (
+    UncopiedPartition,
+    UncopiedState,
+    paused_of,
+    without_task,
+)
+from mirror.model.datastream import Datastream, Halt, Pause
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.topics import SourcePosition, TopicPartition
+
+_PAUSED: Final = "paused by people"
+_NAMES_SHOWN: Final = 5
+_NOTHING: Final[frozenset[TopicPartition]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class UncopiedLane:
+    """A partition that nobody copies, and where its source cluster has its positions; None: not known."""
+
+    what: UncopiedPartition
+    position: SourcePosition | None
+
+    @property
+    def lag_records(self) -> int | None:
+        """Records at the source behind what was copied."""
+        if self.position is None or self.position.committed is None:
+            return None
+        return max(self.position.end - self.position.committed, 0)
+
+    @property
+    def retained_records(self) -> int | None:
+        """How many records retention may still delete at the source before it reaches one that was not
+        copied."""
+        if self.position is None or self.position.committed is None:
+            return None
+        return max(self.position.committed - self.position.first, 0)
+
+    @property
+    def lost_records(self) -> int | None:
+        """Records that were not copied and are deleted at the source already."""
+        if self.position is None or self.position.committed is None:
+            return None
+        return max(self.position.first - self.position.committed, 0)
+
+
+class UncopiedWatch:
+    """Used by the leader's thread; `lanes` may be read from any."""
+
+    def __init__(self, backlog: Backlog, health: Health) -> None:
+        self._backlog = backlog
+        self._health = health
+        self._topics: dict[ClusterRef, Mapping[str, int]] = {}
+        self._made: dict[DatastreamName, tuple[object, tuple[UncopiedPartition, ...]]] = {}
+        self._lanes: tuple[UncopiedLane, ...] = ()
+
+    @property
+    def lanes(self) -> tuple[UncopiedLane, ...]:
+        """What the last look found, while we lead."""
+        return self._lanes
+
+    def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
+        """Find them, ask how far they are behind, note those without a task, report pauses to health."""
+        self._topics.update(world.topics)
+        planned = (decision.plan or world.plan).planned
+        homeless = without_task(world, decision)
+        found: list[UncopiedPartition] = []
+        routes: dict[DatastreamName, Route] = {}
+        for one in world.datastreams:
+            with board.guarding(one.name):
+                mine = self._of(one, world, homeless.pop(one.group, {}), planned.get(one.group, _NOTHING))
+                found += mine
+                routes[one.name] = (one.source, one.consumer_group)
+                missing = [each for each in mine if each.state is UncopiedState.UNPLACED]
+                if missing and one.group not in decision.problems:
+                    board.note(HeadraceError(_sentence(missing)), one.name)
+        self._made = {name: made for name, made in self._made.items() if name in routes}
+        wanted: dict[Route, list[TopicPartition]] = {}
+        for each in found:
+            wanted.setdefault(routes[each.datastream], []).append(each.partition)
+        self._backlog.look(wanted)
+        self._lanes = tuple(
+            UncopiedLane(each, self._backlog.position(routes[each.datastream], each.partition))
+            for each in found
+        )
+        self._report(world.datastreams, found)
+
+    def resign(self) -> None:
+        """We do not lead: what nobody copies is another's to find."""
+        self._lanes, self._made = (), {}
+        self._health.forget(_PAUSED)
+
+    def _of(
+        self,
+        one: Datastream,
+        world: World,
+        homeless: Mapping[TopicPartition, str],
+        planned: frozenset[TopicPartition],
+    ) -> tuple[UncopiedPartition, ...]:
+        """The same object while nothing about the datastream has changed."""
+        if not (one.status.is_mirrored or one.status.is_halted):
+            return ()
+        is_known = one.source in self._topics
+        wanted = world.matching.wanted((one,), self._topics) if is_known else None
+        limits = world.matching.limits(one.name)
+        refused = world.refused.get(one.name)
+        made_of = (one, wanted, homeless, planned, limits, refused)
+        before = self._made.get(one.name)
+        if before is not None and before[0] == made_of:
+            return before[1]
+        if wanted is None:
+            before_now = world.plan.planned.get(one.group, _NOTHING)
+            wanted = frozenset(each for each in before_now if one.selection.matches(each.topic))
+        # What another datastream of the group copies is not held up by this one.
+        found = paused_of(one, wanted - planned if one.status.is_halted else wanted)
+        for each in wanted - found.keys() if one.status.is_mirrored else ():
+            if refused is not None and each not in planned:
+                found[each] = _uncopied(one, each, UncopiedState.LEFT_OUT, refused)
+            elif each in homeless:
+                found[each] = _uncopied(one, each, UncopiedState.UNPLACED, homeless[each])
+        if one.status.is_mirrored and is_known:
+            for each in _left_out(one, world, self._topics, wanted | planned):
+                found[each] = _uncopied(one, each, UncopiedState.LEFT_OUT, "a rule leaves it out")
+        made = tuple(found[each] for each in sorted(found))
+        self._made[one.name] = made_of, made
+        return made
+
+    def _report(self, datastreams: Iterable[Datastream], found: Iterable[UncopiedPartition]) -> None:
+        whole = [one for one in datastreams if one.status.is_halted]
+        some = [one for one in datastreams if one.status.is_mirrored and one.pauses]
+        if whole or some:
+            names = [f"{one.name} ({_cause(one.status, one.halt)})" for one in whole]
+            names += [f"{one.name} ({_topics(one)})" for one in some]
+            count = sum(each.state is UncopiedState.PAUSED for each in found)
+            sentence = f"{count} partitions are paused by people and not copied: {_shown(names)}"
+            self._health.report(_PAUSED, True, sentence)
+        else:
+            self._health.forget(_PAUSED)
+
+
+def _left_out(
+    one: Datastream, world: World, topics: TopicsByCluster, copied: frozenset[TopicPartition]
+) -> list[TopicPartition]:
+    """What the datastream selects and a rule forbids."""
+    limits = world.matching.limits(one.name)
+    counts = topics[one.source]
+    limited = world.matching.selected(one, topics) & (limits.left_out | limits.partitions.keys())
+    every = (TopicPartition(topic, number) for topic in sorted(limited) for number in range(counts[topic]))
+    return [each for each in every if each not in copied]
+
+
+def _uncopied(
+    one: Datastream, partition: TopicPartition, state: UncopiedState, reason: str
+) -> UncopiedPartition:
+    return UncopiedPartition(one.name, GroupName(one.group), partition, state, legible(reason))
+
+
+def _sentence(missing: list[UncopiedPartition]) -> str:
+    names = _shown([str(each.partition) for each in missing])
+    are = "partition has" if len(missing) == 1 else "partitions have"
+    return f"{len(missing)} {are} no task and are not copied: {names}: {missing[0].reason}"
+
+
+def _topics(one: Datastream) -> str:
+    return _shown(
+        [
+            _cause(f"{topic}:{'*' if pause.numbers is None else _shown(_texts(pause.numbers))}", pause)
+            for topic, pause in sorted(one.pauses.items())
+        ]
+    )
+
+
+def _texts(numbers: Iterable[int]) -> list[str]:
+    return [str(number) for number in sorted(numbers)]
+
+
+def _cause(what: str, cause: Halt | Pause | None) -> str:
+    """What is paused, by whom and why, as far as that is known."""
+    who = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
+    why = f": {cause.reason}" if cause is not None and cause.reason else ""
+    return legible(f"{what}{who}{why}")
+
+
+def _shown(names: list[str]) -> str:
+    further = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {further} more" if further > 0 else "")

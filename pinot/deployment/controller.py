@@ -1,0 +1,96 @@
+"""Reads and writes schemas and tables through Pinot's controller. Errors are translated once, here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from mirror.errors import AnalyticsError, NotAuthorized, Refused
+from pinot.settings import PinotSettings
+from pinot.unreachable import translated
+
+
+class PinotController:
+    """One controller. `close` releases the connections."""
+
+    def __init__(self, settings: PinotSettings) -> None:
+        self._address = settings.controller
+        self._attempts = settings.attempts
+        auth = (settings.username, settings.password.get_secret_value()) if settings.username else None
+        self._http = httpx.Client(
+            base_url=f"{'https' if settings.tls else 'http'}://{settings.controller}",
+            timeout=max(settings.timeout_seconds, 30.0),
+            auth=auth,
+        )
+
+    def close(self) -> None:
+        """Release connections. Safe to call twice."""
+        self._http.close()
+
+    def schema(self, name: str) -> dict[str, Any] | None:
+        """The schema document, None when the schema does not exist."""
+        found = self._call("GET", f"/schemas/{name}", missing_is_none=True)
+        return found if found is None else dict(found)
+
+    def table(self, name: str) -> dict[str, Any] | None:
+        """The document of the realtime table, None when the table does not exist."""
+        found = self._call("GET", f"/tables/{name}", missing_is_none=True)
+        return dict(found["REALTIME"]) if found and "REALTIME" in found else None
+
+    def put_schema(self, document: dict[str, Any], *, exists: bool) -> None:
+        """Create or replace a schema. Raises Refused where Pinot cannot change it in place."""
+        if exists:
+            self._call("PUT", f"/schemas/{document['schemaName']}", document)
+        else:
+            self._call("POST", "/schemas", document)
+
+    def put_table(self, document: dict[str, Any], *, exists: bool) -> None:
+        """Create or replace a table. A creation that Pinot rolled back is tried again."""
+        if exists:
+            self._call("PUT", f"/tables/{document['tableName']}", document)
+            return
+        for attempt in Retrying(
+            stop=stop_after_attempt(self._attempts + 2),
+            wait=wait_random_exponential(multiplier=0.3, max=3.0),
+            retry=retry_if_exception_type(AnalyticsError),
+            reraise=True,
+        ):
+            with attempt:
+                self._call("POST", "/tables", document)
+
+    def reload(self, name: str) -> None:
+        """Reload the segments, so that they get new columns and indexes."""
+        self._call("POST", f"/segments/{name}_REALTIME/reload")
+
+    def drop(self, name: str) -> None:
+        """Delete a realtime table with its rows, and its schema. A missing one is no error."""
+        self._call("DELETE", f"/tables/{name}?type=realtime", missing_is_none=True)
+        self._call("DELETE", f"/schemas/{name}", missing_is_none=True)
+
+    def consuming(self, name: str) -> dict[str, list[dict[str, Any]]]:
+        """State of the consuming segments by segment name; an empty list stands still."""
+        found = self._call("GET", f"/tables/{name}/consumingSegmentsInfo")
+        return dict(found["_segmentToConsumingInfoMap"])
+
+    def _call(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, missing_is_none: bool = False
+    ) -> Any:
+        with translated(f"controller {self._address}"):
+            answer = self._http.request(method, path, json=body)
+        if answer.status_code == httpx.codes.NOT_FOUND and missing_is_none:
+            return None
+        _raise_for(answer, f"{method} {path}")
+        return answer.json()
+
+
+def _raise_for(answer: httpx.Response, what: str) -> None:
+    if answer.is_success:
+        return
+    text = answer.text.strip()[:500]
+    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise NotAuthorized(f"Pinot refused {what}: {text}", advice="set pinot.username and pinot.password")
+    if answer.is_server_error:
+        raise AnalyticsError(f"Pinot could not do {what}: {text}")
+    raise Refused(f"Pinot refused {what}: {text}")

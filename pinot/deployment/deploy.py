@@ -1,0 +1,146 @@
+"""Bring Pinot's tables to their definitions: idempotent, shows what differs, never drops data.
+
+What Pinot cannot change under existing rows (type of a column, key, removal of a column) is
+reported as `blocked`; only `recreate` drops a table, by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from mirror.errors import Refused
+from pinot.deployment.controller import PinotController
+from pinot.schemas import Placement, pinot_schema, pinot_table
+from pinot.tables import Table
+
+
+class Step(StrEnum):
+    """What applying does with one document."""
+
+    UNCHANGED = "unchanged"
+    CREATE = "create"
+    UPDATE = "update"
+    BLOCKED = "blocked"
+    RECREATE = "recreate"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One document (`schema` or `table`) of a table, and how it differs, a line each."""
+
+    table: str
+    document: str
+    step: Step
+    differences: tuple[str, ...] = ()
+
+
+_SECRET: Final = ("jaas", "password", "keystore", "truststore")
+_FIELDS: Final = ("dimensionFieldSpecs", "metricFieldSpecs", "dateTimeFieldSpecs")
+
+
+def plan(
+    controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
+) -> list[Change]:
+    """What `apply` would do, without doing it."""
+    changes = []
+    for table, placement in wanted.items():
+        schema, document = controller.schema(table.name), controller.table(table.name)
+        if table.name in recreate and document is not None:
+            changes.append(Change(table.name, "table", Step.RECREATE))
+            continue
+        changes.append(judge_schema(table, schema))
+        changes.append(judge_table(table, placement, document))
+    return changes
+
+
+def apply(
+    controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
+) -> list[Change]:
+    """Do it. Raises Refused before anything is changed when a change is blocked."""
+    changes = plan(controller, wanted, recreate)
+    blocked = [change for change in changes if change.step is Step.BLOCKED]
+    if blocked:
+        raise Refused(
+            f"{blocked[0].table} cannot be changed in place: {'; '.join(blocked[0].differences)}",
+            advice=f"headrace pinot apply --recreate {blocked[0].table} drops its rows and reads its topic",
+        )
+    by_name = {table.name: (table, placement) for table, placement in wanted.items()}
+    for change in changes:
+        _carry_out(controller, change, *by_name[change.table])
+    return changes
+
+
+def _carry_out(controller: PinotController, change: Change, table: Table, placement: Placement) -> None:
+    exists = change.step is Step.UPDATE
+    if change.step is Step.RECREATE:
+        controller.drop(table.name)
+        controller.put_schema(pinot_schema(table), exists=False)
+        controller.put_table(pinot_table(table, placement), exists=False)
+    elif change.step is Step.UNCHANGED:
+        return
+    elif change.document == "schema":
+        controller.put_schema(pinot_schema(table), exists=exists)
+    else:
+        controller.put_table(pinot_table(table, placement), exists=exists)
+        if exists:
+            controller.reload(table.name)
+
+
+def judge_schema(table: Table, present: dict[str, Any] | None) -> Change:
+    """The change from the schema that Pinot has to the wanted one. Pure."""
+    wanted = pinot_schema(table)
+    if present is None:
+        return Change(table.name, "schema", Step.CREATE)
+    have, want = _columns(present), _columns(wanted)
+    blocked = [f"column {name} would be removed" for name in sorted(have.keys() - want.keys())]
+    blocked += [
+        f"column {name} is {have[name]}, wanted {want[name]}"
+        for name in sorted(have.keys() & want.keys())
+        if have[name] != want[name]
+    ]
+    keys = (present.get("primaryKeyColumns") or [], wanted.get("primaryKeyColumns") or [])
+    if keys[0] != keys[1]:
+        blocked.append(f"the key is {', '.join(keys[0]) or 'none'}, wanted {', '.join(keys[1]) or 'none'}")
+    if blocked:
+        return Change(table.name, "schema", Step.BLOCKED, tuple(blocked))
+    added = tuple(f"+ column {name} {want[name]}" for name in sorted(want.keys() - have.keys()))
+    return Change(table.name, "schema", Step.UPDATE if added else Step.UNCHANGED, added)
+
+
+def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Type by column name."""
+    return {spec["name"]: spec["dataType"] for fields in _FIELDS for spec in schema.get(fields) or ()}
+
+
+def judge_table(table: Table, placement: Placement, present: dict[str, Any] | None) -> Change:
+    """The change from the table that Pinot has to the wanted one. Pure."""
+    wanted = pinot_table(table, placement)
+    if present is None:
+        return Change(table.name, "table", Step.CREATE)
+    differences = tuple(_differences("", {**present, "tableName": table.name}, wanted))
+    keyed = (present.get("upsertConfig") or {}).get("mode", "NONE") != "NONE"
+    rehashed = any(line.startswith("upsertConfig.hashFunction") for line in differences)
+    if keyed != ("upsertConfig" in wanted) or rehashed:
+        return Change(table.name, "table", Step.BLOCKED, differences)
+    return Change(table.name, "table", Step.UPDATE if differences else Step.UNCHANGED, differences)
+
+
+def _differences(path: str, have: Any, want: Any) -> Iterator[str]:
+    """Differences from the wanted document; keys that Pinot adds by itself are ignored."""
+    if isinstance(want, Mapping) and isinstance(have, Mapping):
+        for key, value in want.items():
+            yield from _differences(f"{path}.{key}" if path else key, have.get(key), value)
+    elif isinstance(want, list) and isinstance(have, list) and len(want) == len(have):
+        for index, (one, other) in enumerate(zip(have, want, strict=True)):
+            yield from _differences(f"{path}[{index}]", one, other)
+    elif have != want and not (want in ({}, []) and have is None):
+        secret = any(word in path.lower() for word in _SECRET)
+        yield f"{path}: changed" if secret else f"{path}: {_short(have)} -> {_short(want)}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

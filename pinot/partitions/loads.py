@@ -1,0 +1,311 @@
+"""Asks Pinot about loads: rates by partition and topic, movers, freshness.
+
+Conventions as in `queries.py`. Rows carry the sums and means that `pmp.loads` turns into loads;
+judging them is not done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mirror.model.topics import is_legal_topic
+from pinot.client import PinotClient, Row, Value
+from pinot.partitions.pages import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, Page, answered, bounds, pages
+from pinot.partitions.rollups import HOUR_MS
+from pinot.tables import Statistic
+from pinot.time_range import TimeRange
+
+
+class PartitionRates(NamedTuple):
+    """What the samples of one partition say over a range. Rates per second, sizes in bytes.
+
+    `oldest_ms`, `newest_ms`: times of its first and last sample (of hours: the end of the first one, and the
+    beginning of the last); `begin_ms`: from when on its growths speak. `broker`: of the newest sample.
+    `inflow`: the asked statistic of the inflow; over hours, p95 is the p95 of the hours' p95, and it is, as
+    the maximum is, that of every hour that the range touches. Means of hours weigh them by their samples.
+    `sampled`: mean of the sampled rate, which in Cruise Control is an average over the topic on that
+    broker. `messages`: mean of the sampled message rate, None where it is not known throughout.
+    `growth_bytes` over `growth_ms`: what the log grew by, where that is known; of a growth that began
+    before the range, and of the hour in which it begins, only the share inside. `longest_ms`: of one growth
+    inside the range; 0 over hours, which do not say it. `shrunk` samples found the log smaller than before.
+    A tuple, because there are hundreds of thousands of them.
+    """
+
+    topic: str
+    kafka_partition: int
+    samples: int
+    newest_ms: int
+    oldest_ms: int
+    begin_ms: int
+    broker: int
+    inflow: float
+    sampled: float
+    messages: float | None
+    growth_bytes: float
+    growth_ms: int
+    longest_ms: int
+    shrunk: int
+    size_bytes: float
+
+
+_WEIGHT: Final = "samples * (case when hour_ms < %(window)s then %(inside)s / 3600000.0 else 1 end)"
+"""Samples of an hour that lie inside the range, were they spread evenly."""
+_HOURS_GROWTH: Final = (
+    "sum(case when hour_ms < %(window)s "
+    "then {0} * %(inside)s / (case when growth_ms > 3600000 then growth_ms else 3600000 end) else {0} end)"
+)
+"""A growth of the hour in which the range begins may have begun before that hour."""
+_INSIDE: Final = "case when time_ms - growth_ms >= %(since)s then growth_ms else time_ms - %(since)s end"
+"""Of a growth, the time inside the range."""
+_COLUMNS: Final = {
+    Grain.SAMPLES: (
+        "count(*), count(*), max(time_ms), min(time_ms), min(time_ms - growth_ms), "
+        "lastwithtime(broker, time_ms, 'long'), {inflow}, sum(bytes_in_per_second), "
+        "sum(messages_in_per_second), min(messages_in_per_second), "
+        "sum(case when time_ms - growth_ms >= %(since)s then growth_bytes "
+        "else growth_bytes * (time_ms - %(since)s) / growth_ms end), "
+        f"sum({_INSIDE}), max({_INSIDE}), sum(shrunk), max(size_bytes)"
+    ),
+    Grain.HOURS: (
+        f"sum({_WEIGHT}), sum(samples), max(hour_ms), min(hour_ms + 3600000), "
+        "min(hour_ms + 3600000 - growth_ms), lastwithtime(broker, hour_ms, 'long'), {inflow}, "
+        f"sum(sampled_bytes_per_second * {_WEIGHT}), sum(mean_messages_per_second * {_WEIGHT}), "
+        f"min(mean_messages_per_second), {_HOURS_GROWTH.format('growth_bytes')}, "
+        f"{_HOURS_GROWTH.format('growth_ms')}, max(growth_ms - growth_ms), sum(shrunk), max(size_bytes)"
+    ),
+}
+"""Means are sums here, divided by the first column afterwards: Pinot's `avg` keeps an object per group."""
+_INFLOW: Final = {
+    Grain.SAMPLES: {
+        Statistic.MEAN: "sum(inflow_bytes_per_second)",
+        Statistic.P95: "percentile(inflow_bytes_per_second, 95)",
+        Statistic.MAX: "max(inflow_bytes_per_second)",
+    },
+    Grain.HOURS: {
+        Statistic.MEAN: f"sum(mean_bytes_per_second * {_WEIGHT})",
+        Statistic.P95: "percentile(p95_bytes_per_second, 95)",
+        Statistic.MAX: "max(max_bytes_per_second)",
+    },
+}
+
+
+def partition_rates(
+    client: PinotClient,
+    cluster: str,
+    when: TimeRange,
+    *,
+    statistic: Statistic = Statistic.P95,
+    grain: Grain = Grain.SAMPLES,
+    topics: Sequence[str] | None = None,
+) -> list[PartitionRates]:
+    """Rates of every partition with samples in the range; of some topics, or of all.
+
+    The hour in which a range of hours ends counts whole: let it end now, or with an hour.
+    """
+    pages = partition_rates_pages(
+        client,
+        cluster,
+        when,
+        statistic=statistic,
+        grain=grain,
+        topics=topics,
+        page_partitions=PAGE_PARTITIONS,
+    )
+    return [rates for page in pages for rates in page]
+
+
+def partition_rates_pages(
+    client: PinotClient,
+    cluster: str,
+    when: TimeRange,
+    *,
+    statistic: Statistic = Statistic.P95,
+    grain: Grain = Grain.SAMPLES,
+    topics: Sequence[str] | None = None,
+    page_partitions: int = PAGE_PARTITIONS,
+) -> Iterator[list[PartitionRates]]:
+    """The same in pages of about `page_partitions`, sorted by topic; memory stays that of one page."""
+    select = _COLUMNS[grain].format(inflow=_INFLOW[grain][statistic])
+    wanted = None if topics is None else set(topics)
+    given = bounds(cluster, when) if grain is Grain.SAMPLES else _hours(cluster, when)
+    statement = (
+        f"select topic, kafka_partition, {select} from {grain.table} {grain.where} {ON_PAGE} "  # noqa: S608
+        f"group by topic, kafka_partition limit {2 * page_partitions}"
+    )
+
+    def of_page(page: Page) -> list[PartitionRates]:
+        rows = client.ask(statement, given | page.parameters).rows
+        chosen = (row for row in rows if wanted is None or row[0] in wanted)
+        return [_rates(row, statistic) for row in chosen if is_legal_topic(row[0])]
+
+    return answered(pages(client, grain, given, topics=topics, page_partitions=page_partitions), of_page)
+
+
+def _hours(cluster: str, when: TimeRange) -> dict[str, Value]:
+    """Values for the hours that a range touches, and for how much of the first one lies inside."""
+    begin = when.since_ms // HOUR_MS * HOUR_MS
+    inside_ms = float(begin + HOUR_MS - when.since_ms)
+    touched = bounds(cluster, TimeRange(begin, when.until_ms))
+    return {**touched, "window": when.since_ms, "inside": inside_ms}
+
+
+def _rates(row: Row, statistic: Statistic) -> PartitionRates:
+    topic, number, weight, samples, newest, oldest, begin, broker, *numbers = row
+    inflow, sampled, messages, least, growth_bytes, growth_ms, longest_ms, shrunk, size = numbers
+    return PartitionRates(
+        topic=topic,
+        kafka_partition=int(number),
+        samples=int(samples),
+        newest_ms=int(newest),
+        oldest_ms=int(oldest),
+        begin_ms=int(begin),
+        broker=int(broker),
+        inflow=inflow / weight if statistic is Statistic.MEAN else float(inflow),
+        sampled=sampled / weight,
+        messages=None if least < 0 else messages / weight,
+        growth_bytes=float(growth_bytes),
+        growth_ms=int(growth_ms),
+        longest_ms=int(longest_ms),
+        shrunk=int(shrunk),
+        size_bytes=float(size),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRates:
+    """What is known of a topic as a whole: mean inflow of one of its partitions, bytes per second.
+
+    `partitions`: how many of them have samples. `newest_ms`: beginning of the newest hour.
+    """
+
+    topic: str
+    partitions: int
+    mean_bytes_per_second: float
+    newest_ms: int
+
+
+def topic_rates(
+    client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
+) -> list[TopicRates]:
+    """Topic-level loads from the hourly rollups, for partitions that have none of their own."""
+    if topics is not None and not topics:
+        return []
+    only = "" if topics is None else "and topic in (%(topics)s)"
+    given = bounds(cluster, when)
+    answer = client.ask(
+        "select topic, distinctcount(kafka_partition), "  # noqa: S608
+        "sum(mean_bytes_per_second * samples), sum(samples), max(hour_ms) "
+        f"from partitionMetricsHourly {Grain.HOURS.where} {only} group by topic limit {MOST_TOPICS}",
+        given if topics is None else {**given, "topics": list(topics)},
+    )
+    return [
+        TopicRates(topic, int(count), total / samples, int(newest))
+        for topic, count, total, samples, newest in answer.rows
+    ]
+
+
+_DAY_MS: Final = 24 * 3_600_000
+_DAYS: Final = ("hour_ms >= %(middle)s", "hour_ms < %(middle)s")
+_SUMS: Final = tuple(f"sum(case when {day} then mean_bytes_per_second else 0 end)" for day in _DAYS)
+_KNOWN: Final = tuple(f"sum(case when {day} then 1 else 0 end)" for day in _DAYS)
+_CHANGE: Final = f"{_SUMS[0]} / {_KNOWN[0]} - {_SUMS[1]} / {_KNOWN[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class MoverRow:
+    """A partition whose load changed. Means over the hours of a day that have samples, bytes per second;
+    `day_hours` and `day_before_hours` say how many of 24 that are, at least one."""
+
+    topic: str
+    kafka_partition: int
+    day_bytes_per_second: float
+    day_before_bytes_per_second: float
+    change_bytes_per_second: float
+    day_hours: int
+    day_before_hours: int
+
+
+def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int = 50) -> list[MoverRow]:
+    """The largest changes from the day before to the day that ends with the range, either way."""
+    until = when.until_ms
+    given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
+    given |= {"middle": until - _DAY_MS}
+
+    def of_page(page: Page) -> list[MoverRow]:
+        found = []
+        for direction in ("desc", "asc"):
+            answer = client.ask(
+                f"select topic, kafka_partition, {', '.join((*_SUMS, *_KNOWN))} "  # noqa: S608
+                f"from partitionMetricsHourly {Grain.HOURS.where} {ON_PAGE} group by topic, kafka_partition "
+                f"having {_KNOWN[0]} > 0 and {_KNOWN[1]} > 0 "
+                f"order by {_CHANGE} {direction} limit {int(limit)}",
+                given | page.parameters,
+            )
+            found += [_mover(row) for row in answer.rows]
+        return found
+
+    largest: list[MoverRow] = []
+    for movers in answered(pages(client, Grain.HOURS, given), of_page):
+        largest = _largest([*largest, *movers], limit)
+    return largest
+
+
+def _mover(row: Row) -> MoverRow:
+    topic, number, total, total_before, hours, hours_before = row
+    mean, before = total / hours, total_before / hours_before
+    return MoverRow(topic, int(number), mean, before, mean - before, int(hours), int(hours_before))
+
+
+def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
+    """Each partition once, without those that did not change."""
+    changed = {(row.topic, row.kafka_partition): row for row in rows if row.change_bytes_per_second}
+    ordered = sorted(
+        changed.values(), key=lambda row: (-abs(row.change_bytes_per_second), row.topic, row.kafka_partition)
+    )
+    return ordered[:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessRow:
+    """How far one cluster's samples reach, and how much they cover.
+
+    `grown`: share of the samples whose log growth is known, 0 to 1.
+    """
+
+    datacenter: str
+    cluster: str
+    source: str
+    newest_ms: int
+    samples: int
+    partitions: int
+    topics: int
+    grown: float
+
+
+def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
+    """Newest sample and coverage per cluster and sampler, over the samples of the range."""
+    answer = client.ask(
+        "select datacenter, cluster, source, max(time_ms), count(*), "
+        "distinctcount(concat(topic, cast(kafka_partition as string), '/')), distinctcount(topic), "
+        "sum(case when growth_ms > 0 then 1 else 0 end) "
+        "from partitionMetrics where time_ms >= %(since)s and time_ms < %(until)s "
+        "group by datacenter, cluster, source order by datacenter, cluster, source limit 10000",
+        {"since": when.since_ms, "until": when.until_ms},
+    )
+    return [
+        FreshnessRow(dc, cluster, source, int(newest), int(samples), int(count), int(topics), grown / samples)
+        for dc, cluster, source, newest, samples, count, topics, grown in answer.rows
+    ]
+
+
+def newest_sample(client: PinotClient, cluster: str, when: TimeRange) -> int | None:
+    """Time of a cluster's newest sample in the range, epoch milliseconds; None without one."""
+    answer = client.ask(
+        "select count(*), max(time_ms) from partitionMetrics where cluster = %(cluster)s "
+        "and time_ms >= %(since)s and time_ms < %(until)s limit 1",
+        {"cluster": cluster, "since": when.since_ms, "until": when.until_ms},
+    )
+    ((samples, newest_ms),) = answer.rows
+    return int(newest_ms) if samples else None

@@ -1,0 +1,97 @@
+"""Rolls samples up to hours: finds the hours that are missing, and computes their rows.
+
+Pinot holds the samples without duplicates, so it computes the hours: counts and percentiles are exact,
+and no state is kept between two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pinot.client import PinotClient
+from pinot.partitions.pages import ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
+from pinot.tables import UNKNOWN, PartitionMetricHourly
+from pinot.time_range import TimeRange
+
+HOUR_MS: Final = 3_600_000
+
+_COLUMNS: Final = (
+    "lastwithtime(broker, time_ms, 'long'), count(*), avg(inflow_bytes_per_second), "
+    "percentile(inflow_bytes_per_second, 95), "
+    "max(inflow_bytes_per_second), avg(bytes_in_per_second), avg(messages_in_per_second), "
+    "percentile(messages_in_per_second, 95), max(messages_in_per_second), min(messages_in_per_second), "
+    "avg(bytes_out_per_second), min(bytes_out_per_second), max(size_bytes), sum(growth_bytes), "
+    "sum(growth_ms), sum(shrunk)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """One hour of one cluster, from `hour_ms` on."""
+
+    cluster: str
+    hour_ms: int
+
+
+def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
+    """Number of samples in every hour of the range; its first hour may be there in part."""
+    answer = client.ask(
+        "select cluster, datetrunc('HOUR', time_ms), count(*) from partitionMetrics "
+        "where time_ms >= %(since)s and time_ms < %(until)s "
+        "group by cluster, datetrunc('HOUR', time_ms) limit 100000",
+        {"since": when.since_ms, "until": when.until_ms},
+    )
+    return {Hour(cluster, int(hour)): int(count) for cluster, hour, count in answer.rows}
+
+
+def rolled_up_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
+    """Number of samples that the rollups of every hour in the range speak of."""
+    answer = client.ask(
+        "select cluster, hour_ms, sum(samples) from partitionMetricsHourly "
+        "where hour_ms >= %(since)s and hour_ms < %(until)s group by cluster, hour_ms limit 100000",
+        {"since": when.since_ms, "until": when.until_ms},
+    )
+    return {Hour(cluster, int(hour)): int(count) for cluster, hour, count in answer.rows}
+
+
+def hour_pages(
+    client: PinotClient, hour: Hour, *, page_partitions: int = PAGE_PARTITIONS
+) -> Iterator[list[PartitionMetricHourly]]:
+    """The rollup of one hour, in pages of about `page_partitions` rows."""
+    given = bounds(hour.cluster, TimeRange(hour.hour_ms, hour.hour_ms + HOUR_MS))
+    grain = Grain.SAMPLES
+    for page in pages(client, grain, given, page_partitions=page_partitions):
+        answer = client.ask(
+            f"select datacenter, topic, kafka_partition, {_COLUMNS} "  # noqa: S608
+            f"from {grain.table} {grain.where} {ON_PAGE} "
+            f"group by datacenter, topic, kafka_partition limit {2 * page_partitions}",
+            given | page.parameters,
+        )
+        yield [_hourly(hour, row) for row in answer.rows]
+
+
+def _hourly(hour: Hour, row: list[Any]) -> PartitionMetricHourly:
+    messages_known = row[12] >= 0
+    return PartitionMetricHourly(
+        hour_ms=hour.hour_ms,
+        datacenter=row[0],
+        cluster=hour.cluster,
+        topic=row[1],
+        kafka_partition=int(row[2]),
+        broker=int(row[3]),
+        samples=int(row[4]),
+        mean_bytes_per_second=float(row[5]),
+        p95_bytes_per_second=float(row[6]),
+        max_bytes_per_second=float(row[7]),
+        sampled_bytes_per_second=float(row[8]),
+        mean_messages_per_second=float(row[9]) if messages_known else UNKNOWN,
+        p95_messages_per_second=float(row[10]) if messages_known else UNKNOWN,
+        max_messages_per_second=float(row[11]) if messages_known else UNKNOWN,
+        mean_bytes_out_per_second=float(row[13]) if row[14] >= 0 else UNKNOWN,
+        size_bytes=float(row[15]),
+        growth_bytes=float(row[16]),
+        growth_ms=int(row[17]),
+        shrunk=int(row[18]),
+    )

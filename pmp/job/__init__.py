@@ -1,0 +1,1 @@
+"""The Spark job: samples of every cluster into the one topic that Pinot ingests."""

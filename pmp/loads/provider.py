@@ -1,0 +1,295 @@
+"""The load provider of the assigner: what Pinot holds, as `mirror.ports.LoadProvider`.
+
+Of each partition: its own samples, else its topic's mean, else a configured default; each load says
+which, what its rate was computed from, and when that was measured last. Answers are kept, so that Pinot
+may be away for a while; an answer that is not fresh or not complete says so in its notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from mirror.errors import HeadraceError, LoadUnavailable, NotFound
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import Freshness, LoadReport, PartitionLoad, RateSource, age_text
+from mirror.model.topics import TopicPartition
+from mirror.ports import Clock
+from pinot.client import PinotClient
+from pinot.partitions import loads as questions
+from pinot.partitions.loads import TopicRates
+from pinot.partitions.pages import Grain
+from pinot.partitions.rollups import HOUR_MS
+from pinot.queries import mirror_rates
+from pinot.tables import Statistic
+from pinot.time_range import TimeRange
+from pmp.loads.completion import completed, coverage_notes, mark_notes, mismatch_notes
+from pmp.loads.last_known import LastKnown, Remembered
+from pmp.loads.rates import SETTLED_MS, Reading, partition_loads, unit_problem
+from pmp.loads.rhythm import MOST_UNKNOWN, held, marked, rhythm_of
+from pmp.loads.wholeness import CatchingUp, Progress, lost_rows
+from pmp.settings import PmpSettings, ProviderSettings
+
+NAME: Final = "pinot"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class World:
+    """What the provider cannot know by itself.
+
+    `name_of`: the name that samples of a cluster carry. `compacted`: its compacted topics. `progress`:
+    of Pinot in the topic of the samples, None where nobody can be asked.
+    """
+
+    name_of: Callable[[ClusterRef], str] = str
+    compacted: Callable[[ClusterRef], Set[str]] = lambda _: frozenset()
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: HeadraceError
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class _LookedUp:
+    topics: frozenset[str]
+    means: dict[str, TopicRates]
+    at_ms: int
+
+
+class PinotLoadProvider:
+    """Satisfies `mirror.ports.LoadProvider`. Used by one thread."""
+
+    def __init__(
+        self, client: PinotClient, settings: PmpSettings, clock: Clock, world: World | None = None
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._provider = settings.provider
+        self._clock = clock
+        self._world = world or World()
+        folder = settings.provider.cache_folder
+        self._last_known = LastKnown(Path(folder) if folder else None)
+        self._catching_up = CatchingUp(self._world.progress, clock)
+        self._failures: dict[ClusterRef, _Failure] = {}
+        self._looked_up: dict[ClusterRef, _LookedUp] = {}
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        """Loads of the named partitions over the configured window.
+
+        Raises LoadUnavailable when Pinot knows nothing of the cluster, or does not answer and the
+        last answer is older than `provider.oldest_answer_seconds`.
+        """
+        now_ms = self._clock.now_ms()
+        known, problem = self._current(cluster, now_ms)
+        notes = list(known.notes)
+        if problem:
+            notes.append(problem)
+        elif known.measured_at_ms is not None:
+            notes += self._staleness(known.measured_at_ms, now_ms)
+        answers = completed(
+            known.loads,
+            partitions,
+            topic_means={} if problem else self._topic_means(cluster, known, partitions, now_ms),
+            default_bytes_per_second=self._provider.default_bytes_per_second,
+        )
+        notes += mismatch_notes(self._world.name_of(cluster), known.loads, partitions)
+        notes += coverage_notes(answers) + mark_notes(answers, now_ms)
+        return LoadReport(answers, NAME, known.measured_at_ms, tuple(notes))
+
+    def measured(
+        self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
+    ) -> LoadReport:
+        """All partitions with samples in the `window_ms` up to `at_ms` (inclusive). Asks Pinot.
+
+        Of hours, those that are over by a moment in the past.
+
+        Raises LoadUnavailable when there are none, and what the client raises.
+        """
+        name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
+        hourly = window_ms > self._provider.samples_up_to_seconds * 1000
+        when, grain = TimeRange.up_to(at_ms, window_ms), Grain.HOURS if hourly else Grain.SAMPLES
+        if hourly and at_ms // HOUR_MS < self._clock.now_ms() // HOUR_MS:
+            when = TimeRange(when.since_ms, when.until_ms // HOUR_MS * HOUR_MS)
+        rates = questions.partition_rates(self._client, name, when, statistic=chosen, grain=grain)
+        if not rates:
+            raise LoadUnavailable(
+                f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
+                advice=f"it has {self._sampled_clusters(when) or 'none of any cluster'}; "
+                "do its sampler and headrace pmp run work?",
+            )
+        reading = Reading(
+            chosen, self._is_averaged(name), window_ms >= SETTLED_MS, self._world.compacted(cluster)
+        )
+        loads = marked(partition_loads(rates, reading), rates, rhythm_of(rates, when, grain), chosen)
+        return LoadReport(
+            loads=self._corrected(name, loads, when),
+            provider=NAME,
+            measured_at_ms=max(rate.newest_ms for rate in rates),
+            notes=tuple(filter(None, [unit_problem(rates)])),
+        )
+
+    def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
+        """The newest answer, and why it is not fresh (empty when it is).
+
+        Pinot is not asked again within `refresh_seconds`, neither after an answer nor after a failure.
+        """
+        remembered = self._last_known.recall(cluster)
+        refresh_ms = self._provider.refresh_seconds * 1000
+        if remembered and 0 <= now_ms - remembered.answered_ms < refresh_ms:
+            return remembered.report, ""
+        failure = self._failures.get(cluster)
+        if failure is None or not 0 <= now_ms - failure.at_ms < refresh_ms:
+            try:
+                report = self._whole(cluster, now_ms, remembered)
+            except HeadraceError as error:
+                if error.fatal:
+                    raise
+                failure = self._failures[cluster] = _Failure(error, now_ms)
+            else:
+                self._failures.pop(cluster, None)
+                self._last_known.remember(cluster, report, now_ms)
+                return report, ""
+        return self._instead(cluster, failure.error, remembered, now_ms)
+
+    def _whole(self, cluster: ClusterRef, now_ms: int, remembered: Remembered | None) -> LoadReport:
+        """An answer that rests on all rows. Raises LoadUnavailable when it does not, and as `measured`."""
+        window_ms = int(self._provider.window_seconds * 1000)
+        try:
+            report = self.measured(cluster, now_ms, window_ms)
+        except LoadUnavailable:
+            raise  # it answered, of a cluster that it does not know
+        except HeadraceError:
+            self._catching_up.suspect()
+            raise
+        problem = self._catching_up.problem()
+        if not problem and remembered is not None:
+            problem = lost_rows(remembered.report, report, now_ms - window_ms + 1)
+        if problem:
+            raise LoadUnavailable(
+                f"Pinot answers with a part of its rows: {problem}",
+                advice="it does so while a restarted server reads its topic again",
+            )
+        if not self._catching_up.unknown:
+            return report
+        note = f"it is not known whether Pinot has read all samples: {self._catching_up.unknown}"
+        return replace(report, notes=(*report.notes, note))
+
+    def _instead(
+        self, cluster: ClusterRef, error: HeadraceError, remembered: Remembered | None, now_ms: int
+    ) -> tuple[LoadReport, str]:
+        """The last known answer in place of one that could not be had."""
+        problem = f"no loads of cluster {cluster}: {error.message}"
+        if remembered is None:
+            raise LoadUnavailable(problem, advice=error.advice) from error
+        age_ms = now_ms - (remembered.report.measured_at_ms or remembered.answered_ms)
+        if age_ms > self._provider.oldest_answer_seconds * 1000:
+            raise LoadUnavailable(
+                f"{problem}; the last known are {age_text(age_ms)} old", advice=error.advice
+            ) from error
+        report = replace(remembered.report, loads=held(remembered.report.loads))
+        return report, f"last known good, {age_text(age_ms)} old: {error.message}"
+
+    def _staleness(self, measured_at_ms: int, now_ms: int) -> list[str]:
+        age_ms = now_ms - measured_at_ms
+        if age_ms <= self._provider.stale_after_seconds * 1000:
+            return []
+        return [f"stale: the newest sample is {age_text(age_ms)} old"]
+
+    def _topic_means(
+        self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
+    ) -> dict[str, TopicRates]:
+        """Means from the rollups, of topics without a sample in the window; empty while Pinot is away."""
+        sampled = {partition.topic for partition in known.loads}
+        missing = {partition.topic for partition in partitions} - sampled
+        if not missing:
+            return {}
+        looked_up = self._looked_up.get(cluster)
+        refresh_ms = self._provider.refresh_seconds * 1000
+        if looked_up and missing <= looked_up.topics and 0 <= now_ms - looked_up.at_ms < refresh_ms:
+            return looked_up.means
+        when = TimeRange.up_to(now_ms, int(self._provider.topic_history_hours * HOUR_MS))
+        means = {}
+        try:
+            name = self._world.name_of(cluster)
+            for row in questions.topic_rates(self._client, name, when, topics=sorted(missing)):
+                means[row.topic] = row
+        except HeadraceError as error:
+            _log.warning("no topic-level loads", cluster=cluster, problem=str(error))
+        self._looked_up[cluster] = _LookedUp(frozenset(missing), means, now_ms)
+        return means
+
+    def _is_averaged(self, name: str) -> bool:
+        sampled = self._settings.clusters.get(name)
+        return sampled is None or sampled.sampled_by == "cruise-control"
+
+    def _corrected(
+        self, name: str, loads: dict[TopicPartition, PartitionLoad], when: TimeRange
+    ) -> dict[TopicPartition, PartitionLoad]:
+        """Loads that are only averages, replaced by what the mirror itself copied where it kept up.
+
+        What it copied in a part of the range only is `partial`.
+        """
+        averages = {partition for partition, load in loads.items() if load.rate_source is RateSource.MEAN}
+        if not averages or not self._is_averaged(name):
+            return loads
+        corrected = dict(loads)
+        topics = sorted({partition.topic for partition in averages})
+        most_lag_ms = self._provider.kept_up_seconds * 1000
+        try:
+            rows = mirror_rates(self._client, name, when, topics, most_lag_ms)
+        except NotFound:
+            return loads  # nothing is mirrored here
+        for row in rows:
+            partition = TopicPartition(row.topic, row.kafka_partition)
+            if partition in averages:
+                is_whole = row.covered_ms >= (1 - MOST_UNKNOWN) * when.length_ms
+                corrected[partition] = replace(
+                    loads[partition],
+                    bytes_per_second=row.bytes_per_second,
+                    messages_per_second=row.messages_per_second,
+                    rate_source=RateSource.MIRROR if is_whole else RateSource.PARTIAL,
+                    measured_at_ms=row.newest_ms,
+                )
+        return corrected
+
+    def _sampled_clusters(self, when: TimeRange) -> str:
+        return ", ".join(sorted({row.cluster for row in questions.freshness(self._client, when)}))
+
+
+class SampleFreshness:
+    """When a cluster was sampled last, by Pinot. For any thread."""
+
+    def __init__(
+        self,
+        client: PinotClient,
+        provider: ProviderSettings,
+        clock: Clock,
+        name_of: Callable[[ClusterRef], str],
+    ) -> None:
+        self._client = client
+        self._provider = provider
+        self._clock = clock
+        self._name_of = name_of
+
+    def of(self, cluster: ClusterRef) -> Freshness:
+        """Asks Pinot. Raises LoadUnavailable when there is no sample of the cluster in the window (or in the
+        time after which loads are stale, where that is longer), and what the client raises."""
+        stale_ms = int(self._provider.stale_after_seconds * 1000)
+        span_ms = max(stale_ms, int(self._provider.window_seconds * 1000))
+        name, when = self._name_of(cluster), TimeRange.up_to(self._clock.now_ms(), span_ms)
+        newest_ms = questions.newest_sample(self._client, name, when)
+        if newest_ms is None:
+            raise LoadUnavailable(
+                f"Pinot has no samples of cluster {name} in {span_ms // 1000} s",
+                advice="do its sampler and headrace pmp run work?",
+            )
+        return Freshness(newest_ms, stale_ms)

@@ -1,0 +1,142 @@
+"""From what Pinot holds to what each partition carries. Pure.
+
+A partition whose log growth is known has its true rate. Where it is not (see `pmp.job.growth`; compacted
+topics always), Cruise Control's average is all there is. It is corrected by what is known: the
+averages of a topic on one broker add up to the topic's true rate there, so the partitions without a
+growth share what the others leave of that sum.
+
+The sum also finds growth that retention hid: a log that lost as much as it gained between two samples
+seems to stand still. Where logs of the topic were seen shrinking and the growths fall clearly short of
+the sum, the growths of the shrinking ones are scaled up to it. This needs a range in which Cruise
+Control's one-minute means have settled; a step in load would look the same in a short one. Growths are
+not scaled otherwise: measured against the truth they are better than the sum (docs/decisions).
+
+Message rates come as averages only. A topic's messages on a broker are spread like its bytes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mirror.model.load import LoadLevel, PartitionLoad, RateSource
+from mirror.model.topics import TopicPartition
+from pinot.partitions.loads import PartitionRates
+from pinot.tables import Statistic
+
+SETTLED_MS: Final = 600_000
+"""From this range on a one-minute mean says what was there, whatever happened before."""
+CLEARLY_SHORT: Final = 0.8
+"""Growths below this share of the topic's sum are taken for hidden by retention."""
+_UNIT_FACTOR: Final = 100.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How rates are to be read.
+
+    `averaged`: sampled rates are a topic's average on its broker (Cruise Control), not the
+    partition's own (our sampler). `compacted`: topics whose log size says nothing. `settled`: the
+    range is at least SETTLED_MS long.
+    """
+
+    statistic: Statistic = Statistic.P95
+    averaged: bool = True
+    settled: bool = True
+    compacted: Set[str] = frozenset()
+
+
+def partition_loads(rates: Iterable[PartitionRates], reading: Reading) -> dict[TopicPartition, PartitionLoad]:
+    """The load of every partition that was sampled."""
+    groups: dict[tuple[str, int], list[PartitionRates]] = defaultdict(list)
+    for rate in rates:
+        groups[rate.topic, rate.broker].append(rate)
+    loads: dict[TopicPartition, PartitionLoad] = {}
+    for group in groups.values():
+        loads.update(_loads_of(group, reading))
+    return loads
+
+
+def unit_problem(rates: Iterable[PartitionRates]) -> str:
+    """A sentence when sampled rates and log growth disagree so much that a unit must be wrong."""
+    grown = [rate for rate in rates if rate.growth_ms > 0 and not rate.shrunk]
+    sampled = sum(rate.sampled for rate in grown)
+    growth = sum(rate.growth_bytes * 1000 / rate.growth_ms for rate in grown)
+    if min(sampled, growth) <= 0 or 1 / _UNIT_FACTOR < sampled / growth < _UNIT_FACTOR:
+        return ""
+    return (
+        f"sampled rates are {sampled / growth:.3g} times what the logs grow by: "
+        "do the samples carry KiB/s and MiB, as Cruise Control's do?"
+    )
+
+
+def _loads_of(group: list[PartitionRates], reading: Reading) -> dict[TopicPartition, PartitionLoad]:
+    """Loads of one topic's partitions on one broker."""
+    means = _means(group, reading)
+    loads = {}
+    for rate in group:
+        mean, source = means[rate.kafka_partition]
+        loads[TopicPartition(rate.topic, rate.kafka_partition)] = PartitionLoad(
+            bytes_per_second=_of_statistic(rate, mean, source, reading.statistic),
+            messages_per_second=rate.messages,
+            level=LoadLevel.PARTITION,
+            rate_source=source,
+            measured_at_ms=rate.newest_ms,
+        )
+    return _with_messages(loads, group) if reading.averaged else loads
+
+
+def _means(group: list[PartitionRates], reading: Reading) -> dict[int, tuple[float, RateSource]]:
+    """Mean rate of each partition, and what it comes from."""
+    known = [rate for rate in group if rate.growth_ms > 0 and rate.topic not in reading.compacted]
+    slope = {rate.kafka_partition: rate.growth_bytes * 1000 / rate.growth_ms for rate in known}
+    total = sum(rate.sampled for rate in group)
+    if reading.averaged and reading.settled and len(known) == len(group):
+        slope = _unhidden(slope, {rate.kafka_partition for rate in group if rate.shrunk}, total)
+    rest = max(0.0, total - sum(slope.values())) / max(1, len(group) - len(known))
+    means = {number: (value, RateSource.SLOPE) for number, value in slope.items()}
+    for rate in group:
+        if rate.kafka_partition not in means:
+            means[rate.kafka_partition] = (rest if reading.averaged else rate.sampled, RateSource.MEAN)
+    return means
+
+
+def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dict[int, float]:
+    """Growths of shrinking logs, scaled to the topic's sum where all growths fall clearly short of it."""
+    if not shrinking or sum(slope.values()) >= CLEARLY_SHORT * total:
+        return slope
+    seen = sum(slope[number] for number in shrinking)
+    missing = total - sum(value for number, value in slope.items() if number not in shrinking)
+    return slope | {
+        number: missing * slope[number] / seen if seen > 0 else missing / len(shrinking)
+        for number in shrinking
+    }
+
+
+def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statistic: Statistic) -> float:
+    """The observed statistic, corrected by as much as the mean was."""
+    if statistic is Statistic.MEAN:
+        return mean
+    if source is RateSource.SLOPE:
+        observed = rate.growth_bytes * 1000 / rate.growth_ms
+    elif rate.growth_ms == 0:
+        observed = rate.sampled
+    else:
+        return mean  # what was observed are growths, which say nothing of this topic
+    return rate.inflow * mean / observed if observed > 0 else max(mean, rate.inflow)
+
+
+def _with_messages(
+    loads: dict[TopicPartition, PartitionLoad], group: list[PartitionRates]
+) -> dict[TopicPartition, PartitionLoad]:
+    """The group's messages, known only as a sum, spread in proportion to its bytes."""
+    total = sum(load.bytes_per_second for load in loads.values())
+    if total <= 0 or any(rate.messages is None for rate in group):
+        return loads
+    messages = sum(rate.messages or 0.0 for rate in group)
+    return {
+        partition: replace(load, messages_per_second=messages * load.bytes_per_second / total)
+        for partition, load in loads.items()
+    }

@@ -1,0 +1,46 @@
+"""Samples for people: a line of hex to a JSON object."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+
+from pmp.samples.decoder import ERRORS, Decoded, decode
+from pmp.samples.sample import EXPLANATIONS
+
+
+def describe_line(line: str) -> dict[str, Any]:
+    """The sample in a line of hex digits (an empty line is an empty value), or what is wrong with it."""
+    try:
+        value = bytes.fromhex(line.strip())
+    except ValueError as error:
+        return {"error": "hex", "reason": f"the line is not hexadecimal: {error}"}
+    return describe(decode(pa.array([value], pa.binary())))
+
+
+def describe(decoded: Decoded) -> dict[str, Any]:
+    """The first row of a decoded column."""
+    reason = ERRORS[decoded.error[0]]
+    if reason is not None:
+        return {"error": str(reason), "reason": EXPLANATIONS[reason]}
+    numbers = {name: _number(values[0]) for name, values in decoded.metrics.items()}
+    return {
+        "version": int(decoded.version[0]),
+        "broker": int(decoded.broker[0]),
+        "time_ms": int(decoded.time_ms[0]),
+        "topic": decoded.topic[0].as_py(),
+        "partition": int(decoded.partition[0]),
+        "bytes_in_per_second": numbers["bytes_in"],
+        "bytes_out_per_second": numbers["bytes_out"],
+        "messages_in_per_second": numbers["messages_in"],
+        "replication_bytes_in_per_second": numbers["replication_bytes_in"],
+        "replication_bytes_out_per_second": numbers["replication_bytes_out"],
+        "size_bytes": numbers["size"],
+        "cpu": numbers["cpu"],
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

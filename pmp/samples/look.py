@@ -1,0 +1,89 @@
+"""From two looks at a cluster to samples: true rates per partition. Pure.
+
+Message rates come from end offsets, byte rates from the size of the leader's log, both exact and
+per partition, so that no share has to be guessed. Where a log shrank between two looks (retention,
+compaction) or its leader moved, bytes are the new messages times the partition's last known bytes
+per message. The protocol does not say what consumers fetch or what a broker's CPU does: that stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mirror.model.topics import TopicPartition
+from pmp.samples.sample import Sample
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a cluster. Times of offsets and sizes differ by the requests in between.
+
+    `*_seconds` are monotonic; `time_ms` is the wall clock of the sizes. A partition without a
+    leader is in none of the three.
+    """
+
+    time_ms: int
+    offsets_seconds: float
+    sizes_seconds: float
+    leaders: Mapping[TopicPartition, int]
+    end_offsets: Mapping[TopicPartition, int]
+    size_bytes: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Samples of one round, and what the next round needs to know."""
+
+    samples: tuple[Sample, ...]
+    bytes_per_message: Mapping[TopicPartition, float] = field(default_factory=dict)
+
+
+def sample(before: Look, now: Look, bytes_per_message: Mapping[TopicPartition, float]) -> Sampled:
+    """One sample for every partition that both looks saw.
+
+    A partition is left out once when its end offset went back (topic created again, unclean election), and
+    when messages came in while neither its log nor its earlier messages say how large they are.
+    """
+    samples: list[Sample] = []
+    sizes: dict[TopicPartition, float] = {}
+    offsets_seconds = now.offsets_seconds - before.offsets_seconds
+    sizes_seconds = now.sizes_seconds - before.sizes_seconds
+    for partition, broker in now.leaders.items():
+        ends = before.end_offsets.get(partition), now.end_offsets.get(partition)
+        size = now.size_bytes.get(partition)
+        if ends[0] is None or ends[1] is None or size is None or ends[1] < ends[0]:
+            continue
+        messages = ends[1] - ends[0]
+        grown = _growth(before, now, partition)
+        known = bytes_per_message.get(partition)
+        if grown is not None and messages > 0 and grown > 0:
+            known = grown / messages
+        if known is not None:
+            sizes[partition] = known
+        if grown is not None:
+            bytes_per_second = grown / sizes_seconds
+        elif known is not None or messages == 0:
+            bytes_per_second = messages * (known or 0.0) / offsets_seconds
+        else:
+            continue
+        samples.append(
+            Sample(
+                topic=partition.topic,
+                partition=partition.partition,
+                broker=broker,
+                time_ms=now.time_ms,
+                bytes_in_per_second=bytes_per_second,
+                size_bytes=float(size),
+                messages_in_per_second=messages / offsets_seconds,
+            )
+        )
+    return Sampled(tuple(samples), sizes)
+
+
+def _growth(before: Look, now: Look, partition: TopicPartition) -> int | None:
+    """Bytes the leader's log grew by; None where that says nothing about the inflow."""
+    if before.leaders.get(partition) != now.leaders[partition] or partition not in before.size_bytes:
+        return None
+    grown = now.size_bytes[partition] - before.size_bytes[partition]
+    return grown if grown >= 0 else None

@@ -1,0 +1,38 @@
+"""`python -m stack.jars fetch [SET …]` fetches ahead; `python -m stack.jars lock [SET …]` renews the
+committed lists after a version in `lists.py` has changed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from stack.errors import StackError
+from stack.jars.coordinates import SET_NAMES
+from stack.jars.jar_sets import fetch
+from stack.jars.lists import renew
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"{message}\n")
+
+
+def main(arguments: list[str]) -> int:
+    """`fetch [SET …]` or `lock [SET …]`; a foreseen failure is one line."""
+    verb, names = (arguments or [""])[0], arguments[1:] or list(SET_NAMES)
+    if verb not in ("fetch", "lock"):
+        _say("usage: python -m stack.jars fetch|lock [kafka] [pinot] [spark]")
+        return 2
+    try:
+        if verb == "lock":
+            renew(names, _say)
+        fetch(names, _say)
+    except StackError as error:
+        _say(f"stack.jars: {error}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,73 @@
+"""The committed lists of jars: which ones a server needs and the SHA-256 of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stack.errors import JarsUnavailable, UnknownName
+
+SET_NAMES: Final = ("kafka", "pinot", "spark")
+_LISTS: Final = Path(__file__).with_name("artefacts")
+_LINE: Final = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+) ([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, order=True)
+class Artefact:
+    """One jar of the registry: `group:name:version`, and what its bytes must hash to."""
+
+    group: str
+    name: str
+    version: str
+    sha256: str = ""
+
+    @property
+    def coordinate(self) -> str:
+        """`group:name:version`."""
+        return f"{self.group}:{self.name}:{self.version}"
+
+    @property
+    def file_name(self) -> str:
+        """Name of the jar; the version keeps namesakes of different groups apart."""
+        return f"{self.name}-{self.version}.jar"
+
+
+def list_file(set_name: str) -> Path:
+    """The committed list of a set. Raises UnknownName."""
+    if set_name not in SET_NAMES:
+        raise UnknownName(f"there is no set of jars {set_name!r}", advice=f"there are {', '.join(SET_NAMES)}")
+    return _LISTS / f"{set_name}.txt"
+
+
+def artefacts_of(set_name: str) -> tuple[Artefact, ...]:
+    """The jars of a set in the order of its class path. Raises UnknownName, JarsUnavailable."""
+    file = list_file(set_name)
+    return parse_list(file.read_text(encoding="utf-8"), str(file))
+
+
+def parse_list(text: str, where: str) -> tuple[Artefact, ...]:
+    """`group:name:version sha256` a line; `#` begins a comment. Raises JarsUnavailable."""
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        content = line.partition("#")[0].strip()
+        if content:
+            match = _LINE.fullmatch(content)
+            if match is None:
+                raise JarsUnavailable(
+                    f"{where} line {number} is not 'group:name:version sha256'",
+                    advice="python -m stack.jars lock rewrites the list",
+                )
+            found.append(Artefact(*match.groups()))
+    names = [artefact.file_name for artefact in found]
+    if len(set(names)) < len(names):
+        raise JarsUnavailable(f"{where} names a jar twice: {max(names, key=names.count)}")
+    return tuple(found)
+
+
+def format_list(heading: str, artefacts: Iterable[Artefact]) -> str:
+    """The inverse of `parse_list`, under a comment."""
+    lines = [f"{artefact.coordinate} {artefact.sha256}" for artefact in artefacts]
+    return "\n".join((f"# {heading}", *lines)) + "\n"

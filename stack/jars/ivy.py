@@ -1,0 +1,156 @@
+"""Drives Ivy, the jar resolver inside the PySpark wheel: its files, its command, its failures."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import urllib.parse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+from stack.errors import (
+    CertificateRefused,
+    DiskFull,
+    JarsUnavailable,
+    RegistryUnreachable,
+    StackError,
+)
+from stack.jars.coordinates import Artefact
+from stack.jars.java import JavaRuntime
+
+PYSPARK: Final = "4.0.5"
+"""The version in whose wheel the jars are looked for, as in pyproject.toml."""
+ROOT_VARIABLE: Final = "STACK_MAVEN_ROOT"
+_ACCESS_ERROR: Final = re.compile(r"Server access error at url \S+ \((.+)\)")
+_NOT_FOUND: Final = re.compile(r"module not found: (\S+)")
+_NAME: Final = "[organisation]~[module]~[revision].[ext]"
+
+
+def pyspark_jars() -> Path:
+    """The folder of jars inside the PySpark wheel. Raises JarsUnavailable without the wheel."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise JarsUnavailable(
+            "PySpark, in whose wheel the servers' jars and their resolver lie, is not installed",
+            advice=f"pip install pyspark=={PYSPARK}",
+        )
+    return Path(spec.submodule_search_locations[0]) / "jars"
+
+
+def one_jar(pattern: str) -> Path:
+    """The jar of the PySpark wheel that matches a glob. Raises JarsUnavailable."""
+    found = sorted(pyspark_jars().glob(pattern))
+    if not found:
+        raise JarsUnavailable(
+            f"{pattern} is not among the jars of PySpark", advice=f"pip install pyspark=={PYSPARK}"
+        )
+    return found[0]
+
+
+def write_request(folder: Path, artefacts: Iterable[Artefact], *, transitive: bool = False) -> None:
+    """Write `ivy.xml` and `settings.xml`; jars arrive in `folder`/cache.
+
+    Flat requests (the rule) ask for the jars alone: no poms, and no sums but ours.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    root = os.environ.get(ROOT_VARIABLE)
+    place = f" root={quoteattr(root)}" if root else ""
+    flat = "" if transitive else ' usepoms="false" useMavenMetadata="false" checksums=""'
+    (folder / "settings.xml").write_text(
+        f"""<ivysettings>
+ <settings defaultResolver="registry"/>
+ <timeout-constraints>
+  <timeout-constraint name="patience" connectionTimeout="10000" readTimeout="60000"/>
+ </timeout-constraints>
+ <caches defaultCacheDir={quoteattr(str(folder.absolute() / "cache"))} artifactPattern="{_NAME}"/>
+ <resolvers>
+  <ibiblio name="registry" m2compatible="true" timeoutConstraint="patience"{flat}{place}/>
+ </resolvers>
+</ivysettings>
+""",
+        encoding="utf-8",
+    )
+    lines = "\n".join(_dependency(artefact, transitive) for artefact in artefacts)
+    (folder / "ivy.xml").write_text(
+        f"""<ivy-module version="2.0">
+ <info organisation="local" module="stack"/>
+ <configurations><conf name="default"/></configurations>
+ <dependencies>
+{lines}
+ </dependencies>
+</ivy-module>
+""",
+        encoding="utf-8",
+    )
+
+
+def _dependency(artefact: Artefact, transitive: bool) -> str:
+    names = f'org="{artefact.group}" name="{artefact.name}" rev="{artefact.version}"'
+    if transitive:
+        return f'  <dependency {names} conf="default->runtime,master"/>'
+    jar = f'<artifact name="{artefact.name}" type="jar" ext="jar"/>'
+    return f'  <dependency {names} transitive="false" conf="default->default">{jar}</dependency>'
+
+
+def arrived(folder: Path) -> dict[str, Path]:
+    """The jars that are complete in `folder`/cache, by coordinate (Ivy names a jar so when it is whole)."""
+    found = {}
+    for path in (folder / "cache").glob("*~*~*.jar"):
+        found[":".join(path.stem.split("~"))] = path
+    return found
+
+
+def command(java: JavaRuntime, folder: Path, options: Iterable[str]) -> list[str]:
+    """The command that fetches what `write_request` asked for; `options` go to the JVM."""
+    return [
+        *(str(java.executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *_proxy_options(),
+        *options,
+        *("-jar", str(one_jar("ivy-*.jar")), "-settings", str(folder / "settings.xml")),
+        *("-ivy", str(folder / "ivy.xml"), "-confs", "default", "-types", "jar", "bundle"),
+    ]
+
+
+def _proxy_options() -> list[str]:
+    """Java does not read the proxy variables that pip reads."""
+    options = []
+    for scheme in ("http", "https"):
+        value = os.environ.get(f"{scheme}_proxy") or os.environ.get(f"{scheme.upper()}_PROXY")
+        if value:
+            proxy = urllib.parse.urlsplit(value if "//" in value else f"//{value}")
+            options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={proxy.port or 80}"]
+    exempt = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    if options and exempt:
+        hosts = (name.strip() for name in exempt.split(","))
+        options.append("-Dhttp.nonProxyHosts=" + "|".join(f"*{h}" if h.startswith(".") else h for h in hosts))
+    return options
+
+
+def failure(output: str, what: str) -> StackError:
+    """The error that Ivy's output means; `what` names the set."""
+    reasons = _ACCESS_ERROR.findall(output)
+    if "No space left on device" in output or "Disk quota exceeded" in output:
+        return DiskFull(f"the disk filled up while fetching {what}", advice="free 1 GB and try again")
+    if any("PKIX" in reason or "certificate" in reason.lower() for reason in reasons):
+        return CertificateRefused(
+            f"{what}: neither Java's nor Python's certificates vouch for the one that the registry shows",
+            advice="name the file of your certificate authority in SSL_CERT_FILE",
+        )
+    if reasons or "not well configured" in output:
+        reason = reasons[0].partition(": ")[2] or reasons[0] if reasons else "its host is unknown"
+        return RegistryUnreachable(
+            f"{what}: the jar registry cannot be reached ({reason})",
+            advice=f"check the network, or set HTTPS_PROXY, or a mirror with {ROOT_VARIABLE}",
+        )
+    missing = _NOT_FOUND.findall(output)
+    if missing:
+        return RegistryUnreachable(
+            f"{what}: the registry has no {missing[0].replace('#', ':').replace(';', ':')}"
+            + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
+            advice=f"try again, or set another registry with {ROOT_VARIABLE}",
+        )
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
+    return JarsUnavailable(f"{what}: Ivy failed ({last})", advice="try again")

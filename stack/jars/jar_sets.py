@@ -1,0 +1,49 @@
+"""The jars of the servers: `class_path("kafka")` fetches what is missing and says where it is."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from stack.jars.coordinates import SET_NAMES
+from stack.jars.download import JarFolder, Report
+
+
+def _silent(_: str) -> None:
+    return
+
+
+def fetch(
+    set_names: Iterable[str] = SET_NAMES,
+    report: Report = _silent,
+    cancelled: threading.Event | None = None,
+) -> None:
+    """Fetch the sets in parallel; jars that are present are left alone.
+
+    Raises JarsUnavailable and its kin, DiskFull, JavaMissing, UnknownName, Cancelled.
+    """
+    folders = [JarFolder(name) for name in dict.fromkeys(set_names)]
+    event = cancelled or threading.Event()
+    with ThreadPoolExecutor(max(1, len(folders))) as pool:
+        results = [pool.submit(folder.fetch, report, event) for folder in folders]
+        try:
+            for result in results:
+                result.result()
+        except BaseException:
+            event.set()
+            raise
+
+
+def jar_files(set_name: str, report: Report = _silent) -> tuple[Path, ...]:
+    """The jars of a set, fetched first if need be. Raises as `fetch` does."""
+    folder = JarFolder(set_name)
+    folder.fetch(report, threading.Event())
+    return folder.files()
+
+
+def class_path(set_name: str, report: Report = _silent) -> str:
+    """The jars of a set as a class path. Raises as `fetch` does."""
+    return os.pathsep.join(map(str, jar_files(set_name, report)))

@@ -1,0 +1,173 @@
+"""A command that cannot outlive the process that started it, not even after SIGKILL."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from stack.errors import ServerDied
+
+_REAPER: Final = Path(__file__).with_name("reaper.py")
+_PYTHON_OPTIONS: Final = ("-I", "-S")
+_KEEPER_MARGIN_SECONDS: Final = 5.0
+
+
+class ManagedProcess:
+    """One command under a reaper process; for every command that must not outlive this process.
+
+    It ends when `stop()` is called, when the process that started it dies in any way, or by itself.
+    Whatever the command has started ends with it. Its output is appended to `log_file`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        log_file: Path = Path(os.devnull),
+        *,
+        directory: Path | None = None,
+        grace_seconds: float = 10.0,
+    ) -> None:
+        """`environment` is added to the present one; `grace_seconds` lie between SIGTERM and SIGKILL."""
+        self.name = name
+        self.arguments = tuple(map(str, arguments))
+        self.environment = dict(environment or {})
+        self.log_file = log_file
+        self.directory = directory
+        self.grace_seconds = grace_seconds
+        self._reaper: subprocess.Popen[bytes] | None = None
+        self._pid: int | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        """Process id (and process group) of the command itself, not of its reaper."""
+        if self._pid is None:
+            raise ServerDied(f"{self.name} has not been started")
+        return self._pid
+
+    def start(self, *, releasable: bool = False) -> ManagedProcess:
+        """Start the command. Raises ServerDied when it cannot be executed or runs already.
+
+        `releasable` allows `release()` later.
+        """
+        if self.is_alive():
+            raise ServerDied(f"{self.name} runs already as process {self.pid}")
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        reaper = [sys.executable, *_PYTHON_OPTIONS, str(_REAPER), str(os.getpid())]
+        options = [f"{self.grace_seconds:g}", str(self.log_file.absolute()), str(int(releasable))]
+        with self.log_file.open("ab") as log:
+            self._reaper = subprocess.Popen(
+                [*reaper, *options, *self.arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self.directory,
+                env={**os.environ, **self.environment},
+                start_new_session=True,
+            )
+        answer = self._first_line(self._reaper)
+        if not answer.isdigit():
+            self._forget()
+            raise ServerDied(f"{self.name} cannot be started ({answer.removeprefix('!') or 'no reaper'})")
+        self._pid = int(answer)
+        return self
+
+    @staticmethod
+    def _first_line(reaper: subprocess.Popen[bytes]) -> str:
+        assert reaper.stdout is not None
+        with reaper.stdout as stream:
+            return stream.readline().decode(errors="replace").strip()
+
+    def is_alive(self) -> bool:
+        """Whether the command, or what it has left behind, still runs."""
+        return self._reaper is not None and self._reaper.poll() is None
+
+    def wait(self, timeout_seconds: float | None = None) -> int | None:
+        """The exit status, negative for a signal, as subprocess gives it; None when time runs out first."""
+        if self._reaper is None:
+            raise ServerDied(f"{self.name} has not been started")
+        try:
+            code = self._reaper.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        self._close(self._reaper.stdin)
+        return 128 - code if code > 128 else code
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the command's process group; nothing happens when it has ended."""
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            if self.is_alive():
+                os.killpg(self.pid, number)
+
+    def stop(self, grace_seconds: float | None = None) -> int | None:
+        """SIGTERM, SIGKILL after the grace, and wait; the exit status, None when it never ran. Idempotent."""
+        if self._reaper is None:
+            return None
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+        grace = self.grace_seconds if grace_seconds is None else grace_seconds
+        code = self.wait(grace)
+        return self.kill() if code is None else code
+
+    def kill(self) -> int | None:
+        """SIGKILL to the command's process group, and wait. Idempotent."""
+        if self._reaper is None:
+            return None
+        self.signal(signal.SIGKILL)
+        code = self.wait(_KEEPER_MARGIN_SECONDS)
+        if code is None:  # the reaper itself hangs, say stopped by SIGSTOP: the kernel ends what it keeps
+            self._reaper.kill()
+            code = self.wait()
+        return code
+
+    def suspend(self) -> None:
+        """Freeze the command (SIGSTOP)."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume a frozen command (SIGCONT)."""
+        self.signal(signal.SIGCONT)
+
+    def release(self) -> int:
+        """Release a command started as releasable, so that it outlives this process. Returns its process id.
+
+        Raises ServerDied when it has ended before.
+        """
+        reaper = self._reaper
+        if reaper is None or reaper.stdin is None or not self.is_alive():
+            raise ServerDied(f"{self.name} ended before it was released")
+        with contextlib.suppress(BrokenPipeError), reaper.stdin as stdin:
+            stdin.write(b"r")
+        reaper.wait()
+        self._reaper = None
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError as error:
+            raise ServerDied(f"{self.name} ended before it was released") from error
+        return self.pid
+
+    def __enter__(self) -> ManagedProcess:
+        return self if self.is_alive() else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _forget(self) -> None:
+        assert self._reaper is not None
+        self._reaper.wait()
+        self._close(self._reaper.stdin)
+        self._reaper, self._pid = None, None
+
+    @staticmethod
+    def _close(stream: IO[bytes] | None) -> None:
+        if stream is not None:
+            stream.close()

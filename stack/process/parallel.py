@@ -1,0 +1,17 @@
+"""Runs one action on several servers in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def for_each(things: Collection[T], action: Callable[[T], object]) -> None:
+    """Run the action on all of them in threads and wait for all; raises the first error in their order."""
+    with ThreadPoolExecutor(max(1, len(things))) as pool:
+        results = [pool.submit(action, thing) for thing in things]
+    for result in results:
+        result.result()

@@ -1,0 +1,109 @@
+"""Files that record the process of each server; a recycled process id is not mistaken for it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+_TICK_SECONDS: Final = 0.05
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """A running server as another process can find it."""
+
+    name: str
+    pid: int
+    identity: str
+    """Distinguishes this process from a later one with the same id; see `identity_of`."""
+
+    @staticmethod
+    def of(name: str, pid: int) -> ProcessRecord:
+        """The record of a process that runs now."""
+        return ProcessRecord(name, pid, identity_of(pid) or "gone")
+
+    def is_alive(self) -> bool:
+        """Whether that very process still runs."""
+        return identity_of(self.pid) == self.identity
+
+    def memory_mib(self) -> int | None:
+        """Its resident memory; None when it is gone."""
+        try:
+            return psutil.Process(self.pid).memory_info().rss >> 20 if self.is_alive() else None
+        except psutil.NoSuchProcess:
+            return None
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its process group; nothing happens when it is gone."""
+        if self.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def end(self, grace_seconds: float) -> None:
+        """SIGTERM, after the grace SIGKILL, and wait until it is gone."""
+        if grace_seconds > 0:
+            self.signal(signal.SIGTERM)
+            self.signal(signal.SIGCONT)
+            if self._is_gone_within(grace_seconds):
+                return
+        self.signal(signal.SIGKILL)
+        while not self._is_gone_within(1.0):
+            self.signal(signal.SIGKILL)
+
+    def _is_gone_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if not self.is_alive():
+                return True
+            time.sleep(_TICK_SECONDS)  # noqa: TID251 - nothing announces the end of a process that is not ours
+        return not self.is_alive()
+
+
+def identity_of(pid: int) -> str | None:
+    """The boot and the clock tick at which the process started; None when it is gone or a zombie.
+
+    Where there is no /proc it is the time of the start, which changes when the clock is set.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="latin-1")
+    except (FileNotFoundError, ProcessLookupError):
+        return None if _BOOT.exists() else _identity_without_proc(pid)
+    fields = stat.rpartition(")")[2].split()
+    state, started = fields[0], fields[19]
+    return None if state in "ZX" else f"{_BOOT.read_text().strip()}/{started}"
+
+
+def _identity_without_proc(pid: int) -> str | None:
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return f"{process.create_time():.0f}"
+    except psutil.NoSuchProcess:
+        return None
+
+
+def write_record(file: Path, record: ProcessRecord) -> None:
+    """Write it as JSON, atomically."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(asdict(record)), encoding="utf-8")
+    draft.replace(file)
+
+
+def read_record(file: Path) -> ProcessRecord | None:
+    """The record; None when there is none or the file is not one."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return ProcessRecord(str(content["name"]), int(content["pid"]), str(content["identity"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None

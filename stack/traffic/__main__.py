@@ -1,0 +1,29 @@
+"""The command `python -m stack.traffic BOOTSTRAP`: rates on stdin, records out; see `writer.py`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+from stack.traffic.writer import Traffic
+
+
+def main(bootstrap: str) -> None:
+    """Follow stdin."""
+    traffic = Traffic(bootstrap)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: traffic.stop())
+
+    def follow() -> None:
+        for line in sys.stdin:
+            traffic.set_rates(line)
+        traffic.stop()
+
+    threading.Thread(target=follow, name="stdin", daemon=True).start()
+    traffic.run()
+    sys.stdout.write(f"{traffic.written}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,328 @@
+"""A client that asks one broker single questions, with kafka-python's messages and a socket of its own."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from kafka.protocol.metadata import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+from tests.patience import PATIENCE_SECONDS, wait_until
+
+T = TypeVar("T", bound=tuple[int, ...])
+
+_SIZE: Final = struct.Struct(">i")
+_NOT_YET: Final = frozenset({3, 5, 6, 14, 15, 16})
+"""What a broker answers while a topic or a coordinator is being made."""
+CONCURRENT: Final = 51
+LATEST: Final = -1
+EARLIEST: Final = -2
+_BY_ID_FROM: Final = 13
+
+
+class BrokerClient:
+    """One connection, one request at a time."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.split(",")[0].rsplit(":", 1)
+        self._address = (host, int(port))
+        self._socket = socket.create_connection(self._address, PATIENCE_SECONDS)
+        self._correlation = 0
+        self._topic_ids: dict[str, UUID] = {}
+
+    def ask(self, request: Any, response: Any, version: int) -> Any:
+        """The answer, as kafka-python decodes it. Raises ConnectionError when the broker hangs up."""
+        self._correlation += 1
+        request.API_VERSION = version
+        request.with_header(correlation_id=self._correlation, client_id="contract")
+        self._socket.sendall(request.encode(header=True, framed=True))
+        (size,) = _SIZE.unpack(self._receive(_SIZE.size))
+        frame = self._receive(size)
+        assert _SIZE.unpack_from(frame)[0] == self._correlation
+        return response.decode(frame, version=version, header=True)
+
+    def hangs_up(self, request: Any, response: Any, version: int) -> bool:
+        """Whether the broker closes the connection instead of answering."""
+        try:
+            self.ask(request, response, version)
+        except ConnectionError:
+            self._socket.close()
+            self._socket = socket.create_connection(self._address, PATIENCE_SECONDS)
+            return True
+        return False
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def _receive(self, size: int) -> bytes:
+        found = b""
+        while len(found) < size:
+            part = self._socket.recv(size - len(found))
+            if not part:
+                raise ConnectionError("the broker has closed the connection")
+            found += part
+        return found
+
+    # Questions, with the part of the answer that matters
+
+    def create_topic(self, name: str, partitions: int = 1, **settings: str) -> int:
+        """The error code; 0 when the topic can be written to. Underscores stand for dots."""
+        error = self.try_to_create(name, partitions, 1, {k.replace("_", "."): v for k, v in settings.items()})
+        if not error:
+            for number in range(partitions):
+                wait_until(partial(self._has_leader, name, number), f"{name}-{number} has a leader")
+            self._topic_ids[name] = self.metadata([name]).topics[0].topic_id
+        return error
+
+    def _has_leader(self, name: str, number: int) -> bool:
+        return self.offset(name, LATEST, number)[0] == 0
+
+    def try_to_create(self, name: str, partitions: int, replication: int, settings: Mapping[str, str]) -> int:
+        """The error code."""
+        topic = CreateTopicsRequest.CreatableTopic
+        request = CreateTopicsRequest(
+            topics=[
+                topic(
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=replication,
+                    assignments=[],
+                    configs=[
+                        topic.CreatableTopicConfig(name=key, value=value) for key, value in settings.items()
+                    ],
+                )
+            ],
+            timeout_ms=15_000,
+            validate_only=False,
+        )
+        return int(self.ask(request, CreateTopicsResponse, 7).topics[0].error_code)
+
+    def metadata(self, topics: Sequence[str] | None, version: int = 12) -> Any:
+        """The whole answer."""
+        wanted = None
+        if topics is not None:
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return self.ask(request, MetadataResponse, version)
+
+    def topic_id(self, name: str) -> UUID:
+        """Of a topic that was created here."""
+        return self._topic_ids[name]
+
+    def offset(
+        self, topic: str, when: int, partition: int = 0, *, committed: bool = False, epoch: int = -1
+    ) -> tuple[int, int, int, int]:
+        """(error, offset, timestamp, leader epoch) of ListOffsets."""
+        kind = ListOffsetsRequest.ListOffsetsTopic
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=int(committed),
+            topics=[
+                kind(
+                    name=topic,
+                    partitions=[
+                        kind.ListOffsetsPartition(
+                            partition_index=partition, current_leader_epoch=epoch, timestamp=when
+                        )
+                    ],
+                )
+            ],
+        )
+        one = self.ask(request, ListOffsetsResponse, 7).topics[0].partitions[0]
+        return one.error_code, one.offset, one.timestamp, one.leader_epoch
+
+    def produce(
+        self, topic: str, *batches: bytes, version: int = 11, transaction: str | None = None, **fields: Any
+    ) -> tuple[int, int]:
+        """(error, base offset) of the batches, one entry of the partition for each."""
+        (one,) = self.produce_whole(topic, batches, version, transaction, **fields)
+        return one.error_code, one.base_offset
+
+    def produce_whole(
+        self,
+        topic: str,
+        batches: Sequence[bytes],
+        version: int = 11,
+        transaction: str | None = None,
+        *,
+        partition: int = 0,
+        topic_id: UUID | None = None,
+    ) -> list[Any]:
+        """The answers for partitions."""
+        kind = ProduceRequest.TopicProduceData
+        if version >= _BY_ID_FROM:
+            names: dict[str, Any] = {"topic_id": topic_id or self._topic_ids[topic]}
+        else:
+            names = {"name": topic}
+        request = ProduceRequest(
+            transactional_id=transaction,
+            acks=-1,
+            timeout_ms=20_000,
+            topic_data=[
+                kind(
+                    **names,
+                    partition_data=[kind.PartitionProduceData(index=partition, records=b) for b in batches],
+                )
+            ],
+        )
+        answer = self.ask(request, ProduceResponse, version)
+        return [one for topic in answer.responses for one in topic.partition_responses]
+
+    def fetch(self, topic: str, offset: int, *, version: int = 12, partition: int = 0, **fields: Any) -> Any:
+        """What is answered for one partition; see `fetch_whole`."""
+        answer = self.fetch_whole([(topic, partition, offset)], version=version, **fields)
+        return answer.responses[0].partitions[0]
+
+    def fetch_whole(
+        self,
+        places: Sequence[tuple[str, int, int]],
+        *,
+        version: int = 12,
+        committed: bool = False,
+        wait_ms: int = 0,
+        size: int = 2**20,
+        most: int = 2**23,
+        session: tuple[int, int] = (0, -1),
+        epoch: int = -1,
+        last_epoch: int = -1,
+        forgotten: Sequence[tuple[str, int]] = (),
+        topic_id: UUID | None = None,
+    ) -> Any:
+        """The whole answer for (topic, partition, offset)."""
+
+        def named(name: str) -> dict[str, Any]:
+            by_id = version >= _BY_ID_FROM
+            return {"topic_id": topic_id or self._topic_ids[name]} if by_id else {"topic": name}
+
+        kind = FetchRequest.FetchTopic
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=most,
+            isolation_level=int(committed),
+            session_id=session[0],
+            session_epoch=session[1],
+            topics=[
+                kind(
+                    **named(name),
+                    partitions=[
+                        kind.FetchPartition(
+                            partition=number,
+                            current_leader_epoch=epoch,
+                            fetch_offset=offset,
+                            last_fetched_epoch=last_epoch,
+                            log_start_offset=-1,
+                            partition_max_bytes=size,
+                        )
+                    ],
+                )
+                for name, number, offset in places
+            ],
+            forgotten_topics_data=[
+                FetchRequest.ForgottenTopic(**named(name), partitions=[number]) for name, number in forgotten
+            ],
+            rack_id="",
+        )
+        return self.ask(request, FetchResponse, version)
+
+    def find_coordinator(self, kind: int, key: str) -> None:
+        """Wait until there is one."""
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        wait_until(
+            lambda: self.ask(request, FindCoordinatorResponse, 4).coordinators[0].error_code == 0,
+            f"a coordinator of {key}",
+        )
+
+    def producer(
+        self,
+        name: str | None,
+        *,
+        known: tuple[int, int] = (-1, -1),
+        version: int = 4,
+        patient: bool = True,
+        timeout_ms: int = 60_000,
+    ) -> tuple[int, int, int]:
+        """(error, producer id, epoch); patiently while the coordinator is not ready or busy."""
+        request = InitProducerIdRequest(
+            transactional_id=name,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=known[0],
+            producer_epoch=known[1],
+        )
+
+        def ask() -> tuple[int, int, int]:
+            one = self.ask(request, InitProducerIdResponse, version)
+            return one.error_code, one.producer_id, one.producer_epoch
+
+        return settled(ask, _NOT_YET | {CONCURRENT}) if patient else settled(ask, _NOT_YET)
+
+    def add(self, name: str, producer: tuple[int, int], topic: str, partition: int = 0) -> int:
+        """The error code of AddPartitionsToTxn; patiently while markers are written."""
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=[
+                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])
+            ],
+        )
+
+        def ask() -> tuple[int]:
+            answer = self.ask(request, AddPartitionsToTxnResponse, 3)
+            return (answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,)
+
+        return settled(ask, {CONCURRENT})[0]
+
+    def end(
+        self, name: str, producer: tuple[int, int], *, commit: bool, version: int = 4
+    ) -> tuple[int, int, int]:
+        """(error, producer id, epoch) of EndTxn; patiently while markers are written."""
+        request = EndTxnRequest(
+            transactional_id=name, producer_id=producer[0], producer_epoch=producer[1], committed=commit
+        )
+
+        def ask() -> tuple[int, int, int]:
+            one = self.ask(request, EndTxnResponse, version)
+            return one.error_code, one.producer_id, one.producer_epoch
+
+        return settled(ask, {CONCURRENT})
+
+
+def settled(ask: Callable[[], T], passing: frozenset[int] | set[int]) -> T:
+    """The first answer whose error does not pass by itself."""
+    found: list[T] = []
+
+    def is_settled() -> bool:
+        found.append(ask())
+        return found[-1][0] not in passing
+
+    wait_until(is_settled, "an answer that lasts", interval_seconds=0.02)
+    return found[-1]

@@ -1,0 +1,70 @@
+"""A worker process that stands still, though it lives: it is said, it is killed, and its lanes continue."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psutil
+import pytest
+
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import make_topic, produce, read_all
+from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
+from tests.patience import wait_until
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+SILENT = "its worker process does not answer"
+
+
+def parts(instance: RunningInstance) -> Mapping[str, Any]:
+    """Of its health, also where it is not well."""
+    answer = httpx.get(f"http://{instance.address}/v1/health", timeout=30).json()
+    found: Mapping[str, Any] = answer["parts"]
+    return found
+
+
+def workers(instance: RunningInstance) -> list[int]:
+    return [child.pid for child in psutil.Process(instance.pid).children()]
+
+
+def test_a_frozen_worker_is_noticed_killed_and_replaced(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    topic = f"frozen-{uuid4().hex[:8]}"
+    make_topic(kafka_pair.source.address, topic, 3, retention_ms="-1")
+    instance = new_instance("one")
+    create_datastream(instance, "frozen", topic)
+    first, second = some_records(3, 300, "a"), some_records(3, 300, "b")
+    produce(kafka_pair.source.address, topic, first)
+    wait_for_copy(kafka_pair, topic, len(first))
+    (worker,) = workers(instance)
+    os.kill(worker, signal.SIGSTOP)
+    produce(kafka_pair.source.address, topic, second)
+
+    def is_said() -> bool:
+        lanes = instance.rest.get("/v1/lanes")
+        return len(lanes) == 3 and all(
+            (lane["phase"], lane["lag_ms"]) == ("paused", None) and SILENT in lane["reason"] for lane in lanes
+        )
+
+    wait_until(is_said, "the lanes of a worker that is frozen do not count as copying")
+    wait_until(lambda: not parts(instance)["follower"]["is_well"], "health names the worker")
+    wait_until(
+        lambda: any(SILENT in part["sentence"] for part in parts(instance).values()), "health says why"
+    )
+    wait_for_copy(kafka_pair, topic, len(first) + len(second))
+    assert worker not in workers(instance), "what is frozen was killed: it cannot write later"
+    wait_until(lambda: all(part["is_well"] for part in parts(instance).values()), "all is well again")
+    told = instance.rest.get("/v1/events", limit=1000)
+    assert any(one["kind"] == "problem" and SILENT in one["sentence"] for one in told)
+    assert by_partition(read_all(kafka_pair.destination.address, f"copy.{topic}")) == by_partition(
+        first + second
+    )

@@ -1,0 +1,101 @@
+"""A leader is killed when the load has gone: the next one knows what the day needs and gives up no task."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import pytest
+
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination import znodes
+from mirror.instance.loads.observations import NEWEST
+from mirror.settings import ZooKeeperSettings
+from stack.traffic.writer import Traffic
+from stack.zookeeper import ZooKeeperServer
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import make_topic
+from tests.metrics_data import fresh_name
+from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+PARTITIONS: Final = 12
+RATE: Final = 20_000.0
+"""Bytes a second of each: together four times what a task bears."""
+
+
+@contextmanager
+def traffic(address: str, topic: str) -> Iterator[None]:
+    """Writes to every partition until the block ends."""
+    writing = Traffic(address)
+    thread = threading.Thread(target=writing.run, name="traffic")
+    writing.set_rates(json.dumps({topic: {str(number): RATE for number in range(PARTITIONS)}}))
+    thread.start()
+    try:
+        yield
+    finally:
+        writing.stop()
+        thread.join(PATIENCE_SECONDS)
+
+
+def group(instance: RunningInstance) -> dict[str, Any]:
+    """What the last planning found."""
+    groups = instance.rest.get("/v1/plan")["groups"]
+    return groups[0] if groups else {"tasks": 0, "required_tasks": 0, "reasons": [""]}
+
+
+def observed_at(session: ZooKeeper) -> list[int]:
+    """When the observations were made that are kept."""
+    return [int(name.partition("-")[0]) for name in session.children(f"{znodes.OBSERVATIONS}/source")]
+
+
+def test_the_next_leader_plans_by_the_same_day(
+    new_instance: NewInstance,
+    kafka_pair: KafkaPair,
+    zookeeper_server: ZooKeeperServer,
+    zookeeper_root: str,
+) -> None:
+    name = fresh_name("day")
+    make_topic(kafka_pair.source.address, name, PARTITIONS)
+    settings = {
+        "mirror__leader__replan_interval_seconds": "1",
+        "mirror__leader__task_capacity_bytes_per_second": "90000",
+    }
+    first = new_instance("one", **settings)
+    second = new_instance("two", **settings)
+    first.rest.post(
+        "/v1/datastreams",
+        {
+            "name": name,
+            "source": {"cluster": "source", "topics": name},
+            "destination": {"cluster": "destination", "name": "copy.*"},
+            "metadata": {"owner": "tests"},
+        },
+    )
+    with traffic(kafka_pair.source.address, name):
+        tasks = wait_until(
+            lambda: group(first)["tasks"] if group(first)["tasks"] >= 4 else 0, "the load needs tasks"
+        )
+    wait_until(lambda: group(first)["required_tasks"] == 1, "the load has gone")
+    assert "they stay because" in group(first)["reasons"][0]
+    session = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=zookeeper_root))
+    session.start()
+    with ExitStack() as ending:
+        ending.callback(session.stop)
+        assert first.rest.get("/v1/instances")[0]["name"] == "one"
+        before = max(observed_at(session))
+        first.kill()
+        wait_until(
+            lambda: sum(at_ms > before for at_ms in observed_at(session)) >= NEWEST,
+            "the next leader has observed often enough to plan by its own",
+        )
+        newest = max(observed_at(session))
+        wait_until(lambda: max(observed_at(session)) > newest, "and has planned by it")
+    assert len(second.rest.get("/v1/plan")["tasks"]) == tasks
+    assert "they stay because" in group(second)["reasons"][0]

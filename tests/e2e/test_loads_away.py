@@ -1,0 +1,149 @@
+"""A Pinot that stands still and one that is killed: it is said though nobody plans, and plans go by the loads
+that were known last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from pinot.client import PinotClient
+from pinot.tables import PARTITION_METRICS
+from stack.pinot import PinotServer
+from tests.e2e.conftest import NewInstance
+from tests.freezing import frozen
+from tests.kafka_data import make_topic
+from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
+from tests.patience import wait_until
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+HEAVY: Final = 6_000.0
+"""Bytes a second: one task bears 7,000, so not two such partitions."""
+PART: Final = "loads of source"
+
+
+class Service:
+    """One instance that plans by Pinot."""
+
+    def __init__(self, instance: RunningInstance, name: str) -> None:
+        self._instance = instance
+        self.name = name
+
+    def part(self) -> dict[str, Any]:
+        """What health says of the loads."""
+        health = httpx.get(f"http://{self._instance.address}/v1/health", timeout=30.0).json()
+        found: dict[str, Any] = health["parts"].get(PART, {"is_well": None, "sentence": ""})
+        return found
+
+    def is_said(self, *words: str, is_well: bool) -> bool:
+        part = self.part()
+        return part["is_well"] is is_well and all(word in part["sentence"] for word in words)
+
+    def metric(self, state: str) -> bool:
+        text = httpx.get(f"http://{self._instance.address}/metrics", timeout=30.0).text
+        return f'headrace_loads{{source="source",state="{state}"}} 1.0' in text
+
+    def events(self) -> list[str]:
+        found = self._instance.rest.get("/v1/events", limit=1000)
+        return [one["sentence"] for one in found if one["kind"] == "loads"]
+
+    def preview(self) -> dict[str, Any]:
+        body = {"datastream": self.name, "dry_run": True}
+        found: dict[str, Any] = self._instance.rest.post("/v1/rebalance", body)
+        return found
+
+    def create(self) -> None:
+        self._instance.rest.post(
+            "/v1/datastreams",
+            {
+                "name": self.name,
+                "source": {"cluster": "source", "topics": self.name},
+                "destination": {"cluster": "destination", "name": "copy.*"},
+                "limits": {"min_tasks": 2, "max_tasks": 2},
+                "metadata": {"owner": "tests"},
+            },
+        )
+        wait_until(lambda: len(self.tasks()) == 2, "two tasks are planned")
+
+    def tasks(self) -> list[list[int]]:
+        plan = self._instance.rest.get("/v1/plan")
+        return [[int(one.rpartition("-")[2]) for one in task["partitions"]] for task in plan["tasks"]]
+
+
+def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
+    new_instance: NewInstance, new_pinot: Callable[..., PinotServer], kafka_pair: KafkaPair
+) -> None:
+    pinot, name = new_pinot(), fresh_name("away")
+    make_topic(kafka_pair.source.address, name, 4)
+    apply_tables(pinot, kafka_pair.destination.address)
+    instance = new_instance(
+        "one",
+        mirror__leader__load_provider="pinot",
+        mirror__leader__task_capacity_bytes_per_second="10000",
+        pinot__broker=pinot.broker_address,
+        pinot__controller=pinot.controller_address,
+        pmp__provider__window_seconds="600",
+        pmp__provider__statistic="mean",
+        pmp__provider__refresh_seconds="1",
+    )
+    service = Service(instance, name)
+    service.create()
+    wait_until(lambda: service.is_said("are unknown", is_well=True), "nothing was measured yet")
+    assert service.preview()["loads_known"] is False
+    with closing(PinotClient(pinot_settings(pinot))) as client:
+        _put_loads(MetricsWorld(client, kafka_pair.destination.address), name, service.tasks()[0])
+    wait_until(lambda: service.is_said("are known", is_well=True), "loads are known")
+    wait_until(lambda: service.preview()["moves"], "the heavy partitions would be separated")
+    assert service.events() == []
+    with frozen(pinot.pid):
+        _is_away(service)
+    wait_until(lambda: service.is_said("are known", is_well=True), "Pinot is back")
+    wait_until(lambda: service.events()[0].startswith("over, after"), "and an event says so")
+    pinot.kill()
+    _is_away(service)
+
+
+def _put_loads(world: MetricsWorld, topic: str, heavy: list[int]) -> None:
+    """Of the last minute; two partitions of one task carry more than it bears."""
+    now_ms = int(time.time() * 1000)
+    rates = {number: HEAVY if number in heavy else 10.0 for number in range(4)}
+    world.put(
+        PARTITION_METRICS,
+        [
+            a_metric(
+                "source",
+                topic,
+                number,
+                now_ms - back * 10_000,
+                growth_bytes=rate * 10,
+                inflow_bytes_per_second=rate,
+                bytes_in_per_second=rate,
+            )
+            for number, rate in rates.items()
+            for back in range(6)
+        ],
+    )
+
+
+def _is_away(service: Service) -> None:
+    """Nobody plans meanwhile, and it is said; then a dry run rests on what was known."""
+    words = ("are unavailable since", "by the last known ones")
+    wait_until(lambda: service.is_said(*words, is_well=False), "health says so")
+    wait_until(lambda: service.metric("unavailable"), "a metric says so")
+    assert "are unavailable" in service.events()[0]
+    # The first dry run may still be given an answer that came seconds ago.
+    preview = wait_until(lambda: _by_last_known(service.preview()), "a dry run goes by the last known loads")
+    assert preview["loads_known"]
+    assert preview["moves"], preview
+
+
+def _by_last_known(preview: dict[str, Any]) -> dict[str, Any]:
+    """The preview, or nothing."""
+    return preview if any("last known" in reason for reason in preview["reasons"]) else {}

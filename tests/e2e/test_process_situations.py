@@ -1,0 +1,96 @@
+"""A ZooKeeper, a worker or an instance that is away is shown where people look, and no unknown lag as 0."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import psutil
+import pytest
+
+from stack.zookeeper import ZooKeeperServer
+from tests.e2e.conftest import NewInstance
+from tests.freezing import frozen
+from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, lanes_are
+from tests.servers import KafkaPair
+from tests.situations import PROCESSES, Snapshot
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+
+@contextmanager
+def suspended(server: ZooKeeperServer) -> Iterator[None]:
+    """Frozen in the block."""
+    server.suspend()
+    try:
+        yield
+    finally:
+        server.resume()
+
+
+class Processes:
+    """Brings a situation of a process about."""
+
+    def __init__(self, zookeeper: ZooKeeperServer, new_instance: NewInstance) -> None:
+        self._zookeeper = zookeeper
+        self._new_instance = new_instance
+
+    def __call__(self, scene: Scene, situation: str, ending: ExitStack) -> None:
+        if situation.startswith("another instance"):
+            scene.instances.append(self._new_instance("two"))
+        scene.begin_copied(limits={"min_tasks": PARTITIONS, "max_tasks": PARTITIONS})
+        match situation:
+            case "ZooKeeper is frozen":
+                ending.enter_context(suspended(self._zookeeper))
+            case "a worker process is frozen":
+                os.kill(_worker(scene), signal.SIGSTOP)
+            case "a worker process was killed":
+                os.kill(_worker(scene), signal.SIGKILL)
+            case "another instance froze, and its session is over":
+                ending.enter_context(frozen(scene.instances[1].pid))
+            case _:
+                scene.instances.pop(0).kill()
+        scene.write()
+
+
+def _worker(scene: Scene) -> int:
+    (worker,) = psutil.Process(scene.instance.pid).children()
+    return worker.pid
+
+
+def is_taken_over(seen: Snapshot) -> bool:
+    """The instance that is asked copies everything, and it is said that partitions were moved."""
+    return {"move", "plan"} <= set(seen.events) and lanes_are(seen, "copying") and seen.status == 200
+
+
+SHOWN: Final[Mapping[str, Shown]] = {
+    "ZooKeeper is frozen": lambda seen: (
+        seen.status == 503
+        and "follower" in seen.ill
+        and not is_0_somewhere(seen)
+        and "status" not in seen.datastream
+    ),
+    "a worker process is frozen": lambda seen: (
+        seen.status == 503
+        and "follower" in seen.ill
+        and lanes_are(seen, "paused")
+        and not is_0_somewhere(seen)
+    ),
+    "a worker process was killed": lambda seen: (
+        seen.status == 503 and "follower" in seen.ill and not is_0_somewhere(seen)
+    ),
+    "another instance froze, and its session is over": is_taken_over,
+    "the leader was killed, and another instance leads": is_taken_over,
+}
+"""When a situation is shown as it is."""
+
+
+def test_a_process_that_is_away_is_shown_where_people_look(
+    kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer, new_instance: NewInstance
+) -> None:
+    one = new_instance("one", mirror__worker__restart_delay_seconds="10")
+    processes = Processes(zookeeper_server, new_instance)
+    Scene(kafka_pair, one).rows(PROCESSES, processes, SHOWN)

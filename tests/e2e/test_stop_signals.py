@@ -1,0 +1,56 @@
+"""A service that is stopped as systemd does it by default: SIGTERM to every one of its processes at once."""
+
+from __future__ import annotations
+
+import json
+import random
+from uuid import uuid4
+
+import psutil
+import pytest
+
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import Record, group_positions, make_topic, produce, read_all
+from tests.mirrored import by_partition, create_datastream, wait_for_copy
+from tests.patience import wait_until
+from tests.servers import KafkaPair
+
+pytestmark = pytest.mark.servers
+
+
+def test_a_signal_to_the_whole_process_group_loses_and_repeats_nothing(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    topic, value = f"group-{uuid4().hex[:8]}", random.randbytes(9_000)
+    make_topic(kafka_pair.source.address, topic, 4, retention_ms="-1")
+    records = [Record(n % 4, b"%d" % n, value, (), 1_700_000_000_000 + n) for n in range(400)]
+    produce(kafka_pair.source.address, topic, records, **{"batch.size": 20_000})
+    instance = new_instance("one", mirror__worker__processes="2")
+    metadata = {
+        "owner": "tests",
+        "group.id": f"group-{topic}",
+        "headrace.bytes-per-second": "400000",
+        "headrace.guarantee": "at-least-once",  # what is not checkpointed is sent again
+    }
+    create_datastream(instance, "stopped", topic, limits={"min_tasks": 4}, metadata=metadata)
+    wait_for_copy(kafka_pair, topic, 40)
+    workers = psutil.Process(instance.pid).children(recursive=True)
+    assert len(workers) == 2
+    assert instance.terminate_group() == 0
+    assert not any(worker.is_running() for worker in workers)
+    copied = by_partition(read_all(kafka_pair.destination.address, f"copy.{topic}"))
+    assert 40 <= sum(map(len, copied.values())) < len(records), "it was stopped in the middle"
+    saved = group_positions(kafka_pair.source.address, f"group-{topic}", topic, 4)
+    assert [max(position, 0) for position in saved] == [len(copied.get(number, ())) for number in range(4)]
+    told = [json.loads(line) for line in instance.log_file.read_text().splitlines() if line.startswith("{")]
+    assert told[-1]["event"] == "stopped"
+    assert [one for one in told if one["level"] in ("error", "critical")] == []
+    instance.start()
+    wait_for_copy(kafka_pair, topic, len(records))
+    everything = read_all(kafka_pair.destination.address, f"copy.{topic}")
+    assert by_partition(everything) == by_partition(records), "nothing is lost or repeated"
+    wait_until(
+        lambda: group_positions(kafka_pair.source.address, f"group-{topic}", topic, 4) == [100] * 4,
+        "the end is checkpointed",
+        interval_seconds=0.5,
+    )

@@ -1,0 +1,158 @@
+"""Record batches as a broker sees them: read with kafka-python's records module, never with `mirror.wire`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.util import calc_crc32c
+
+HEADER_BYTES: Final = 61
+OVERHEAD_BYTES: Final = 12
+"""Base offset and length, which the length does not count."""
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+APPEND_TIME: Final = 0x08
+CODEC: Final = 0x07
+ZSTD: Final = 4
+SNAPPY: Final = 2
+_PLACE: Final = struct.Struct(">qii")
+_CRC_AT: Final = 17
+_ATTRIBUTES_AT: Final = 21
+_LAST_DELTA_AT: Final = 23
+_MAX_TIMESTAMP_AT: Final = 35
+
+COMMIT: Final = 1
+ABORT: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch with its place in a log."""
+
+    data: bytes
+    base: int
+    last: int
+    epoch: int
+    attributes: int
+    producer: int
+    producer_epoch: int
+    sequence: int
+    max_timestamp: int
+    appended_ms: int
+    """When the broker stored it."""
+
+    @property
+    def count(self) -> int:
+        """Offsets that it spans."""
+        return self.last - self.base + 1
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a transaction marker."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a transaction decides what becomes of it."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+
+def view(data: bytes | memoryview) -> Any:
+    """kafka-python's reader of the one batch in these bytes."""
+    return DefaultRecordBatch(data)
+
+
+def whole_batches(data: bytes) -> list[bytes] | None:
+    """The batches that lie in these bytes; None when the last one is cut off or a length is impossible."""
+    found = []
+    position = 0
+    while position < len(data):
+        if len(data) - position < HEADER_BYTES:
+            return None
+        (length,) = struct.unpack_from(">i", data, position + 8)
+        end = position + OVERHEAD_BYTES + length
+        if length < HEADER_BYTES - OVERHEAD_BYTES or end > len(data):
+            return None
+        found.append(data[position:end])
+        position = end
+    return found
+
+
+def stored(data: bytes, base: int, epoch: int, now_ms: int) -> StoredBatch:
+    """The batch as it lies in the log: its base offset and leader epoch are the broker's."""
+    placed = bytearray(data)
+    _PLACE.pack_into(placed, 0, base, len(data) - OVERHEAD_BYTES, epoch)
+    read = view(data)
+    return StoredBatch(
+        bytes(placed),
+        base,
+        base + read.last_offset_delta,
+        epoch,
+        read.attributes,
+        read.producer_id,
+        read.producer_epoch,
+        read.base_sequence,
+        read.max_timestamp,
+        now_ms,
+    )
+
+
+def restamped(data: bytes, *, attributes: int, max_timestamp: int) -> bytes:
+    """The batch with other attributes and largest timestamp, and the checksum that goes with them."""
+    changed = bytearray(data)
+    struct.pack_into(">h", changed, _ATTRIBUTES_AT, attributes)
+    struct.pack_into(">q", changed, _MAX_TIMESTAMP_AT, max_timestamp)
+    struct.pack_into(">I", changed, _CRC_AT, calc_crc32c(memoryview(changed)[_ATTRIBUTES_AT:]))
+    return bytes(changed)
+
+
+def marker(producer: int, epoch: int, kind: int, now_ms: int) -> bytes:
+    """The control batch that ends a transaction: `COMMIT` or `ABORT`."""
+    key, value = struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0)
+    data = build([(now_ms, key, value, [])], producer=(producer, epoch, -1), transactional=True)
+    return restamped(data, attributes=TRANSACTIONAL | CONTROL, max_timestamp=now_ms)
+
+
+Content = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+"""Timestamp in epoch milliseconds, key, value, headers."""
+
+
+def build(
+    records: Sequence[Content],
+    *,
+    codec: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    transactional: bool = False,
+) -> bytes:
+    """A batch as a producer sends it. `producer`: id, epoch, base sequence."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=codec,
+        is_transactional=transactional,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=producer[2],
+        batch_size=2**30,
+    )
+    for number, (timestamp, key, value, headers) in enumerate(records):
+        builder.append(number, timestamp, key, value, list(headers))
+    return bytes(builder.build())
+
+
+def with_gaps(data: bytes, offsets: Sequence[int], span: int) -> bytes:
+    """What compaction leaves of a batch that is not compressed: records at these places among `span`.
+
+    The batch must have as many records as there are offsets, at consecutive places.
+    """
+    read = view(data)
+    records = [(r.timestamp, r.key, r.value, r.headers) for r in read]
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 2**30)
+    for place, (timestamp, key, value, headers) in zip(offsets, records, strict=True):
+        builder.append(place, timestamp, key, value, headers)
+    holed = bytearray(builder.build())
+    struct.pack_into(">i", holed, _LAST_DELTA_AT, span - 1)
+    return restamped(bytes(holed), attributes=0, max_timestamp=read.max_timestamp)

@@ -1,0 +1,50 @@
+"""What an ordinary consumer would get out of a log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.fakes.broker import batches
+from tests.fakes.broker.log import PartitionLog
+
+
+class Seen(NamedTuple):
+    """A record as an ordinary client sees it."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """Everything but the offset."""
+        return tuple(self[1:])
+
+
+def committed(log: PartitionLog) -> list[Seen]:
+    """Records in front of the last stable offset that no aborted transaction holds, by the markers alone."""
+    return [record for record, is_visible in _records(log, log.last_stable) if is_visible]
+
+
+def _records(log: PartitionLog, end: int) -> list[tuple[Seen, bool]]:
+    found: list[tuple[Seen, bool]] = []
+    open_records: dict[int, list[int]] = {}
+    for batch in log.batches:
+        if batch.base >= end:
+            break
+        if batch.is_control:
+            (control,) = batches.view(batch.data)
+            for index in open_records.pop(batch.producer, []):
+                found[index] = (found[index][0], not control.abort)
+            continue
+        for record in batches.view(batch.data):
+            if record.offset < log.start:
+                continue
+            if batch.is_transactional:
+                open_records.setdefault(batch.producer, []).append(len(found))
+            headers = tuple((name, value) for name, value in record.headers)
+            seen = Seen(record.offset, record.timestamp, record.key, record.value, headers)
+            found.append((seen, not batch.is_transactional))
+    return found

@@ -1,0 +1,176 @@
+"""One partition's log: stored batches, the offsets that bound what readers see, its history of leaders."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from tests.fakes.broker import batches
+from tests.fakes.broker.batches import StoredBatch
+from tests.fakes.broker.producers import ProducerTable
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction that readers of committed data leave out; `marker` is the offset of its end."""
+
+    producer: int
+    first: int
+    marker: int
+
+
+class ReadResult(NamedTuple):
+    """Bytes from the log; `end` is the offset behind the last batch that lies in them at least partly."""
+
+    data: bytes
+    end: int
+
+
+class PartitionLog:
+    """`end` is the next offset to be written; readers see what lies in front of `high_watermark`."""
+
+    def __init__(self) -> None:
+        self.batches: list[StoredBatch] = []
+        self.start = 0
+        self.end = 0
+        self.high_watermark = 0
+        self.is_replicated = True
+        """While false the high watermark stays where it is."""
+        self.epochs: list[tuple[int, int]] = []
+        """(leader epoch, its first offset), ascending."""
+        self.producers = ProducerTable()
+        self.open: dict[int, int] = {}
+        """First offset of the open transaction, by producer id."""
+        self.aborted: list[AbortedTransaction] = []
+        self._decided: list[tuple[int, int]] = []
+
+    def append(self, data: bytes, epoch: int, now_ms: int) -> StoredBatch:
+        """Store a batch at the end."""
+        batch = batches.stored(data, self.end, epoch, now_ms)
+        self._take(batch)
+        if self.is_replicated:
+            self.high_watermark = self.end
+        return batch
+
+    def replicate(self) -> None:
+        """Every replica has everything."""
+        self.is_replicated = True
+        self.high_watermark = self.end
+
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader with this epoch writes from here on."""
+        if self.epochs and self.epochs[-1][1] == self.end:
+            self.epochs.pop()
+        self.epochs.append((epoch, self.end))
+
+    @property
+    def last_stable(self) -> int:
+        """No transaction in front of it is undecided, or decided by a marker that is not replicated."""
+        undecided = [first for first, marker in self._decided if marker >= self.high_watermark]
+        return min([self.high_watermark, *self.open.values(), *undecided])
+
+    def bound(self, *, committed: bool) -> int:
+        """Where readers stop."""
+        return self.last_stable if committed else self.high_watermark
+
+    def read(self, offset: int, limit: int, size: int, *, whole_first: bool) -> ReadResult:
+        """Batches from the one with `offset`, those that begin below `limit`, cut at `size` bytes.
+
+        `whole_first`: the first batch is whole, however large.
+        """
+        found = bytearray()
+        end = offset
+        for batch in self.batches[self._index(offset) :]:
+            if batch.base >= limit:
+                break
+            if len(found) >= size and (found or not whole_first):
+                break
+            room = len(batch.data) if whole_first and not found else size - len(found)
+            if not found and room < len(batch.data):
+                break
+            found += batch.data[:room]
+            end = batch.last + 1
+            if room < len(batch.data):
+                break
+        return ReadResult(bytes(found), end)
+
+    def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
+        """What a reader of these offsets must leave out."""
+        return [one for one in self.aborted if one.marker >= first and one.first < end]
+
+    def find_time(self, timestamp: int) -> tuple[int, int, int] | None:
+        """(offset, timestamp, leader epoch) of the first record that readers see and that is not older."""
+        for batch in self.batches:
+            if batch.max_timestamp < timestamp or batch.base >= self.high_watermark:
+                continue
+            if batch.attributes & batches.CODEC == batches.SNAPPY:
+                return batch.base, batch.max_timestamp, batch.epoch
+            for record in batches.view(batch.data):
+                if record.timestamp >= timestamp and record.offset >= self.start:
+                    return record.offset, record.timestamp, batch.epoch
+        return None
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that wrote, or is to write, the offset; -1 when nobody ever led."""
+        known = [epoch for epoch, first in self.epochs if first <= offset]
+        return known[-1] if known else -1
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch not above that one, offset behind its last record); (-1, -1) for one that is younger
+        than all that are known."""
+        index = bisect_right([one for one, _ in self.epochs], epoch)
+        if index == len(self.epochs):
+            known = bool(self.epochs) and self.epochs[-1][0] == epoch
+            return (epoch, self.end) if known else (-1, -1)
+        return (self.epochs[index - 1][0] if index else epoch), self.epochs[index][1]
+
+    def truncate(self, end: int) -> None:
+        """Lose everything from the batch that holds `end` on, as after an unclean election."""
+        kept = [batch for batch in self.batches if batch.last < end]
+        epochs, self.epochs = self.epochs, []
+        self.batches = []
+        self.producers, self.open, self.aborted, self._decided = ProducerTable(), {}, [], []
+        old_end = self.end
+        for batch in kept:
+            self._take(batch)
+        self.epochs = [one for one in epochs if one[1] < end]
+        self.end = min(old_end, end)
+        self.start = min(self.start, self.end)
+        self.high_watermark = min(self.high_watermark, self.end)
+
+    def delete_before(self, offset: int) -> None:
+        """Advance the log's start, as retention and DeleteRecords do."""
+        self.start = min(max(self.start, offset), self.end)
+        self.batches = [batch for batch in self.batches if batch.last >= self.start]
+
+    def compact(self, offset: int, replacement: bytes | None) -> None:
+        """Put another batch in the place of the one that holds the offset, or nothing."""
+        index = self._index(offset)
+        old = self.batches[index]
+        if replacement is None:
+            del self.batches[index]
+        else:
+            self.batches[index] = batches.stored(replacement, old.base, old.epoch, old.appended_ms)
+
+    def _index(self, offset: int) -> int:
+        return bisect_right([batch.last for batch in self.batches], offset - 1)
+
+    def _take(self, batch: StoredBatch) -> None:
+        if not self.epochs or batch.epoch > self.epochs[-1][0]:
+            self.epochs.append((batch.epoch, batch.base))
+        self.batches.append(batch)
+        self.end = batch.last + 1
+        if batch.producer >= 0:
+            self.producers.note(batch)
+        if batch.is_control:
+            self._decide(batch)
+        elif batch.is_transactional:
+            self.open.setdefault(batch.producer, batch.base)
+
+    def _decide(self, batch: StoredBatch) -> None:
+        first = self.open.pop(batch.producer, None)
+        if first is None:
+            return
+        self._decided.append((first, batch.base))
+        (record,) = batches.view(batch.data)
+        if record.abort:
+            self.aborted.append(AbortedTransaction(batch.producer, first, batch.base))

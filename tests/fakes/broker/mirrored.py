@@ -1,0 +1,181 @@
+"""An engine between two fake clusters, in one thread and in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from mirror.copying.access import ClusterAccess, endpoints
+from mirror.copying.engine import BatchEngine
+from mirror.copying.live_lane import LiveLane
+from mirror.copying.options import CopyingOptions
+from mirror.copying.workbench import EngineIdentity
+from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneStopped
+from tests.engines import specs
+from tests.fakes.broker.batches import Content
+from tests.fakes.broker.cluster import FakeCluster
+from tests.fakes.broker.contents import Seen, committed
+from tests.fakes.broker.virtual import VirtualSelector
+from tests.fakes.clock import ManualClock
+
+_STEP_SECONDS: Final = 0.05
+_LONG_STEP_SECONDS: Final = 0.25
+_PATIENCE_SECONDS: Final = 300.0
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "probe_first_seconds": 0.5,
+    "probe_longest_seconds": 5.0,
+    "transaction_interval_seconds": 0.3,
+}
+
+
+class MirroredFakes:
+    """`script`: see `VirtualSelector`. `options` of the engine, `rack` where the engine is."""
+
+    def __init__(
+        self,
+        brokers: int = 2,
+        *,
+        transaction_level: int = 2,
+        racks: Sequence[str] = (),
+        rack: str = "",
+        options: Mapping[str, Any] | None = None,
+        script: Callable[[], float | None] | None = None,
+    ) -> None:
+        self.clock = ManualClock()
+        level = transaction_level
+        self.source = FakeCluster("a", brokers, self.clock, transaction_level=level, racks=racks)
+        self.target = FakeCluster("b", brokers, self.clock, transaction_level=level)
+        self.events: list[LaneEvent] = []
+        self.script = script
+        self._rack = rack
+        self._options = {**_OPTIONS, **(options or {})}
+        self._engines: list[BatchEngine] = []
+        self.engine = self.new_engine()
+
+    def new_engine(self) -> BatchEngine:
+        """Another engine, which is the one to be stepped from now on."""
+        access = {
+            "source": ClusterAccess(endpoints(self.source.address), rack=self._rack),
+            "destination": ClusterAccess(endpoints(self.target.address)),
+        }
+        self.engine = BatchEngine(
+            access.__getitem__,
+            CopyingOptions(**self._options),
+            EngineIdentity("test", checkpoint_interval_seconds=0.3),
+            self.clock,
+            VirtualSelector(self.clock, [self.source, self.target], self.script),
+        )
+        self._engines.append(self.engine)
+        return self.engine
+
+    def make_topic(self, name: str, partitions: int = 1, replication: int = 2, **settings: str) -> None:
+        """On both sides; the settings are the destination's."""
+        self.source.create_topic(name, partitions, replication)
+        self.target.create_topic(name, partitions, replication, **settings)
+
+    def write(self, topic: str, first: int, count: int, number: int = 0, *, codec: int = 0) -> None:
+        """One batch to the source, with these numbers as values."""
+        self.source.write(topic, self.records(first, count), number, codec=codec)
+
+    def records(self, first: int, count: int) -> list[Content]:
+        """Records with these numbers as values."""
+        now_ms = self.clock.now_ms()
+        return [(now_ms, b"key", b"%d" % n, [("h", b"x")]) for n in range(first, first + count)]
+
+    def start(self, topic: str, partitions: int = 1, **fields: Any) -> None:
+        """Start a lane for each partition."""
+        self.engine.start_lanes(specs(topic, partitions, **fields))
+
+    def run(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        until = self.clock.monotonic() + seconds
+        while self.clock.monotonic() < until:
+            self.events.extend(self.engine.step(min(_LONG_STEP_SECONDS, until - self.clock.monotonic())))
+
+    def run_until(self, condition: Callable[[], object], what: str) -> None:
+        """Let virtual time pass until the condition holds."""
+        until = self.clock.monotonic() + _PATIENCE_SECONDS
+        while not condition():
+            assert self.clock.monotonic() < until, f"{what}: not in time; {self.describe()}"
+            self.events.extend(self.engine.step(_STEP_SECONDS))
+
+    def run_to(self, topic: str, offset: int, number: int = 0) -> None:
+        """Until the lane's durable checkpoint is at least there."""
+
+        def is_there() -> bool:
+            lane = self.lane(topic, number)
+            return lane.checkpoint >= offset and not lane.is_in_transaction and not lane.dirty
+
+        self.run_until(is_there, f"{topic}-{number} at {offset}")
+
+    def run_until_paused(self, topic: str, number: int = 0) -> str:
+        """Until the lane has paused; returns the reason."""
+        key = self.lane(topic, number).key
+        self.run_until(lambda: self.pauses(key), f"{topic}-{number} pauses")
+        return self.pauses(key)[-1]
+
+    def pauses(self, key: LaneKey) -> list[str]:
+        """Reasons of the pauses of a lane so far."""
+        return [one.reason for one in self.events if isinstance(one, LanePaused) and one.key == key]
+
+    def lane(self, topic: str, number: int = 0) -> LiveLane:
+        """The lane of a partition."""
+        lanes = self.engine._steering.lanes
+        (found,) = [lane for key, lane in lanes.items() if key.partition == (topic, number)]
+        return found
+
+    def stop(self) -> list[LaneStopped]:
+        """A clean end of the engine."""
+        self.events.extend(self.engine.close(60))
+        return [event for event in self.events if isinstance(event, LaneStopped)]
+
+    def crash(self) -> None:
+        """The engine's process is killed: connections drop, nothing is stored."""
+        self.engine._bench.close()
+        self.engine._is_closed = True
+
+    def restart(self, topic: str, partitions: int = 1, **fields: Any) -> None:
+        """Kill the engine and start the lanes in another one."""
+        self.crash()
+        self.new_engine()
+        self.start(topic, partitions, **fields)
+
+    def copied(self, topic: str, number: int = 0) -> list[Seen]:
+        """What a reader of committed data finds at the destination."""
+        return committed(self.target.log(topic, number))
+
+    def numbers(self, topic: str, number: int = 0) -> list[int]:
+        """The values of that."""
+        return [int(one.value or b"-1") for one in self.copied(topic, number)]
+
+    def check_contents(self, topic: str, partitions: int = 1) -> None:
+        """The destination holds exactly what the source holds, in order."""
+        for number in range(partitions):
+            here, there = committed(self.source.log(topic, number)), self.copied(topic, number)
+            assert [one.content for one in there] == [one.content for one in here], f"{topic}-{number}"
+
+    def check(self, topic: str, partitions: int = 1) -> None:
+        """`check_contents`, and the offset map says where every record lies."""
+        self.check_contents(topic, partitions)
+        for number in range(partitions):
+            here, there = committed(self.source.log(topic, number)), self.copied(topic, number)
+            lane = self.lane(topic, number)
+            for one, two in zip(here, there, strict=True):
+                assert lane.offset_map.forward(one.offset) == (two.offset, "exact")
+            assert lane.ledger.is_balanced
+
+    def describe(self) -> str:
+        """For messages of failed assertions."""
+        return "; ".join(
+            f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.high_watermark}"
+            f" (in flight {lane.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
+            for key, lane in self.engine._steering.lanes.items()
+        )
+
+    def close(self) -> None:
+        """Drop everything."""
+        for engine in self._engines:
+            if not engine._is_closed:
+                engine._bench.close()
+        self.source.close()
+        self.target.close()

@@ -1,0 +1,179 @@
+"""What a cluster knows: brokers, topics, groups, transactions; and what can happen to it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+from uuid import UUID, uuid5
+from zlib import crc32
+
+from mirror.ports import Clock
+from tests.fakes.broker.faults import Faults
+from tests.fakes.broker.sessions import SessionCache
+from tests.fakes.broker.topics import NOBODY, Partition, Topic, spread
+from tests.fakes.broker.transactions import Coordinator, Place
+
+_NAMESPACE: Final = UUID(int=0x6B66616B65)
+TRANSACTION: Final = 1
+
+
+@dataclass
+class Broker:
+    """One broker of the cluster. A frozen one reads no requests, one that is down takes no connections."""
+
+    node: int
+    port: int
+    rack: str | None
+    sessions: SessionCache = field(default_factory=SessionCache)
+    is_down: bool = False
+    is_frozen: bool = False
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it serves its clients."""
+        return not (self.is_down or self.is_frozen)
+
+
+class ClusterState:
+    """Everything that requests read and change. `transaction_level`: the finalised `transaction.version`."""
+
+    def __init__(self, name: str, clock: Clock, *, transaction_level: int = 2) -> None:
+        self.name = name
+        self.clock = clock
+        self.transaction_level = transaction_level
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[str, Topic] = {}
+        self.groups: dict[str, dict[Place, int]] = {}
+        self.faults = Faults()
+        self.coordinator = Coordinator(self.find, self.later, clock.now_ms)
+        self.needs_coordinator_lookup = True
+        """Whether transactional ids are served only after somebody has looked their coordinator up, which is
+        what creates the topic that they are kept in."""
+        self.has_transaction_log = False
+        self.newest_versions: dict[int, int] = {}
+        """By api key, to be an older cluster than the handlers could be."""
+        self.gives_hints = True
+        """Whether refusals name the partition's leader (KIP-951)."""
+        self.pace: Callable[[], tuple[float, float]] | None = None
+        """Seconds that a request takes to arrive and its answer to come back, asked for each of them."""
+        self.serves_from_followers = False
+        """Whether fetches with a rack are sent to the replica in that rack (KIP-392)."""
+        self._coordinators: dict[str, int] = {}
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+
+    # What there is
+
+    def find(self, place: Place) -> Partition | None:
+        """The partition, or None."""
+        topic = self.topics.get(place[0])
+        return topic.partitions[place[1]] if topic and 0 <= place[1] < len(topic.partitions) else None
+
+    def topic_by_id(self, identity: UUID) -> Topic | None:
+        """The topic with that id, or None."""
+        return next((topic for topic in self.topics.values() if topic.identity == identity), None)
+
+    def live_brokers(self) -> list[int]:
+        """Brokers that take part in the cluster."""
+        return [node for node, broker in sorted(self.brokers.items()) if not broker.is_down]
+
+    def coordinator_of(self, key: str) -> int:
+        """The broker that coordinates a group or a transactional id; -1 while none lives."""
+        live = self.live_brokers()
+        chosen = self._coordinators.get(key)
+        if chosen in live:
+            return chosen
+        return live[crc32(key.encode()) % len(live)] if live else -1
+
+    # What can happen
+
+    def create_topic(self, name: str, partitions: int = 1, replication: int = 1, **settings: str) -> Topic:
+        """A new topic with a new id; underscores in the settings' names stand for dots."""
+        brokers = sorted(self.brokers)
+        identity = uuid5(_NAMESPACE, f"{self.name} {name} {next(self._numbers)}")
+        topic = Topic(name, identity, [])
+        topic.own = {key.replace("_", "."): value for key, value in settings.items()}
+        self.topics[name] = topic
+        self.grow_topic(name, partitions, replication=min(replication, len(brokers)))
+        return topic
+
+    def grow_topic(self, name: str, partitions: int, replication: int = 0) -> None:
+        """Add partitions, up to that number of them."""
+        topic, brokers = self.topics[name], sorted(self.brokers)
+        size = replication or len(topic.partitions[0].replicas)
+        for number in range(len(topic.partitions), partitions):
+            replicas = spread(brokers, number, size)
+            partition = Partition(replicas[0], replicas, list(replicas))
+            partition.log.begin_epoch(0)
+            topic.partitions.append(partition)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and what groups have committed of it."""
+        del self.topics[name]
+        for offsets in self.groups.values():
+            for place in [place for place in offsets if place[0] == name]:
+                del offsets[place]
+
+    def recreate_topic(self, name: str) -> Topic:
+        """Delete a topic and create it again with the same settings, empty, under a new id."""
+        old = self.topics[name]
+        self.delete_topic(name)
+        size = len(old.partitions[0].replicas)
+        settings = {key.replace(".", "_"): value for key, value in old.own.items()}
+        return self.create_topic(name, len(old.partitions), size, **settings)
+
+    def move_leader(self, topic: str, partition: int, leader: int) -> None:
+        """A clean election: the new leader has everything."""
+        self.topics[topic].partitions[partition].elect(leader)
+
+    def elect_uncleanly(self, topic: str, partition: int, leader: int, end: int) -> None:
+        """A replica that has nothing from `end` on becomes the leader."""
+        found = self.topics[topic].partitions[partition]
+        found.log.truncate(end)
+        found.elect(leader)
+        found.log.replicate()
+
+    def move_coordinator(self, key: str, node: int) -> None:
+        """Another broker coordinates this group or transactional id from now on."""
+        self._coordinators[key] = node
+
+    def stop_broker(self, node: int) -> None:
+        """A broker dies: its partitions are led by another replica in sync, or by nobody."""
+        self.brokers[node].is_down = True
+        self.brokers[node].sessions = SessionCache()
+        for partition in self._partitions():
+            if partition.leader == node:
+                others = [one for one in partition.in_sync if not self.brokers[one].is_down]
+                partition.elect(others[0] if others else NOBODY)
+
+    def start_broker(self, node: int) -> None:
+        """It is back: it leads again what nobody led."""
+        self.brokers[node].is_down = False
+        for partition in self._partitions():
+            if partition.leader == NOBODY and node in partition.in_sync:
+                partition.elect(node)
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
+
+    # Time
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something after some seconds."""
+        heapq.heappush(self._timers, (self.clock.monotonic() + seconds, next(self._numbers), action))
+
+    def run_timers(self) -> bool:
+        """Do what is due; whether there was something."""
+        is_any = False
+        while self._timers and self._timers[0][0] <= self.clock.monotonic():
+            heapq.heappop(self._timers)[2]()
+            is_any = True
+        return is_any
+
+    @property
+    def next_timer(self) -> float | None:
+        """The moment of the next one."""
+        return self._timers[0][0] if self._timers else None

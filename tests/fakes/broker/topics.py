@@ -1,0 +1,99 @@
+"""Topics with their settings, and partitions with their leaders and replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from tests.fakes.broker.log import PartitionLog
+
+NOBODY: Final = -1
+DEFAULTS: Final[Mapping[str, str]] = {
+    "cleanup.policy": "delete",
+    "compression.gzip.level": "-1",
+    "compression.lz4.level": "9",
+    "compression.type": "producer",
+    "compression.zstd.level": "3",
+    "delete.retention.ms": "86400000",
+    "file.delete.delay.ms": "60000",
+    "flush.messages": "9223372036854775807",
+    "flush.ms": "9223372036854775807",
+    "follower.replication.throttled.replicas": "",
+    "index.interval.bytes": "4096",
+    "leader.replication.throttled.replicas": "",
+    "local.retention.bytes": "-2",
+    "local.retention.ms": "-2",
+    "max.compaction.lag.ms": "9223372036854775807",
+    "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "message.timestamp.type": "CreateTime",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
+    "preallocate": "false",
+    "remote.log.copy.disable": "false",
+    "remote.log.delete.on.disable": "false",
+    "remote.storage.enable": "false",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.index.bytes": "10485760",
+    "segment.jitter.ms": "0",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+"""Every setting of a topic that Kafka 4.1 knows."""
+
+
+@dataclass
+class Partition:
+    """`leader` is `NOBODY` while no replica can lead. `in_sync`: the replicas that have everything."""
+
+    leader: int
+    replicas: list[int]
+    in_sync: list[int]
+    epoch: int = 0
+    log: PartitionLog = field(default_factory=PartitionLog)
+
+    def elect(self, leader: int) -> None:
+        """Make that broker the leader, under the next epoch; `NOBODY` leaves the partition without one."""
+        self.epoch += 1
+        self.leader = leader
+        if leader != NOBODY:
+            if leader not in self.replicas:
+                self.replicas.append(leader)
+            if leader not in self.in_sync:
+                self.in_sync.append(leader)
+            self.log.begin_epoch(self.epoch)
+
+
+@dataclass
+class Topic:
+    """`own`: the settings that were given, `DEFAULTS` hold for the others."""
+
+    name: str
+    identity: UUID
+    partitions: list[Partition]
+    own: dict[str, str] = field(default_factory=dict)
+
+    def setting(self, name: str) -> str:
+        """The value in force."""
+        return self.own.get(name, DEFAULTS[name])
+
+    @property
+    def stamps_append_time(self) -> bool:
+        """Whether the broker's time replaces the producer's."""
+        return self.setting("message.timestamp.type") == "LogAppendTime"
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether records need keys."""
+        return "compact" in self.setting("cleanup.policy")
+
+
+def spread(brokers: Sequence[int], number: int, replication: int) -> list[int]:
+    """The replicas of a partition by its number; the first is the leader that was meant."""
+    return [brokers[(number + step) % len(brokers)] for step in range(min(replication, len(brokers)))]

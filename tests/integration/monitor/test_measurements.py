@@ -1,0 +1,52 @@
+"""What the monitor reads of Pinot: datastreams that share tasks, and lanes that have copied nothing yet."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from mirror.model.datastream import LatencyObjective
+from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.topics import TopicSelection
+from monitor.adapters.pinot_measurements import PinotMeasurements
+from monitor.latency import Observation, Source, Standing, Subject, judge, observed
+from pinot.client import PinotClient
+from pinot.tables import MIRROR_METRICS
+from stack.pinot import PinotServer
+from tests.fakes.clock import ManualClock
+from tests.metrics_data import MetricsWorld, a_measurement, apply_tables, fresh_name, pinot_settings
+from tests.servers import KafkaPair
+
+pytestmark = pytest.mark.servers
+
+
+def test_each_datastream_of_a_group_is_judged_by_its_own_topics(
+    pinot_server: PinotServer, kafka_pair: KafkaPair
+) -> None:
+    apply_tables(pinot_server, kafka_pair.destination.address)
+    with closing(PinotClient(pinot_settings(pinot_server))) as client:
+        _judge_rows(client, kafka_pair.destination.address)
+
+
+def _judge_rows(client: PinotClient, address: str) -> None:
+    world = MetricsWorld(client, address)
+    clock = ManualClock()
+    clock.advance(1_795_000_000)
+    group, cluster, now_ms = fresh_name("group"), fresh_name("source"), clock.now_ms()
+    fast, slow = (a_measurement(group, cluster, 0, now_ms - 5_000, late, 0) for late in (3, 5_000))
+    nothing = (0,) * LATENCY_BUCKETS
+    stuck = replace(slow, topic="stuck", records_copied=0, lag_records=7, lag_ms=None, latency_counts=nothing)
+    rows = [replace(fast, topic="fast"), replace(slow, topic="slow"), stuck]
+    world.put(MIRROR_METRICS, rows)
+    source = Source(group, cluster)
+    found = PinotMeasurements(client, clock).observe(60.0)
+    assert found[source]["stuck"] == Observation(0, nothing, 0, unaged=1)
+    subjects = {name: Subject(LatencyObjective(1000), source, TopicSelection(name)) for name in found[source]}
+    standings = {name: judge(one, observed(one, found)).standing for name, one in subjects.items()}
+    assert standings == {
+        "fast": Standing.WITHIN,
+        "slow": Standing.BREACHED,
+        "stuck": Standing.UNKNOWN,
+    }

@@ -1,0 +1,218 @@
+"""Situations on real servers: a datastream for each, what all places say of it, and its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from typing import Any, Final
+from uuid import uuid4
+
+import httpx
+
+from mirror.errors import HeadraceError
+from mirror.model.identifiers import DatastreamName
+from monitor.adapters.rest_service import RestService
+from monitor.latency import Observation, Standing, judge
+from tests.kafka_data import Record, make_topic, produce
+from tests.mirrored import create_datastream
+from tests.patience import wait_until
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+from tests.situations import Snapshot, write
+
+PARTITIONS: Final = 2
+_INTERVAL_SECONDS: Final = 0.2
+_OBJECTIVE: Final = {"milliseconds": 5_000}
+_SMALL_BATCHES: Final = {"batch.size": 20_000}
+"""A quota takes whole batches."""
+
+Shown = Callable[[Snapshot], bool]
+
+
+class Scene:
+    """Instances of one service, of which the first is asked; for each situation a datastream of its own."""
+
+    def __init__(self, kafka: KafkaPair, *instances: RunningInstance) -> None:
+        self.kafka = kafka
+        self.instances = list(instances)
+        self.name = ""
+        self._events: list[str] = []
+
+    @property
+    def instance(self) -> RunningInstance:
+        """The one that is asked."""
+        return self.instances[0]
+
+    def begin(self, **more: Any) -> None:
+        """A new topic with a record in each partition; a datastream copies it."""
+        wait_until(
+            lambda: len(self.instance.rest.get("/v1/instances")) == len(self.instances), "all are here"
+        )
+        self.name = f"s-{uuid4().hex[:8]}"
+        self._events = []
+        make_topic(self.kafka.source.address, self.name, PARTITIONS, retention_ms="-1")
+        self.write()
+        selected = more.pop("topics", self.name)
+        create_datastream(self.instance, self.name, selected, objective=_OBJECTIVE, **more)
+
+    def begin_copied(self, **more: Any) -> None:
+        """The same, and all of it has arrived; what happens then belongs to the situation."""
+        self.begin(**more)
+        wait_until(self._is_copied, f"{self.name}: all is copied before", interval_seconds=_INTERVAL_SECONDS)
+        self._events = [one["event_key"] for one in self.instance.rest.get("/v1/events", limit=1000)]
+
+    def write(self, count: int = 1, size: int = 100) -> None:
+        """`count` records of `size` bytes more in each partition."""
+        records = [
+            Record(number, b"k", os.urandom(size), (), 1_700_000_000_000)
+            for number in range(PARTITIONS)
+            for _ in range(count)
+        ]
+        produce(self.kafka.source.address, self.name, records, **_SMALL_BATCHES)
+
+    def look(self) -> Snapshot:
+        """What all places say now."""
+        with httpx.Client(base_url=f"http://{self.instance.address}", timeout=60) as client:
+            health = client.get("/v1/health")
+            lanes = [one for one in client.get("/v1/lanes").json() if one["datastream"] == self.name]
+            metrics = dict(_series(client.get("/metrics").text))
+            body = health.json()
+            parts = {name: one for name, one in body["parts"].items() if self._concerns(name)}
+            mine = {
+                series: value
+                for series, value in metrics.items()
+                if self.name in series or ("part=" in series and 'part="datastream' not in series)
+            }
+        events, definition, standing = self._new_events(), self._definition(), self._standing(lanes)
+        return Snapshot(health.status_code, parts, lanes, mine, events, definition, standing)
+
+    def rows(
+        self,
+        situations: Sequence[str],
+        bring_about: Callable[[Scene, str, ExitStack], None],
+        shown: Mapping[str, Shown],
+    ) -> None:
+        """Every situation in turn until it is shown; with WRITE_SITUATIONS=1 the page is written.
+
+        `bring_about` leaves on the stack what ends the situation.
+        """
+        assert set(shown) == set(situations)
+        rows = []
+        for situation in situations:
+            with ExitStack() as ending:
+                bring_about(self, situation, ending)
+                rows.append(self._seen(situation, shown[situation]).row(situation))
+            self._recover(situation)
+        if os.environ.get("WRITE_SITUATIONS"):
+            write(rows)
+
+    def _seen(self, situation: str, is_shown: Shown) -> Snapshot:
+        found: list[Snapshot] = []
+
+        def look() -> bool:
+            found[:] = [self.look()]
+            return is_shown(found[0])
+
+        try:
+            wait_until(look, f"{situation} is shown", interval_seconds=_INTERVAL_SECONDS)
+        except BaseException:
+            print(f"{situation}: the last that was seen is {found}")
+            raise
+        return found[0]
+
+    def _recover(self, situation: str) -> None:
+        def is_gone() -> bool:
+            with suppress(HeadraceError):
+                self.instance.rest.delete(f"/v1/datastreams/{self.name}")
+            try:
+                names = [one["name"] for one in self.instance.rest.get("/v1/datastreams")]
+            except HeadraceError:
+                return False
+            return self.name not in names
+
+        wait_until(is_gone, f"{situation}: the datastream is gone", interval_seconds=0.5)
+        wait_until(lambda: self.look().status == 200, f"{situation}: all is well again", interval_seconds=0.5)
+
+    def _is_copied(self) -> bool:
+        """As far as the lanes of all instances say."""
+        lanes = [
+            lane
+            for instance in self.instances
+            for lane in instance.rest.get("/v1/lanes")
+            if lane["datastream"] == self.name
+        ]
+        return len(lanes) == PARTITIONS and all(
+            lane["phase"] == "copying" and lane["lag_records"] == 0 for lane in lanes
+        )
+
+    def _concerns(self, part: str) -> bool:
+        return self.name in part or not part.startswith(("datastream ", "lanes of "))
+
+    def _new_events(self) -> list[str]:
+        try:
+            events = self.instance.rest.get("/v1/events", limit=1000)
+        except HeadraceError:
+            return ["no answer"]
+        return sorted(
+            {
+                one["kind"]
+                for one in events
+                if one["event_key"] not in self._events and one["datastream"] in (self.name, "")
+            }
+        )
+
+    def _standing(self, lanes: Sequence[Mapping[str, Any]]) -> str:
+        """How the monitor judges, by these lanes in place of what Pinot has of them."""
+        with closing(RestService(self.instance.address, timeout_seconds=60)) as service:
+            try:
+                subject = service.subjects().get(DatastreamName(self.name))
+            except HeadraceError:
+                return "no answer"
+        if subject is None:
+            return "not judged"
+        ages = [lane["lag_ms"] for lane in lanes if lane["worker"] is not None]
+        known = [age for age in ages if age is not None]
+        seen = Observation(0, (), max(known, default=0), len(ages) - len(known)) if ages else None
+        verdict = judge(subject, seen)
+        return f"{verdict.standing}; names the pause" if subject.paused else verdict.standing.value
+
+    def _definition(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = self.instance.rest.get(f"/v1/datastreams/{self.name}")
+        except HeadraceError:
+            return {"name": self.name}
+        return found
+
+
+def lanes_are(seen: Snapshot, phase: str) -> bool:
+    """Whether every partition has a lane, all of this phase."""
+    return len(seen.lanes) == PARTITIONS and all(lane["phase"] == phase for lane in seen.lanes)
+
+
+def is_0_somewhere(seen: Snapshot) -> bool:
+    """Whether it is said of a lane, or in sum, that nothing waits."""
+    lanes = any(lane["lag_records"] == 0 or lane["lag_ms"] == 0 for lane in seen.lanes)
+    return lanes or any(
+        value == 0 for series, value in seen.metrics.items() if series.startswith("headrace_lag_")
+    )
+
+
+def stands_still(seen: Snapshot) -> bool:
+    """Lanes have paused by themselves, and it is said at each place that nothing flows."""
+    return (
+        seen.status == 503
+        and lanes_are(seen, "paused")
+        and not is_0_somewhere(seen)
+        and all(lane["reason"] for lane in seen.lanes)
+        and "problem" in seen.events
+        and bool(seen.datastream.get("problem"))
+        and seen.standing in {Standing.HALTED, Standing.BREACHED}
+    )
+
+
+def _series(text: str) -> Iterator[tuple[str, float]]:
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            series, _, value = line.rpartition(" ")
+            yield series, float(value)

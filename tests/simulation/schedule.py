@@ -1,0 +1,222 @@
+"""What happens to a mirror between two clusters: a schedule of faults, made from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Final
+
+from mirror.model.policy import CopyPath, CopyPolicy, Guarantee, OnLoss
+from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, Throttle
+
+FETCH, PRODUCE, LIST_OFFSETS, METADATA = 1, 0, 2, 3
+FIND_COORDINATOR, INIT, ADD, END = 10, 22, 24, 26
+OFFSET_COMMIT, DESCRIBE_CONFIGS = 8, 32
+
+
+class What(Enum):
+    """The kinds of events. Those of a broker end by themselves after `Event.seconds`."""
+
+    WRITE = "records"
+    TRANSACTION = "a transaction"
+    MOVE_LEADER = "another leader"
+    BROKER_DOWN = "a broker dies"
+    BROKER_FROZEN = "a broker freezes"
+    FAULT = "a fault"
+    CONNECTIONS_BREAK = "connections break"
+    REPLICAS_LAG = "replicas lag"
+    FORGET_SESSIONS = "fetch sessions are forgotten"
+    SLOW_MARKERS = "markers take their time"
+    MOVE_COORDINATORS = "other coordinators"
+    DELETE_RECORDS = "the source deletes records"
+    CRASH = "the engine is killed"
+    HANDOVER = "the engine hands over"
+
+
+@dataclass(frozen=True)
+class Event:
+    """`at` in seconds from the beginning; `on_source` or on the destination; `choice` picks one of whatever
+    there is; `fault` is planted for `api`, for so many requests."""
+
+    at: float
+    what: What
+    on_source: bool = True
+    choice: int = 0
+    seconds: float = 0.0
+    count: int = 1
+    api: int = 0
+    fault: Fault | None = None
+
+    def __str__(self) -> str:
+        where = "source" if self.on_source else "destination"
+        shown = f" {self.fault} for {self.count} of api {self.api}" if self.fault is not None else ""
+        return f"{self.at:7.3f} s {where:11} {self.what.value}{shown} ({self.choice}, {self.seconds:.2f} s)"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole run. `pace`: the longest time of a request or an answer on its way, in seconds; `is_tight`: the
+    engine has room for a few batches only."""
+
+    seed: int
+    brokers: int
+    partitions: int
+    transaction_level: int
+    policy: CopyPolicy
+    pace: float
+    is_tight: bool
+    events: Sequence[Event]
+
+    def __str__(self) -> str:
+        head = f"seed {self.seed}: {self.brokers} brokers, {self.partitions} partitions, {self.policy}, "
+        tight = ", tight" if self.is_tight else ""
+        lines = "\n".join(str(event) for event in self.events)
+        return f"{head}transaction.version {self.transaction_level}, pace {self.pace:.3f} s{tight}\n{lines}"
+
+
+SPAN_SECONDS: Final = 12.0
+_Make = Callable[[Random, float], Event]
+
+
+def plan(seed: int) -> Plan:
+    """The run of that seed: always the same."""
+    random = Random(seed)
+    loses = random.random() < 0.15
+    policy = CopyPolicy(
+        path=random.choice([CopyPath.AUTO, CopyPath.AUTO, CopyPath.RECORD]),
+        guarantee=random.choice(
+            [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE]
+            + 2 * [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE]
+        ),
+        on_loss=OnLoss.CONTINUE if loses else OnLoss.HALT,
+    )
+    events = [_write(random, random.uniform(0, SPAN_SECONDS)) for _ in range(random.randint(6, 16))]
+    makers = [*_FAULTS, _delete] if loses else _FAULTS
+    events += [
+        random.choice(makers)(random, random.uniform(0, SPAN_SECONDS)) for _ in range(random.randint(2, 10))
+    ]
+    return Plan(
+        seed,
+        brokers=random.randint(1, 3),
+        partitions=random.randint(1, 3),
+        transaction_level=random.choice([0, 2]),
+        policy=policy,
+        pace=random.choice([0.0, 0.002, 0.02, 0.1]),
+        is_tight=random.random() < 0.3,
+        events=sorted(events, key=lambda event: event.at),
+    )
+
+
+def _write(random: Random, at: float) -> Event:
+    what = random.choice([What.WRITE, What.WRITE, What.TRANSACTION])
+    return Event(
+        at, what, choice=random.randrange(1000), count=random.randint(1, 12), seconds=random.uniform(0, 3)
+    )
+
+
+def _leader(random: Random, at: float) -> Event:
+    return Event(at, What.MOVE_LEADER, random.random() < 0.5, random.randrange(1000))
+
+
+def _broker(random: Random, at: float) -> Event:
+    what = random.choice([What.BROKER_DOWN, What.BROKER_FROZEN])
+    seconds = random.choice([0.2, 2.0, 8.0, 20.0, 45.0])
+    return Event(at, what, random.random() < 0.5, random.randrange(1000), seconds)
+
+
+def _connections(random: Random, at: float) -> Event:
+    return Event(at, What.CONNECTIONS_BREAK, random.random() < 0.5, random.randrange(1000))
+
+
+def _lagging(random: Random, at: float) -> Event:
+    seconds = random.choice([0.1, 1.0, 9.0, 15.0])
+    return Event(at, What.REPLICAS_LAG, random.random() < 0.3, random.randrange(1000), seconds)
+
+
+def _fetching(random: Random, at: float) -> Event:
+    api = random.choice([FETCH, FETCH, FETCH, LIST_OFFSETS, METADATA])
+    codes = [Code(one) for one in (3, 5, 6, 9, 56, 74, 75, 78, -1)]
+    ways: list[Fault] = [
+        Drop(),
+        Drop(applied=True),
+        Cut(random.randrange(200)),
+        _delay(random),
+        _throttle(random),
+    ]
+    fault = random.choice([*ways, *codes] if api == FETCH else ways)
+    return Event(at, What.FAULT, True, count=random.randint(1, 3), api=api, fault=fault)
+
+
+def _producing(random: Random, at: float) -> Event:
+    codes = [Code(one, applied=applied) for one in (3, 5, 6, 7, 19, 20, 56) for applied in (False, True)]
+    ways: list[Fault] = [
+        Drop(),
+        Drop(applied=True),
+        Cut(random.randrange(80)),
+        _delay(random),
+        _throttle(random),
+    ]
+    fault = random.choice([*ways, *ways, *codes])
+    return Event(at, What.FAULT, False, count=random.randint(1, 3), api=PRODUCE, fault=fault)
+
+
+def _coordinating(random: Random, at: float) -> Event:
+    api = random.choice([FIND_COORDINATOR, INIT, ADD, END])
+    codes = [Code(one) for one in ((14, 15) if api == FIND_COORDINATOR else (14, 15, 16, 51))]
+    ways: list[Fault] = [Drop(), Drop(applied=True), _delay(random)]
+    fault = random.choice([*codes, *ways])
+    return Event(at, What.FAULT, False, count=random.randint(1, 3), api=api, fault=fault)
+
+
+def _delay(random: Random) -> Delay:
+    return Delay(random.choice([0.05, 0.5, 3.0, 25.0]), applied=random.random() < 0.5)
+
+
+def _throttle(random: Random) -> Throttle:
+    return Throttle(random.choice([10, 500, 4000]))
+
+
+def _sessions(random: Random, at: float) -> Event:
+    return Event(at, What.FORGET_SESSIONS, True, random.randrange(1000))
+
+
+def _markers(random: Random, at: float) -> Event:
+    return Event(at, What.SLOW_MARKERS, False, seconds=random.choice([0.01, 0.2, 1.5]))
+
+
+def _coordinators(random: Random, at: float) -> Event:
+    return Event(at, What.MOVE_COORDINATORS, False, random.randrange(1000))
+
+
+def _crash(_random: Random, at: float) -> Event:
+    return Event(at, What.CRASH)
+
+
+def _handover(_random: Random, at: float) -> Event:
+    return Event(at, What.HANDOVER)
+
+
+def _delete(random: Random, at: float) -> Event:
+    return Event(at, What.DELETE_RECORDS, True, random.randrange(1000))
+
+
+_FAULTS: Final[list[_Make]] = [
+    _leader,
+    _leader,
+    _broker,
+    _connections,
+    _lagging,
+    _fetching,
+    _fetching,
+    _producing,
+    _producing,
+    _coordinating,
+    _sessions,
+    _markers,
+    _coordinators,
+    _crash,
+    _crash,
+    _handover,
+]

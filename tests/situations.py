@@ -1,0 +1,156 @@
+"""The table of situations on docs/operations.md: its rows, how what was seen becomes one, where it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+PAGE: Final = Path(__file__).parents[1] / "docs/operations.md"
+BEGIN: Final = "<!-- situations: written by the test of that name -->"
+END: Final = "<!-- end of situations -->"
+HEADER: Final = (
+    "situation",
+    "`/v1/health`",
+    "`/v1/lanes`",
+    "`/metrics`",
+    "events",
+    "`headrace datastream get`",
+    "monitor",
+)
+
+TOPICS: Final = (
+    "a partition is paused by a person",
+    "a datastream is paused by a person",
+    "partitions have no task",
+    "no topic matches",
+    "the destination refuses a record",
+    "the source topic was deleted and created again",
+    "the destination topic was deleted",
+    "a quota holds the datastream back",
+)
+SERVERS: Final = (
+    "the source topic may not be read",
+    "the destination topic may not be written",
+    "the source is frozen",
+    "the source is dead",
+    "the destination is frozen",
+    "the destination is dead",
+)
+PROCESSES: Final = (
+    "ZooKeeper is frozen",
+    "a worker process is frozen",
+    "a worker process was killed",
+    "another instance froze, and its session is over",
+    "the leader was killed, and another instance leads",
+)
+SITUATIONS: Final = (*TOPICS, *SERVERS, *PROCESSES)
+"""What tests bring about, in the order of the table; each group is a test of its own."""
+
+_GAUGES: Final = (
+    "headrace_datastream_problem",
+    "headrace_datastream_remark",
+    "headrace_paused_partitions",
+    "headrace_unplaced_partitions",
+    "headrace_left_out_partitions",
+    "headrace_part_healthy",
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What all places said at one moment. `events`: kinds of those since the situation began. `standing`: how
+    the monitor judges."""
+
+    status: int
+    parts: Mapping[str, Mapping[str, Any]]
+    lanes: Sequence[Mapping[str, Any]]
+    metrics: Mapping[str, float]
+    events: Sequence[str]
+    datastream: Mapping[str, Any]
+    standing: str
+
+    @property
+    def ill(self) -> list[str]:
+        """Parts of health that are not well."""
+        return sorted(name for name, part in self.parts.items() if not part["is_well"])
+
+    def row(self, situation: str) -> tuple[str, ...]:
+        """One row of the table; names of datastreams and clusters are left out."""
+        return (
+            situation,
+            _plain([f"{self.status}", *(f"`{name}`" for name in self._named())]),
+            _plain(_lane(lane) for lane in self.lanes),
+            _plain(self._gauges()),
+            _plain(self.events),
+            _plain(self._shown()),
+            self.standing,
+        )
+
+    def _named(self) -> list[str]:
+        name = str(self.datastream.get("name", ""))
+        said = self.ill or [part for part in self.parts if part == "paused by people"]
+        return [part.replace(name, "…") if name else part for part in said]
+
+    def _gauges(self) -> Iterable[str]:
+        for series, value in self.metrics.items():
+            name, _, labels = series.partition("{")
+            if name not in _GAUGES or (value == 0) is not (name == "headrace_part_healthy"):
+                continue
+            by = re.search(r'by="(\w+)"', labels)
+            part = re.search(r'part="([a-z]+)', labels)
+            more = f'{{by="{by[1]}"}}' if by else f'{{part="{part[1]} …"}}' if part else ""
+            yield f"`{name}{more}`"
+
+    def _shown(self) -> Iterable[str]:
+        if "status" not in self.datastream:
+            yield "no answer"
+            return
+        yield str(self.datastream["status"])
+        problem = self.datastream.get("problem")
+        if problem:
+            yield "problem" if problem["sets_aside"] else "remark"
+        if self.datastream.get("halt"):
+            yield "halt"
+        if self.datastream.get("pauses"):
+            yield "pauses"
+
+
+def _lane(lane: Mapping[str, Any]) -> str:
+    lag = lane["lag_records"]
+    behind = "unknown" if lag is None else "0" if lag == 0 else "above 0"
+    by = f" by {lane['by']}" if lane["by"] else ""
+    return f"{lane['phase']}{by}, lag {behind}"
+
+
+def _plain(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(texts)) or "nothing"
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [HEADER, ["---"] * len(HEADER), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def write(rows: Iterable[Sequence[str]], page: Path = PAGE) -> None:
+    """Put these rows into the table between the marks, each in place of the one of its situation."""
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    known = {row[0]: row for row in (*_rows_on(page), *rows)}
+    all_rows = [known[situation] for situation in SITUATIONS if situation in known]
+    page.write_text(f"{before}{BEGIN}\n\n{table(all_rows)}\n\n{END}{after}", encoding="utf-8")
+
+
+def situations_on(page: Path = PAGE) -> list[str]:
+    """The first column of the table on the page."""
+    return [row[0] for row in _rows_on(page)]
+
+
+def _rows_on(page: Path) -> list[tuple[str, ...]]:
+    part = page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    return [tuple(line.removeprefix("| ").removesuffix(" |").split(" | ")) for line in lines[2:]]

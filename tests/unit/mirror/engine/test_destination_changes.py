@@ -1,0 +1,282 @@
+"""What an engine does when its destination refuses, forgets, moves or answers late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mirror.model.policy import CopyPolicy, Guarantee, OnLoss
+from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Gate, Hold, Throttle
+from tests.fakes.broker.mirrored import MirroredFakes
+
+PRODUCE, FIND_COORDINATOR, INIT, ADD, END = 0, 10, 22, 24, 26
+NewFakes = Callable[..., MirroredFakes]
+POLICIES = [CopyPolicy(guarantee=guarantee) for guarantee in Guarantee]
+SAFE = [policy for policy in POLICIES if policy.guarantee is not Guarantee.AT_LEAST_ONCE]
+
+
+def copying(fakes: MirroredFakes, policy: CopyPolicy | None = None, partitions: int = 1) -> None:
+    """Lanes that have copied 20 records each."""
+    fakes.make_topic("t", partitions)
+    for number in range(partitions):
+        for first in range(0, 20, 5):
+            fakes.write("t", first, 5, number)
+    fakes.start("t", partitions, policy=policy or CopyPolicy())
+    for number in range(partitions):
+        fakes.run_to("t", 20, number)
+
+
+def more(fakes: MirroredFakes, count: int = 5) -> None:
+    """So many batches of five, and all of them copied."""
+    end = fakes.source.log("t").end
+    for first in range(end, end + 5 * count, 5):
+        fakes.write("t", first, 5)
+    fakes.run_to("t", end + 5 * count)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_leader_that_moves_is_followed(fakes: MirroredFakes, policy: CopyPolicy) -> None:
+    copying(fakes, policy)
+    for leader in (2, 1, 2):
+        fakes.target.move_leader("t", 0, leader)
+        more(fakes)
+    fakes.check("t")
+
+
+@pytest.mark.parametrize("policy", SAFE)
+@pytest.mark.parametrize("fault", [Drop(), Drop(applied=True), Cut(9), Delay(2.0), Delay(25.0, applied=True)])
+def test_a_batch_whose_answer_is_lost_is_stored_once(
+    fakes: MirroredFakes, policy: CopyPolicy, fault: Drop | Cut | Delay
+) -> None:
+    copying(fakes, policy)
+    fakes.target.faults.plant(PRODUCE, fault, times=3)
+    more(fakes, 8)
+    assert fakes.target.faults.taken
+    fakes.check("t")
+
+
+@pytest.mark.parametrize("policy", SAFE)
+@pytest.mark.parametrize("code", [3, 5, 6, 7, 13, 19, 20, 56, 75, 14])
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_refusal_that_passes_loses_and_doubles_nothing(
+    fakes: MirroredFakes, policy: CopyPolicy, code: int, applied: bool
+) -> None:
+    copying(fakes, policy)
+    fakes.target.faults.plant(PRODUCE, Code(code, "t", applied=applied), times=2)
+    more(fakes, 8)
+    fakes.check("t")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_destination_that_throttles_is_left_alone(fakes: MirroredFakes, policy: CopyPolicy) -> None:
+    copying(fakes, policy)
+    fakes.target.faults.plant(PRODUCE, Throttle(3_000), times=4)
+    more(fakes)
+    fakes.check("t")
+
+
+@pytest.mark.parametrize("policy", SAFE)
+def test_an_engine_that_is_killed_leaves_neither_gap_nor_double(
+    fakes: MirroredFakes, policy: CopyPolicy
+) -> None:
+    copying(fakes, policy)
+    for _ in range(4):
+        end = fakes.source.log("t").end
+        gate = Gate()
+        fakes.target.faults.plant(PRODUCE, Hold(gate, applied=True), times=2)
+        for first in range(end, end + 20, 5):
+            fakes.write("t", first, 5)
+        fakes.run(0.4)
+        fakes.crash()
+        gate.open()
+        fakes.target.faults.clear()
+        fakes.new_engine()
+        fakes.start("t", policy=policy)
+        fakes.run_to("t", end + 20)
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_whoever_is_fenced_stops_for_good(fakes: MirroredFakes, policy: CopyPolicy) -> None:
+    copying(fakes, policy)
+    (name,) = [one for one in fakes.target.coordinator.known if one.startswith("headrace-")]
+    fakes.target.coordinator.fence(name)
+    entry = fakes.target.coordinator.known[name]
+    error = fakes.target.coordinator.add(name, entry.producer, entry.epoch, [("t", 0)])
+    assert not error
+    fakes.target.coordinator.end(name, entry.producer, entry.epoch, commit=False, bumps=False)
+    fakes.write("t", 20, 5)
+    fakes.run_until_paused("t")
+    assert fakes.numbers("t") == list(range(20))
+    fakes.run(60)
+    assert fakes.numbers("t") == list(range(20))
+
+
+@pytest.mark.parametrize("policy", SAFE)
+def test_a_producer_id_that_the_broker_has_forgotten_loses_nothing(
+    fakes: MirroredFakes, policy: CopyPolicy
+) -> None:
+    copying(fakes, policy)
+    log = fakes.target.log("t")
+    for producer in list(log.producers.entries):
+        log.producers.forget(producer)
+    more(fakes)
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("code", [29, 87, 32, 44])
+def test_a_partition_that_is_refused_pauses_alone_and_goes_on_by_itself(
+    fakes: MirroredFakes, code: int
+) -> None:
+    copying(fakes, partitions=2)
+    fakes.target.faults.plant(PRODUCE, Code(code, "t", 0), times=None)
+    for number in (0, 1):
+        fakes.write("t", 20, 5, number)
+    fakes.run_until_paused("t")
+    fakes.run_to("t", 25, 1)
+    assert fakes.numbers("t") == list(range(20))
+    fakes.target.faults.clear()
+    fakes.run_to("t", 25)
+    fakes.check("t", 2)
+
+
+def test_a_record_that_is_too_large_pauses_its_lane_behind_what_fits(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    fakes.target.topics["t"].own["max.message.bytes"] = "400"
+    fakes.source.write("t", [(fakes.clock.now_ms(), b"k", b"x" * 600, [])])
+    fakes.run_until_paused("t")
+    assert len(fakes.copied("t")) == 20
+    del fakes.target.topics["t"].own["max.message.bytes"]
+    fakes.run_to("t", 21)
+    fakes.check("t")
+
+
+def test_a_batch_that_is_too_large_is_split(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    fakes.target.topics["t"].own["max.message.bytes"] = "400"
+    fakes.write("t", 20, 60)
+    fakes.run_to("t", 80)
+    fakes.check("t")
+
+
+@pytest.mark.parametrize("policy", SAFE)
+def test_a_re_created_destination_halts_its_lane(fakes: MirroredFakes, policy: CopyPolicy) -> None:
+    copying(fakes, policy)
+    fakes.target.recreate_topic("t")
+    fakes.write("t", 20, 5)
+    assert "was deleted and created again" in fakes.run_until_paused("t")
+    assert fakes.numbers("t") == []
+
+
+def test_a_re_created_destination_is_written_to_where_that_is_wanted(fakes: MirroredFakes) -> None:
+    copying(fakes, CopyPolicy(on_loss=OnLoss.CONTINUE))
+    fakes.target.recreate_topic("t")
+    fakes.write("t", 20, 5)
+    fakes.run_until(lambda: fakes.numbers("t") == list(range(20, 25)), "the new topic is written to")
+
+
+def test_a_destination_that_loses_what_it_had_acknowledged_is_noticed(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    fakes.target.elect_uncleanly("t", 0, 2, 10)
+    fakes.write("t", 20, 5)
+    fakes.run_until_paused("t")
+
+
+@pytest.mark.parametrize("api", [FIND_COORDINATOR, INIT])
+@pytest.mark.parametrize("code", [14, 15, 16])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_coordinator_that_loads_or_moves_is_waited_for(
+    fakes: MirroredFakes, policy: CopyPolicy, api: int, code: int
+) -> None:
+    fakes.target.faults.plant(api, Code(code), times=5)
+    copying(fakes, policy)
+    fakes.check("t")
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("api", [INIT, ADD, END, PRODUCE])
+@pytest.mark.parametrize("fault", [Code(51), Drop(), Drop(applied=True), Code(16)])
+def test_transactions_survive_what_befalls_their_requests(
+    new_fakes: NewFakes, level: int, api: int, fault: Code | Drop
+) -> None:
+    fakes = new_fakes(transaction_level=level)
+    copying(fakes, CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE))
+    fakes.target.faults.plant(api, fault, times=2)
+    more(fakes)
+    more(fakes)
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_commit_whose_markers_take_their_time_is_waited_for(new_fakes: NewFakes, level: int) -> None:
+    fakes = new_fakes(transaction_level=level)
+    fakes.target.coordinator.marker_seconds = 0.2
+    copying(fakes, CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE))
+    for _ in range(3):
+        more(fakes)
+    fakes.run(1)
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("policy", SAFE)
+def test_a_destination_that_is_down_is_waited_for(fakes: MirroredFakes, policy: CopyPolicy) -> None:
+    copying(fakes, policy)
+    for broker in (1, 2):
+        fakes.target.take_down(broker)
+    fakes.write("t", 20, 5)
+    fakes.run(40)
+    for broker in (1, 2):
+        fakes.target.bring_up(broker)
+    fakes.run_to("t", 25)
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("policy", SAFE)
+def test_a_destination_that_freezes_is_waited_for(fakes: MirroredFakes, policy: CopyPolicy) -> None:
+    copying(fakes, policy)
+    for broker in (1, 2):
+        fakes.target.freeze(broker)
+    fakes.write("t", 20, 5)
+    fakes.run(100)
+    for broker in (1, 2):
+        fakes.target.thaw(broker)
+    fakes.run_to("t", 25)
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seconds", [8.0, 25.0, 50.0])
+def test_a_lane_goes_on_that_gave_its_memory_back_while_it_waited_for_its_id(
+    fakes: MirroredFakes, policy: CopyPolicy, seconds: float
+) -> None:
+    fakes.make_topic("t", 4)
+    fakes.start("t", 4, policy=policy)
+    fakes.run(2.0)
+    fakes.target.faults.plant(INIT, Delay(seconds), times=4)
+    for number in range(4):
+        fakes.write("t", 0, 5, number)
+    fakes.run(2 * seconds)
+    for number in range(4):
+        fakes.run_to("t", 5, number)
+    fakes.check("t", 4)
+
+
+@pytest.mark.parametrize("policy", SAFE)
+@pytest.mark.parametrize("level", [0, 2])
+def test_what_a_killed_engine_has_stored_is_found_also_before_every_replica_has_it(
+    new_fakes: NewFakes, policy: CopyPolicy, level: int
+) -> None:
+    fakes = new_fakes(transaction_level=level)
+    copying(fakes, policy)
+    log = fakes.target.log("t")
+    log.is_replicated = False
+    fakes.write("t", 20, 5)
+    fakes.run(1.0)
+    fakes.crash()
+    fakes.target.later(6.0, log.replicate)
+    fakes.new_engine()
+    fakes.start("t", policy=policy)
+    fakes.run_to("t", 25)
+    fakes.run(2.0)
+    fakes.check_contents("t")

@@ -1,0 +1,153 @@
+"""An engine whose clusters are away, come back, or lack replicas, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mirror.model.policy import CopyPolicy, Guarantee
+from tests.fakes.broker.faults import Code, Drop, Gate, Hold
+from tests.fakes.broker.mirrored import MirroredFakes
+
+PRODUCE, LIST_OFFSETS, METADATA = 0, 2, 3
+UNKNOWN_TOPIC, MESSAGE_TOO_LARGE, NOT_AUTHORIZED = 3, 10, 29
+EFFECTIVELY_ONCE = CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE)
+AT_LEAST_ONCE = CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE)
+PROGRESS = "headrace-progress"
+
+
+def copying(fakes: MirroredFakes, partitions: int = 2, policy: CopyPolicy = EFFECTIVELY_ONCE) -> None:
+    """Lanes of topic t that have copied 10 records each."""
+    fakes.make_topic("t", partitions)
+    for number in range(partitions):
+        fakes.write("t", 0, 10, number)
+    fakes.start("t", partitions, policy=policy)
+    for number in range(partitions):
+        fakes.run_to("t", 10, number)
+
+
+def test_a_broker_that_knows_no_topics_when_it_is_back_delays_no_lane_by_the_length_of_its_outage(
+    new_fakes: Callable[..., MirroredFakes],
+) -> None:
+    fakes = new_fakes(options={"probe_first_seconds": 1.0, "probe_longest_seconds": 60.0})
+    copying(fakes)
+    fakes.target.faults.plant(PRODUCE, Hold(Gate()), times=None)
+    for number in range(2):
+        fakes.write("t", 10, 10, number)
+    fakes.run(0.2)
+    for node in (1, 2):
+        fakes.target.take_down(node)
+    fakes.run(300)
+    fakes.target.faults.clear()
+    fakes.target.faults.plant(METADATA, Code(UNKNOWN_TOPIC, "t"), times=3)
+    for node in (1, 2):
+        fakes.target.bring_up(node)
+    back = fakes.clock.monotonic()
+    for number in range(2):
+        fakes.run_to("t", 20, number)
+    assert fakes.target.faults.is_spent
+    assert fakes.clock.monotonic() - back < 10
+    fakes.check_contents("t", 2)
+
+
+def test_a_partition_that_is_not_replicated_says_why_and_delays_the_others_once(fakes: MirroredFakes) -> None:
+    copying(fakes, 12)
+    slow, others = fakes.target.log("t", 0), range(1, 12)
+    slow.is_replicated = False
+    fakes.write("t", 10, 10, 0)
+    began = fakes.clock.monotonic()
+    for first in range(10, 60, 10):
+        for number in others:
+            fakes.write("t", first, 10, number)
+        for number in others:
+            fakes.run_to("t", first + 10, number)
+    assert fakes.clock.monotonic() - began < 6, "the wait of one request, and no more"
+    fakes.run_until(lambda: fakes.lane("t", 0).stalled_by, "what it waits for is said")
+    assert fakes.clock.monotonic() - began < 15
+    assert "writing to t-0 at destination: REQUEST_TIMED_OUT (7), since 2" in fakes.lane("t", 0).stalled_by
+    assert not any(fakes.lane("t", number).stalled_by for number in others)
+    slow.replicate()
+    fakes.run_to("t", 20, 0)
+    assert not fakes.lane("t", 0).is_slow
+    fakes.run_until(lambda: not fakes.lane("t", 0).stalled_by, "it waits no more")
+    for number in others:
+        assert fakes.numbers("t", number) == list(range(60))
+    assert fakes.numbers("t") == list(range(20))
+
+
+def test_progress_that_is_not_replicated_holds_up_no_lane_that_starts(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    fakes.make_topic("u", 4)
+    for number, partition in enumerate(fakes.target.topics[PROGRESS].partitions):
+        fakes.target.move_leader(PROGRESS, number, 1)
+        partition.log.is_replicated = False
+    for number in range(2):
+        fakes.write("t", 10, 10, number)
+    fakes.run(1)
+    began = fakes.clock.monotonic()
+    for number in range(4):
+        fakes.write("u", 0, 10, number)
+    fakes.start("u", 4, policy=AT_LEAST_ONCE)
+    fakes.run_until(lambda: all(len(fakes.numbers("u", number)) == 10 for number in range(4)), "they flow")
+    assert fakes.clock.monotonic() - began < 3
+
+
+def test_a_broker_that_closes_the_connection_on_each_batch_is_not_asked_without_a_pause(
+    fakes: MirroredFakes,
+) -> None:
+    copying(fakes, 1)
+    fakes.target.faults.plant(PRODUCE, Drop(), times=None)
+    fakes.write("t", 10, 10)
+    fakes.run(10)
+    assert 1 < fakes.target.faults.taken < 50
+    fakes.target.faults.clear()
+    fakes.run_to("t", 20)
+    fakes.check("t")
+
+
+def test_an_end_of_the_source_that_is_not_known_is_not_the_end_of_an_empty_source(
+    fakes: MirroredFakes,
+) -> None:
+    copying(fakes, 1)
+    gate = Gate()
+    fakes.target.faults.plant(PRODUCE, Hold(gate, applied=True), times=None)
+    fakes.write("t", 10, 10)
+    fakes.run_until(lambda: fakes.target.log("t").end == 20, "the destination has them")
+    fakes.crash()
+    gate.open()
+    fakes.target.faults.clear()
+    fakes.new_engine()
+    fakes.source.faults.plant(LIST_OFFSETS, Code(NOT_AUTHORIZED, "t"), times=None)
+    fakes.start("t", policy=EFFECTIVELY_ONCE)
+    assert "the end of t-0 at source is not known now" in fakes.run_until_paused("t")
+    fakes.source.faults.clear()
+    fakes.run_to("t", 20)
+    fakes.check("t")
+
+
+def test_a_progress_record_that_is_refused_keeps_back_that_of_no_other_lane(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t", 5)
+    for number in range(5):
+        fakes.write("t", 0, 10, number)
+    fakes.target.faults.plant(
+        PRODUCE,
+        Code(MESSAGE_TOO_LARGE, PROGRESS),
+        times=None,
+        fits=lambda asked: any(
+            b"g-t/t/2" in bytes(one.records)
+            for topic in asked.message.topic_data
+            for one in topic.partition_data
+        ),
+    )
+    fakes.start("t", 5, policy=AT_LEAST_ONCE)
+    for number in (0, 1, 3, 4):
+        fakes.run_to("t", 10, number)
+    assert "MESSAGE_TOO_LARGE" in fakes.run_until_paused("t", 2)
+    assert not any(fakes.pauses(fakes.lane("t", number).key) for number in (0, 1, 3, 4))
+    fakes.target.faults.clear()
+    fakes.run_to("t", 10, 2)
+    fakes.stop()
+    fakes.new_engine()
+    fakes.start("t", 5, policy=AT_LEAST_ONCE)
+    for number in range(5):
+        fakes.run_to("t", 10, number)
+    fakes.check_contents("t", 5)

@@ -1,0 +1,47 @@
+"""Datastreams that share tasks, of which one must not copy what another one may."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.coordination.routes import Verdict
+from mirror.model.datastream import StartPosition
+from mirror.model.identifiers import DatastreamName
+from tests.builders import a_key
+from tests.fakes.site import Site
+
+A, B = DatastreamName("a"), DatastreamName("b")
+METADATA = {"owner": "tests", "system.taskPrefix": "both"}
+
+
+def starts(site: Site) -> dict[str, StartPosition]:
+    """How the lanes here were described, by partition."""
+    lanes = site.follower.workers.lanes
+    return {str(key.partition): state.spec.start for key, state in lanes.items()}
+
+
+@pytest.mark.parametrize(
+    "verdict", [Verdict({A: "a loop"}, {}), Verdict({}, {A: {"t": "another writes it"}})]
+)
+def test_a_lane_is_described_by_the_datastream_that_may_copy_it(verdict: Verdict) -> None:
+    site = Site()
+    site.create("a", start="latest", metadata=METADATA)
+    site.create("b", start="earliest", metadata=METADATA)
+    assert starts(site) == {"t-0": StartPosition.LATEST, "t-1": StartPosition.LATEST}
+    watch = site.leader.outlook.judgement
+
+    def judge(*given: object) -> Verdict:
+        watch(*given)  # type: ignore[arg-type]
+        topics = {name: frozenset(found) for name, found in verdict.left_out.items()}
+        site.leader.surroundings.leave_out(topics)
+        return verdict
+
+    site.leader.outlook.judgement = judge
+    epoch = site.follower.follower.epoch
+    site.tick(4)
+    assert site.follower.follower.epoch == epoch + 1, "one plan says so, and no more"
+    assert starts(site) == {"t-0": StartPosition.EARLIEST, "t-1": StartPosition.EARLIEST}
+    site.leader.outlook.judgement = watch
+    site.tick(4)
+    assert starts(site) == {"t-0": StartPosition.LATEST, "t-1": StartPosition.LATEST}
+    assert a_key("t-0", "both") in site.follower.workers.lanes
