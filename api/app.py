@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
 from api.bodies import CheckedBodies
+from api.cut_off import CutOffCalls
 from api.endpoints import brooklin, datastreams, plans, status
 from api.errors import LegibleJson, problem, restli_problem, status_of
 from api.prometheus import InstanceCollector
@@ -39,6 +40,7 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(router)
     app.add_middleware(CheckedBodies, refuse=_explain)
     app.middleware("http")(_echo_restli_version)
+    app.add_middleware(CutOffCalls, refuse=_explain)
     app.exception_handler(HeadraceError)(_explain)
     app.exception_handler(RequestValidationError)(_explain_validation)
     app.exception_handler(HTTPException)(_explain_routing)

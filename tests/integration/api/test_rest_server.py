@@ -134,3 +134,28 @@ def test_health_and_metrics_wait_for_no_call_that_asks_zookeeper(server: RestSer
             site.session.script = lambda _: None
             go_on.set()
         assert {one.result().status_code for one in calls} == {200}
+
+
+@pytest.mark.parametrize("path", ["/v1/instances", "/datastream"])
+def test_a_call_that_the_stop_cuts_off_may_be_asked_again(server: RestServer, path: str) -> None:
+    site, go_on, waiting = Site(), threading.Event(), threading.Semaphore(0)
+    site.tick()
+
+    def stand_still(_: Operation) -> None:
+        waiting.release()
+        assert go_on.wait(PATIENCE_SECONDS)
+
+    server.attach(site.app)
+    server.start()
+    site.session.script = stand_still
+    with ThreadPoolExecutor(1) as crew:
+        try:
+            call = crew.submit(httpx.get, f"http://{server.address}{path}", timeout=PATIENCE_SECONDS)
+            assert waiting.acquire(timeout=PATIENCE_SECONDS)
+            server.stop(PATIENCE_SECONDS)
+            answer = call.result()
+        finally:
+            site.session.script = lambda _: None
+            go_on.set()
+        assert answer.status_code == 503
+        assert "this instance stopped before the call was done" in answer.text

@@ -1,0 +1,44 @@
+"""Calls that a stop of the instance cuts off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mirror.errors import HeadraceError, Unreachable
+
+
+class CutOffCalls:
+    """ASGI middleware: a call that the server cancels because it stops gets the answer of `refuse`.
+
+    Without it uvicorn answers such calls with a plain 500, which reads as an error in Headrace.
+    """
+
+    def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
+        self._app = app
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except asyncio.CancelledError:
+            if has_begun or scope["type"] != "http":
+                raise
+            error = Unreachable(
+                "this instance stopped before the call was done",
+                advice="ask another instance whether it was done, or call again",
+            )
+            answer = await self._refuse(Request(scope), error)
+            await answer(scope, receive, send)
