@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -27,12 +28,15 @@ class Writer:
     """One topic, written from a thread of its own. Every record has another number in its header, so that
     all records of the topic differ; `lives` keeps what stood in topics of that name that were deleted."""
 
-    def __init__(self, address: str, topic: str, partitions: int, style: Style, rate: float) -> None:
-        """`rate`: records a second and partition."""
+    def __init__(
+        self, address: str, topic: str, partitions: int, style: Style, rate: float, deaf_seconds: float = 30.0
+    ) -> None:
+        """`rate`: records a second and partition; `deaf_seconds`: a producer that has heard nothing for this
+        long, of a broker that answers others, hears nothing any more."""
         self.topic, self.partitions, self._style = topic, partitions, style
         self.lives: list[Contents] = []
         self.failure: BaseException | None = None
-        self._address, self._rate = address, rate
+        self._address, self._rate, self._deaf_seconds = address, rate, deaf_seconds
         self._admin = KafkaAdmin(KafkaCluster(bootstrap_servers=address))
         self._numbers = random.Random(topic)
         self._written = 0
@@ -175,14 +179,40 @@ class Writer:
         return producer
 
     def _flush(self) -> None:
-        while self._producer.flush(1.0):
+        """Until nothing waits; a producer that sends nothing though its broker answers is replaced."""
+        left, deadline = len(self._producer), time.monotonic() + self._deaf_seconds
+        while now_left := self._producer.flush(1.0):
             self._require_going()
+            if now_left < left or not self._is_answered():
+                left, deadline = now_left, time.monotonic() + self._deaf_seconds
+            elif time.monotonic() > deadline:
+                self._replace_producer()
+
+    def _is_answered(self) -> bool:
+        try:
+            return self.topic in self._admin.list_topics()
+        except HeadraceError as error:
+            if not error.retriable:
+                raise
+            return False
 
     def _add_partition(self) -> None:
         wanted = self.partitions + 1
         self._patiently(lambda: self._admin.grow(self.topic, wanted))
-        self._wait_for(lambda: self._size() == wanted)
         self.partitions = wanted
+        self._meet_partitions()
+
+    def _meet_partitions(self) -> None:
+        """Until the producer knows every partition. One that met a restart of its broker may hear nothing of
+        a topic for ever though the broker answers others: another takes its place, and what it had not sent
+        is no part of the topic."""
+        self._wait_for(lambda: self._admin.list_topics().get(self.topic) == self.partitions)
+        while not self._wait_for(lambda: self._size() == self.partitions, self._deaf_seconds):
+            self._replace_producer()
+
+    def _replace_producer(self) -> None:
+        self._producer.purge()
+        self._producer = self._new_producer()
 
     def _begin_life(self, pause: threading.Event, seconds: float) -> None:
         self._flush()
@@ -193,7 +223,7 @@ class Writer:
         pause.wait(seconds)
         self._patiently(lambda: self._admin.create(TopicDescription(self.topic, self.partitions)))
         self._producer = self._new_producer()
-        self._wait_for(lambda: self._size() == self.partitions)
+        self._meet_partitions()
 
     def _delete(self) -> None:
         try:
@@ -203,7 +233,8 @@ class Writer:
 
     def _size(self) -> int:
         """Partitions that the producer knows."""
-        topic = self._producer.list_topics(self.topic, timeout=_CALL_SECONDS).topics[self.topic]
+        patience = min(_CALL_SECONDS, self._deaf_seconds)
+        topic = self._producer.list_topics(self.topic, timeout=patience).topics[self.topic]
         return len(topic.partitions) if topic.error is None else 0
 
     def _patiently(self, act: Callable[[], None]) -> None:
@@ -213,12 +244,13 @@ class Writer:
 
         self._wait_for(done)
 
-    def _wait_for(self, condition: Callable[[], bool]) -> None:
-        """Until it holds; a broker that is away is asked again."""
+    def _wait_for(self, condition: Callable[[], bool], patience: float = math.inf) -> bool:
+        """Until it holds; a broker that is away is asked again. Whether it held within so many seconds."""
+        deadline = time.monotonic() + patience
         while True:
             try:
                 if condition():
-                    return
+                    return True
             except HeadraceError as error:
                 if not error.retriable:
                     raise
@@ -226,6 +258,8 @@ class Writer:
                 if not (error.args[0].retriable() or error.args[0].code() < 0):
                     raise
             self._require_going()
+            if time.monotonic() > deadline:
+                return False
             self._is_given_up.wait(0.3)
 
     def _require_going(self) -> None:
