@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
 from api.bodies import CheckedBodies
-from api.cut_off import CutOffCalls
+from api.calls.cut_off import CutOffCalls
+from api.calls.slow_calls import SlowCalls
 from api.endpoints import brooklin, datastreams, plans, status
 from api.errors import LegibleJson, problem, restli_problem, status_of
 from api.prometheus import InstanceCollector
 from api.services import Services
-from api.slow_calls import SlowCalls
 from mirror.errors import Busy, HeadraceError, IllegalTransition, InvalidRequest, NotFound
 
 _BROOKLIN_PATHS = ("/datastream", "/diag", "/health")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from api.calls.slow_calls import SlowCalls
 from api.services import Services
-from api.slow_calls import SlowCalls
 
 
 async def _services(request: Request) -> Services:

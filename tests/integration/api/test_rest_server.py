@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from api.slow_calls import MOST_AT_ONCE
+from api.calls.slow_calls import MOST_AT_ONCE
 from headrace.console.client import RestClient
 from headrace.process.rest import RestServer
 from mirror.errors import ConfigError, Unreachable
