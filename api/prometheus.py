@@ -97,7 +97,6 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
         ("headrace_tasks_lower_bound", "no plan that fits has fewer", lambda one: one.task_lower_bound),
         ("headrace_tasks_overloaded", "tasks above usable capacity", lambda one: one.overloaded),
         ("headrace_offending_partitions", "partitions that exceed a task", lambda one: one.offending),
-        ("headrace_partitions_without_task", "the limits leave no room for them", lambda one: one.unplaced),
         ("headrace_partitions_of_unknown_load", "planned by the default", lambda one: one.unknown),
         ("headrace_partitions_behind", "what they carry is a lower bound", lambda one: one.lower_bounds),
         ("headrace_moves_left", "moves that the budget of one plan left", lambda one: one.moves_left),

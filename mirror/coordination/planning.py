@@ -1,8 +1,9 @@
 """What the leader decides: from one picture of the world to the next plan. Pure.
 
 A group is planned when its wanted partitions differ from the planned ones, when somebody asked, or
-when it has never been planned; every other group keeps its tasks. Then all tasks are spread over
-the live instances. The same world gives the same plan.
+when it has never been planned; every other group keeps its tasks. Where limits leave no room for all that
+is wanted, the last planning is remembered, and the group is planned again when what it rests on has changed.
+Then all tasks are spread over the live instances. The same world gives the same plan.
 """
 
 from __future__ import annotations
@@ -39,6 +40,19 @@ class Wishes:
 
 
 @dataclass(frozen=True)
+class LastPlanning:
+    """A planning of a group after which not all that is wanted has a task, and what it rests on: the same of
+    these would give the same plan. Loads do not count: they are planned by in the group's turn.
+
+    `planned`: what the plan in force had afterwards; None where the group has no task.
+    """
+
+    members: tuple[Datastream, ...]
+    wanted: frozenset[TopicPartition]
+    planned: frozenset[TopicPartition] | None
+
+
+@dataclass(frozen=True)
 class World:
     """One picture of everything that a plan depends on.
 
@@ -49,7 +63,8 @@ class World:
     `refused`: datastreams that must not be mirrored now, and why; they have no tasks until that is over.
     `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
     other datastream names keep their tasks. `is_recovered`: the plan was put together again, because the
-    one in force cannot be read: one is published whether it differs or not.
+    one in force cannot be read: one is published whether it differs or not. `last`: what earlier decisions
+    remembered, by group.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -68,6 +83,7 @@ class World:
     refused: Mapping[DatastreamName, str] = field(default_factory=dict)
     is_whole: bool = True
     is_recovered: bool = False
+    last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
@@ -104,7 +120,8 @@ class Decision:
 
     `problems`: groups that could not be planned and keep the tasks they have. `impossible`: requests, by
     identity, that cannot be carried out, and why. `postponed`: identities of requests that a later decision
-    answers. `loads`: what the planned groups were planned by.
+    answers. `loads`: what the planned groups were planned by. `last`: what the next decision must know of
+    this one and those before, `World.last`.
     """
 
     plan: Plan | None
@@ -115,6 +132,7 @@ class Decision:
     impossible: Mapping[str, Exception] = field(default_factory=dict)
     postponed: frozenset[str] = frozenset()
     loads: Mapping[GroupName, LoadReport] = field(default_factory=dict)
+    last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
 
     @property
     def are_loads_known(self) -> bool:
@@ -154,10 +172,27 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
     for group, wanted in world.wishes.partitions.items():
         if group in world.wishes.problems:
             continue
-        planned = world.plan.planned.get(group)
-        if group in asked | world.due or (wanted is not None and wanted != planned):
+        if group in asked | world.due or (wanted is not None and _differs(world, group, wanted)):
             chosen.append(group)
     return tuple(chosen)
+
+
+def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
+    """Whether the plan has something else than it should, as far as another planning can change that."""
+    planned = world.plan.planned.get(group)
+    last = world.last.get(group)
+    return wanted != planned and last != LastPlanning(world.groups[group], wanted, planned)
+
+
+def _remembered(world: World, plan: Plan, answered: Iterable[GroupName]) -> dict[GroupName, LastPlanning]:
+    """What is to be known of the plannings that gave this plan; `answered`: groups that were planned now."""
+    found = {group: one for group, one in world.last.items() if group in world.groups}
+    for group in answered:
+        found.pop(group, None)
+        wanted, planned = world.wishes.partitions[group], plan.planned.get(group)
+        if wanted is not None and wanted != planned:
+            found[group] = LastPlanning(world.groups[group], wanted, planned)
+    return found
 
 
 def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
@@ -176,14 +211,16 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
     is_exclusion_new = excluded != world.plan.excluded
     if tasks == world.plan.tasks and not is_exclusion_new and not world.is_recovered:
         unchanged = _sentence_unchanged(world)
-        return Decision(None, unchanged, (), group_plans, problems, impossible, loads=world.loads)
+        last = _remembered(world, world.plan, group_plans)
+        return Decision(None, unchanged, (), group_plans, problems, impossible, loads=world.loads, last=last)
     moves = moves_between(world.plan.tasks, tasks)
     sentence = _sentence_changed(
         world, tasks, moves, replanned, impossible, is_exclusion_new=is_exclusion_new
     )
     departed = departures(world.plan, world.live, world.rules, now_ms)
     plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed, excluded)
-    return Decision(plan, sentence, moves, group_plans, problems, impossible, loads=world.loads)
+    last = _remembered(world, plan, group_plans)
+    return Decision(plan, sentence, moves, group_plans, problems, impossible, loads=world.loads, last=last)
 
 
 def _housed(

@@ -250,7 +250,7 @@ class Leader:
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waits for the others to come back before it plans"
         self._watch_loads(world, me)
-        decision = self._outlook.decide(self._outlook.in_turn(world))
+        decision = self._outlook.lead(world)
         for group, error in decision.problems.items():
             self._board.note(error, *(one.name for one in world.groups.get(group, ())))
         for group, reason in self._stores.troubles.all().items():

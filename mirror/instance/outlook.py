@@ -13,7 +13,7 @@ from mirror.coordination.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.homes import HomeRules
 from mirror.coordination.membership import Membership
 from mirror.coordination.plan_store import LatestPlan, PlanStore
-from mirror.coordination.planning import Decision, World, decide, groups_to_plan
+from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
 from mirror.coordination.problems import ProblemStore, TroubleStore, reason_of
 from mirror.coordination.requests import RebalanceRequest, RequestQueue
 from mirror.coordination.routes import Verdict
@@ -96,6 +96,7 @@ class Outlook:
         self._tries: dict[ClusterRef, int] = {}
         self._observed: dict[ClusterRef, tuple[LoadReport, float]] = {}
         self._task_loads: dict[TaskName, float] = {}
+        self._last: Mapping[GroupName, LastPlanning] = {}
         self._previewing = threading.Lock()
         self._latest_plan = LatestPlan(stores.plans)
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
@@ -154,6 +155,13 @@ class Outlook:
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
         return replace(decision, postponed=postponed)
+
+    def lead(self, world: World) -> Decision:
+        """The leader's decision: some groups are planned because their turn has come, and none again whose
+        last planning would only be repeated."""
+        decision = self.decide(self.in_turn(replace(world, last=self._last)))
+        self._last = decision.last
+        return decision
 
     def _postponed(self, world: World, awaited: frozenset[GroupName]) -> frozenset[str]:
         """Requests that can wait a little for the loads that they are about."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,13 +12,17 @@ from hypothesis import strategies as st
 from mirror.coordination.matching import TopicMatching
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import NO_PLAN, PlanStore
-from mirror.coordination.planning import World, decide, groups_of
+from mirror.coordination.planning import LastPlanning, World, decide, groups_of
 from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity, TaskLimits
+from mirror.model.plan import Plan
+from mirror.ports import GroupPlan, PlanningRequest
 from tests.builders import SOURCE, a_datastream, an_instance
 from tests.fakes.node_store import FakeZooKeeper
 
 CAPACITY = TaskCapacity(100)
+MANY: Final = 1_000
 NAMES = ["a", "a-1", "a 1", "a.b", "a-10", "b!", "ä"]
 """Such that tasks sorted by name do not come group by group."""
 
@@ -35,6 +41,58 @@ def worlds(draw: st.DrawFn) -> tuple[tuple[Datastream, ...], dict[str, int], tup
     topics = draw(st.dictionaries(st.sampled_from(["t", "u", "__v"]), st.integers(1, 15)))
     live = tuple(sorted(draw(st.sets(st.sampled_from(["one", "two", "three"])))))
     return datastreams, topics, live
+
+
+@st.composite
+def tight_worlds(draw: st.DrawFn) -> World:
+    """Limits may leave no room for all."""
+    datastreams, topics, live = draw(worlds())
+    tight = st.builds(
+        TaskLimits,
+        max_tasks=st.sampled_from([1, 2, None]),
+        max_partitions_per_task=st.sampled_from([1, 4, None]),
+    )
+    return World(
+        datastreams=tuple(replace(one, limits=draw(tight)) for one in datastreams),
+        live=tuple(an_instance(name, number) for number, name in enumerate(live)),
+        plan=NO_PLAN.plan,
+        topics={SOURCE: topics},
+    )
+
+
+class FirstFit(SimplePlanner):
+    """Leaves without a task what the limits leave no room for. Counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        self.asked += 1
+        room = (request.limits.max_tasks or MANY) * (request.limits.max_partitions_per_task or MANY)
+        kept = sorted(request.partitions, key=lambda one: (one not in request.current, one))
+        answer = super().plan(replace(request, partitions=tuple(kept[:room])))
+        return replace(answer, unplaced=tuple(kept[room:]))
+
+
+@given(st.lists(tight_worlds(), min_size=1, max_size=5))
+@settings(max_examples=80)
+def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: Sequence[World]) -> None:
+    """Held to a leader that plans it at each look."""
+    always, seldom = FirstFit(), FirstFit()
+    plan: Plan = NO_PLAN.plan
+    last: Mapping[GroupName, LastPlanning] = {}
+    for one in history:
+        for _ in range(2):
+            asked = seldom.asked
+            world = replace(one, plan=plan, last=last)
+            decision = decide(world, seldom, CAPACITY, 1)
+            expected = decide(replace(world, last={}), always, CAPACITY, 1)
+            assert decision.plan == expected.plan
+            plan, last = decision.plan or plan, decision.last
+        assert seldom.asked == asked, "the second look at the same world plans nothing"
+        assert last.keys() == {
+            group for group, wanted in one.wishes.partitions.items() if wanted != plan.planned.get(group)
+        }
 
 
 @given(st.lists(worlds(), min_size=1, max_size=4))

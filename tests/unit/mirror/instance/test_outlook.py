@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.planners import choose_planner
+from headrace.settings import HeadraceSettings
 from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.plan_store import PlanStore
@@ -15,10 +17,10 @@ from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.errands import LoadsOnTheWay
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.outlook import Outlook, Planning
-from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
-from mirror.model.topics import TopicDescription, TopicPartition
-from mirror.ports import GroupPlan, LoadProvider, PlanningRequest
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.topics import TopicDescription, TopicPartition, TopicSelection
+from mirror.ports import GroupPlan, LoadProvider, Planner, PlanningRequest
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper
@@ -45,15 +47,16 @@ class Away:
         raise LoadUnavailable("nobody knows")
 
 
-class Asked(SimplePlanner):
-    """Remembers what it was asked."""
+class Asked:
+    """Remembers what a planner was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, planner: Planner | None = None) -> None:
+        self._planner = planner or SimplePlanner()
         self.requests: list[PlanningRequest] = []
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
         self.requests.append(request)
-        return super().plan(request)
+        return self._planner.plan(request)
 
 
 def a_rig(
@@ -80,6 +83,39 @@ def test_loads_are_asked_for_only_when_something_is_planned() -> None:
         rig.clock.advance(10)
         rig.leader.tick()
     assert loads.asked == [SOURCE]
+
+
+def test_what_found_no_room_is_planned_again_when_something_has_changed() -> None:
+    planner = Asked(choose_planner(HeadraceSettings(clusters={})))
+    rig, server, loads, source = a_rig(planner=planner)
+    definitions = rig.stores.definitions
+
+    def change(**more: object) -> None:
+        stored = definitions.get(DatastreamName("orders"))
+        definitions.replace(stored, replace(stored.datastream, **more))  # type: ignore[arg-type]
+
+    def plannings() -> tuple[int, int]:
+        """Of the next ticks; and partitions that have a task then."""
+        before = len(planner.requests)
+        for _ in range(3):
+            rig.clock.advance(5)
+            rig.leader.tick()
+        return len(planner.requests) - before, len(PlanStore(server.session(), "r").read().plan.owners)
+
+    change(limits=TaskLimits(max_tasks=1, max_partitions_per_task=1))
+    assert plannings() == (1, 1)
+    rig.outlook.preview(a_request())
+    assert plannings() == (0, 1)
+    asked = len(loads.asked)
+    source.grow("t", 3)
+    assert plannings() == (1, 1)
+    change(limits=TaskLimits(max_tasks=2, max_partitions_per_task=1))
+    assert plannings() == (1, 2)
+    rig.stores.requests.add(a_request(full=False))
+    assert plannings() == (1, 2)
+    assert len(loads.asked) == asked + 3, "nobody asks for loads that nobody plans by"
+    change(selection=TopicSelection("nothing"))
+    assert plannings() == (1, 0)
 
 
 def test_a_preview_tells_what_a_request_would_do_and_does_nothing() -> None:
