@@ -12,14 +12,14 @@ from prometheus_client.registry import Collector
 
 from api.services import InstanceStatus
 from api.uncopied_metrics import uncopied_metrics
-from mirror.coordination.problems import Problem
-from mirror.coordination.worker_protocol import TaskSums
+from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
-from mirror.instance.supervisor import LaneState
+from mirror.instance.workers.supervisor import LaneState
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, add_counts
 from mirror.ports import Clock
+from mirror.worker.protocol import TaskSums
 
 
 class InstanceCollector(Collector):

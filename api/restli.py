@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mirror.coordination.definitions import DamagedDefinition
+from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import choice, digits, shown
-from mirror.model.datastream import Datastream, StartPosition
+from mirror.model.datastreams.datastream import Datastream, StartPosition
 from mirror.model.expressions import joined_look_ahead
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mirror.control.handlers import Control
-from mirror.coordination.events import EventLog
-from mirror.coordination.membership import LiveInstance
 from mirror.coordination.planning import Decision
-from mirror.coordination.problems import Problem, ProblemStore
-from mirror.coordination.requests import RebalanceRequest
-from mirror.coordination.worker_protocol import TaskSums
-from mirror.copying.translate_job import StoredLanes
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.problems import Problem, ProblemStore
+from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.instance.health import Condition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
-from mirror.instance.supervisor import LaneState
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.model.datastream import Datastream
+from mirror.instance.workers.supervisor import LaneState
+from mirror.jobs.translate_job import StoredLanes
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 from mirror.ports import Clock, LaneKey
+from mirror.worker.protocol import TaskSums
 
 
 class InstanceStatus(Protocol):

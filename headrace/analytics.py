@@ -10,13 +10,13 @@ from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
-from mirror.copying.verify_job import VerifyJob, copied_ranges
 from mirror.errors import InvalidRequest, NotFound
+from mirror.jobs.verify_job import VerifyJob, copied_ranges
 from mirror.model.clusters import bootstrap_servers
+from mirror.model.datastreams.metadata import TASK_PREFIX
+from mirror.model.datastreams.policy import policy_from
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness
-from mirror.model.metadata import TASK_PREFIX
-from mirror.model.policy import policy_from
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements

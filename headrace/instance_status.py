@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror.coordination.problems import Problem
-from mirror.coordination.worker_protocol import TaskSums
+from mirror.coordination.stores.problems import Problem
 from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
-from mirror.instance.supervisor import LaneState, Supervisor
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.model.datastream import Datastream
+from mirror.instance.workers.supervisor import LaneState, Supervisor
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.ports import LaneKey
+from mirror.worker.protocol import TaskSums
 
 
 class RunningStatus:

@@ -13,16 +13,16 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.cluster_ids import ClusterIds
-from mirror.coordination.made_topics import MadeTopics
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.plan_store import LatestPlan, PlanStore
+from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.made_topics import MadeTopics
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
+from mirror.instance.discovery.route_gate import RouteGate
+from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.instance.discovery.surroundings import Surroundings, TopicRules
 from mirror.instance.errands import Errands, ThreadedErrands
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.outlook import Judgement, LeaderStores, Outlook
-from mirror.instance.route_gate import RouteGate
-from mirror.instance.route_watch import RouteWatch
-from mirror.instance.surroundings import Surroundings, TopicRules
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 from mirror.ports import NodeStore

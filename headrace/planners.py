@@ -8,8 +8,8 @@ import structlog
 
 from headrace.settings import HeadraceSettings
 from mirror.coordination.homes import HomeRules
-from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.errors import LoadUnavailable
 from mirror.instance.errands import Errands, PatientFreshness, PatientLoads, ThreadedErrands
 from mirror.instance.outlook import Planning

@@ -23,18 +23,14 @@ from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, place
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import SessionState, ZooKeeper
 from mirror.control.handlers import Control, ControlStores
-from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.events import EventLog
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import Membership
-from mirror.coordination.plan_store import LatestPlan, PlanStore
-from mirror.coordination.problems import ProblemStore, TroubleStore
-from mirror.coordination.requests import RequestQueue
-from mirror.coordination.root import ensure_root
-from mirror.copying.engine import BatchEngine
-from mirror.copying.translate_job import StoredLanes, stored_and_current
-from mirror.copying.workbench import EngineIdentity
-from mirror.copying.worker import Worker
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
+from mirror.coordination.stores.problems import ProblemStore, TroubleStore
+from mirror.coordination.stores.requests import RequestQueue
+from mirror.coordination.stores.root import ensure_root
 from mirror.errors import ConfigError
 from mirror.instance.errands import ThreadedErrands
 from mirror.instance.follower import Follower, Identity, Session
@@ -47,10 +43,14 @@ from mirror.instance.loads.store import ObservationStore
 from mirror.instance.obedience import SharedState
 from mirror.instance.outlook import LeaderStores
 from mirror.instance.service import Instance
-from mirror.instance.supervisor import Supervisor
-from mirror.instance.worker_seat import Spawn
+from mirror.instance.workers.supervisor import Supervisor
+from mirror.jobs.translate_job import StoredLanes, stored_and_current
 from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.replication.context import EngineIdentity
+from mirror.replication.engine import BatchEngine
+from mirror.worker.process import Worker
+from mirror.worker.slot import Spawn
 
 _SESSIONS = {
     SessionState.CONNECTED: Session.CONNECTED,

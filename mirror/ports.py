@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mirror.model.datastream import StartPosition
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.metrics import MirrorMetric
-from mirror.model.policy import DEFAULT_POLICY, CopyPolicy
 from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from mirror.adapters.settings import KafkaCluster, KafkaSecurity, ZooKeeperSecurity, ZooKeeperSettings
-from mirror.copying.settings import CopyingSettings
 from mirror.errors import InvalidRequest
 from mirror.instance.settings import LeaderSettings, WorkerSettings
 from mirror.model import bounds
 from mirror.model.topics import checked_topic
 from mirror.options import Seconds, Settings
+from mirror.replication.settings import CopyingSettings
 
 __all__ = [
     "CopyingSettings",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from mirror.model.datastream import LatencyObjective
+from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.metrics import add_counts, percentile_ms
 from mirror.model.topics import TopicSelection
 

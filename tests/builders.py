@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mirror.coordination.membership import LiveInstance
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition, TopicSelection

@@ -12,14 +12,14 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Place
 
 from mirror.adapters.system_clock import SystemClock
-from mirror.copying.access import ClusterAccess, endpoints
-from mirror.copying.engine import BatchEngine
-from mirror.copying.live_lane import LiveLane
-from mirror.copying.options import CopyingOptions
-from mirror.copying.workbench import EngineIdentity
+from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
+from mirror.replication.context import EngineIdentity
+from mirror.replication.engine import BatchEngine
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.options import CopyingOptions
 from tests.fakes.broker.contents import Seen
 from tests.kafka_data import Record
 from tests.patience import PATIENCE_SECONDS

@@ -21,13 +21,13 @@ from api.restli import (
 )
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
-from mirror.coordination.definitions import DamagedDefinition
+from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
-from mirror.instance.supervisor import LanePhase, LaneState
+from mirror.instance.workers.supervisor import LanePhase, LaneState
 from mirror.model.bounds import shown
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.identifiers import DatastreamName
-from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicPartition
 
 router = APIRouter(tags=["brooklin"])

@@ -15,11 +15,11 @@ from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
 from api.schemas.progress import LaneProgressAnswer
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
-from mirror.coordination.definitions import DamagedDefinition
-from mirror.coordination.problems import Problem
+from mirror.coordination.stores.definitions import DamagedDefinition
+from mirror.coordination.stores.problems import Problem
 from mirror.model import bounds
+from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.identifiers import DatastreamName
-from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicPartition
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])

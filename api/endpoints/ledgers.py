@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from api.schemas.progress import LaneProgressAnswer, NotCopied
 from api.services import Services
-from mirror.copying.translate_job import StoredLanes
 from mirror.instance.uncopied.partitions import UncopiedPartition, UncopiedState, paused_of
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.model.datastream import Datastream
+from mirror.jobs.translate_job import StoredLanes
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.topics import TopicPartition
 
 

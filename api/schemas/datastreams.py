@@ -8,9 +8,9 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.partitions import HaltAnswer, PauseAnswer
-from mirror.coordination.definitions import DamagedDefinition
-from mirror.coordination.problems import Problem
-from mirror.model.datastream import Datastream, LatencyObjective, StartPosition
+from mirror.coordination.stores.definitions import DamagedDefinition
+from mirror.coordination.stores.problems import Problem
+from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection

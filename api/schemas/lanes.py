@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from mirror.instance.supervisor import LanePhase, LaneState
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.workers.supervisor import LanePhase, LaneState
 from mirror.ports import LaneKey
 
 

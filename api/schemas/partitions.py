@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mirror.model.datastream import Halt, Pause
+from mirror.model.datastreams.datastream import Halt, Pause
 
 
 class _Body(BaseModel):

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pydantic import BaseModel, ConfigDict
 
 from mirror.coordination.planning import Decision
-from mirror.coordination.problems import reason_of
+from mirror.coordination.stores.problems import reason_of
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.identifiers import GroupName
 from mirror.model.metrics import PlacementEvent

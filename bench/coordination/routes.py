@@ -23,17 +23,17 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
-from mirror.coordination.cluster_ids import ClusterIds
-from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.events import EventLog
-from mirror.coordination.made_topics import MadeTopics
-from mirror.coordination.membership import Membership
-from mirror.coordination.plan_store import NO_PLAN, LatestPlan, PlanStore
-from mirror.coordination.requests import RequestQueue
-from mirror.instance.route_gate import RouteGate
-from mirror.instance.route_watch import RouteWatch
-from mirror.instance.surroundings import Surroundings, TopicRules
-from mirror.model.datastream import Datastream
+from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.made_topics import MadeTopics
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
+from mirror.coordination.stores.requests import RequestQueue
+from mirror.instance.discovery.route_gate import RouteGate
+from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.instance.discovery.surroundings import Surroundings, TopicRules
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection
 from stack.ports import free_ports

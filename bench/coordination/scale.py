@@ -20,25 +20,25 @@ from headrace.process.gc_tuning import collect_seldom
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination.cluster_ids import ClusterIds
-from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.events import EventLog
-from mirror.coordination.made_topics import MadeTopics
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import LiveInstance, Membership
-from mirror.coordination.plan_store import PlanStore, StoredPlan
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.problems import ProblemStore, TroubleStore
 from mirror.coordination.reconcile import lane_specs
-from mirror.coordination.requests import RequestQueue
+from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.made_topics import MadeTopics
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.membership import LiveInstance, Membership
+from mirror.coordination.stores.plan_store import PlanStore, StoredPlan
+from mirror.coordination.stores.problems import ProblemStore, TroubleStore
+from mirror.coordination.stores.requests import RequestQueue
+from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.instance.discovery.surroundings import Surroundings, TopicRules
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.outlook import LeaderStores, Outlook, Planning
-from mirror.instance.route_watch import RouteWatch
-from mirror.instance.surroundings import Surroundings, TopicRules
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, InstanceName
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.plan import Plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from bench.mirror.rig.clusters import chosen, clusters
-from mirror.model.policy import Guarantee
+from mirror.model.datastreams.policy import Guarantee
 from tests.chaos.killing import Loop
 
 _KILLS = 25

@@ -26,7 +26,7 @@ from bench.mirror.rig.engines import (
     mirror_maker,
 )
 from bench.mirror.rig.watch import Drain, Watch
-from mirror.wire.compression import Codec
+from mirror.protocol.batches.compression import Codec
 
 _OURS = "headrace"
 _WARMING = ("headrace", "confluent-kafka", "headrace", "headrace")

@@ -18,7 +18,7 @@ import psutil
 from bench.mirror.rig.clusters import Pair, Topics, clusters
 from bench.mirror.rig.engines import Work, headrace
 from bench.mirror.rig.watch import MIB, cpu_seconds, family, peak_mib
-from mirror.wire.compression import Codec
+from mirror.protocol.batches.compression import Codec
 from stack.process.managed_process import ManagedProcess
 from stack.wait import wait_until
 

@@ -33,7 +33,7 @@ from bench.mirror.rig.engines import (
 )
 from bench.mirror.rig.watch import Watch, cpu_seconds, family
 from headrace.process.cores import usable_cores
-from mirror.wire.compression import Codec
+from mirror.protocol.batches.compression import Codec
 from stack.process.managed_process import ManagedProcess
 from stack.wait import wait_until
 

@@ -10,7 +10,7 @@ from bench.mirror.rig.clusters import Topics, chosen, clusters
 from bench.mirror.rig.data import Shape, write_topic
 from bench.mirror.rig.engines import Work, headrace
 from bench.mirror.rig.watch import Watch
-from mirror.wire.compression import Codec
+from mirror.protocol.batches.compression import Codec
 
 _SHAPES = {
     f"{name}-{partitions}": Shape(f"{name}-{partitions}", codec, batch, records, partitions)

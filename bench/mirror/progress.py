@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import tracemalloc
 
-from mirror.copying.progress_log import ProgressPart, batches_of
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, main_key
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
-from mirror.wire.batch import BatchHeader
+from mirror.protocol.batches.batch import BatchHeader
+from mirror.replication.progress_log import ProgressPart, batches_of
 
 _LANES = 200_000
 _OWN = (0, 1_000, 10_000, _LANES)

@@ -15,15 +15,15 @@ from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
-from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.events import EventLog
-from mirror.coordination.membership import Membership
-from mirror.coordination.plan_store import PlanStore
-from mirror.coordination.requests import RequestQueue
-from mirror.coordination.root import check_root, ensure_root
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import PlanStore
+from mirror.coordination.stores.requests import RequestQueue
+from mirror.coordination.stores.root import check_root, ensure_root
 from mirror.errors import InvalidRequest, NotFound
-from mirror.instance.route_gate import RouteGate
-from mirror.model.datastream import DatastreamStatus
+from mirror.instance.discovery.route_gate import RouteGate
+from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import ZooKeeperSettings
 

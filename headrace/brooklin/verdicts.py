@@ -17,11 +17,11 @@ from mirror.coordination.brooklin import (
 )
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
-from mirror.model.datastream import Datastream, DatastreamStatus, Pause, StartPosition
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Pause, StartPosition
+from mirror.model.datastreams.metadata import GROUP_ID, OWNER
+from mirror.model.datastreams.policy import GROW_EXISTING
 from mirror.model.expressions import LONGEST
 from mirror.model.identifiers import ClusterRef
-from mirror.model.metadata import GROUP_ID, OWNER
-from mirror.model.policy import GROW_EXISTING
 
 _RESET: Final = "system.auto.offset.reset"
 _IDENTITY: Final = "system.destination.identityPartitioningEnabled"

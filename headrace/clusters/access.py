@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirror.copying.access import ClusterAccess, access_from
+from mirror.client.access import ClusterAccess, access_from
 from mirror.settings import KafkaCluster
 
 

@@ -11,11 +11,11 @@ from headrace.clusters.access import access_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.system_clock import SystemClock
-from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.replication.context import EngineContext, EngineIdentity
 
 
 @contextmanager
-def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[Workbench]:
+def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[EngineContext]:
     """A workbench on the clusters of the settings; its connections end with the block. `clusters`: those
     that options of these names give. Raises ConfigError for a reference that is no alias and no address."""
     settings = load_settings(config)
@@ -27,11 +27,11 @@ def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[Wo
 
 
 @contextmanager
-def bench_of(settings: HeadraceSettings, client_id: str) -> Iterator[Workbench]:
+def bench_of(settings: HeadraceSettings, client_id: str) -> Iterator[EngineContext]:
     """The same, of settings that were read already."""
     directory = ClusterDirectory(settings.clusters)
     identity = EngineIdentity(socket.gethostname(), client_id, progress_topic=settings.mirror.progress_topic)
-    bench = Workbench(
+    bench = EngineContext(
         lambda reference: access_of(directory.resolve(reference)),
         settings.mirror.copying.options(),
         identity,

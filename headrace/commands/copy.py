@@ -21,7 +21,7 @@ from headrace.process.cores import usable_cores
 
 if TYPE_CHECKING:
     from headrace.copy.run import CopyRun, CopySetup
-    from mirror.copying.copy_job import CopyJob
+    from mirror.jobs.copy_job import CopyJob
     from mirror.ports import LaneSpec
 
 _PATIENCE_SECONDS: Final = 30.0
@@ -121,10 +121,17 @@ def _require_room(report: Path) -> None:
 
 
 def _job(options: Mapping[str, Any]) -> CopyJob:
-    from mirror.copying.copy_job import CopyJob
-    from mirror.model.datastream import StartPosition
+    from mirror.jobs.copy_job import CopyJob
+    from mirror.model.datastreams.datastream import StartPosition
+    from mirror.model.datastreams.policy import (
+        CopyPath,
+        CopyPolicy,
+        Guarantee,
+        Isolation,
+        OnLoss,
+        OnRejection,
+    )
     from mirror.model.identifiers import ClusterRef
-    from mirror.model.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
     from mirror.model.topics import TopicNaming, TopicSelection
 
     start = str(options["start"])
@@ -168,7 +175,7 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
     from headrace.clusters.directory import ClusterDirectory
     from headrace.copy.run import CopySetup
     from headrace.settings import load_settings
-    from mirror.copying.workbench import EngineIdentity
+    from mirror.replication.context import EngineIdentity
 
     settings = load_settings(config)
     directory = ClusterDirectory(settings.clusters)

@@ -68,7 +68,7 @@ def _document(outcome: TakeOver) -> dict[str, Any]:
 
 
 def _finding_document(finding: Finding) -> dict[str, Any]:
-    from mirror.coordination.definitions import to_document
+    from mirror.coordination.stores.definitions import to_document
 
     definition = None
     if finding.datastream is not None:

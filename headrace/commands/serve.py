@@ -77,9 +77,9 @@ def worker(
     from headrace.process.stop_signals import ignore_stop_signals
     from headrace.settings import load_settings
     from headrace.wiring import build_worker
-    from mirror.coordination.worker_protocol import EXIT_LEASE_OVER
-    from mirror.copying.worker import LeaseOver
     from mirror.model.identifiers import InstanceName
+    from mirror.worker.process import LeaseOver
+    from mirror.worker.protocol import EXIT_LEASE_OVER
 
     ignore_stop_signals()
     settings = load_settings()

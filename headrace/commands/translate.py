@@ -9,7 +9,7 @@ import typer
 from headrace.commands.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
-    from mirror.copying.translate_job import PositionMove
+    from mirror.jobs.translate_job import PositionMove
 
 _MOST_ROWS: Final = 100
 
@@ -38,7 +38,7 @@ def translate(
     """Commit a consumer group's positions on the other side of a copy, record for record."""
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import console, print_json
-    from mirror.copying.translate_job import TranslateJob, apply_translation, plan_translation
+    from mirror.jobs.translate_job import TranslateJob, apply_translation, plan_translation
     from mirror.model.identifiers import ClusterRef
 
     job = TranslateJob(state, ClusterRef(source), ClusterRef(destination), group, back, as_group, rewind)
@@ -87,7 +87,7 @@ def progress(
     from api.schemas.progress import LaneProgressAnswer
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import print_json, print_table
-    from mirror.copying.translate_job import stored_lanes
+    from mirror.jobs.translate_job import stored_lanes
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicSelection
 

@@ -9,7 +9,7 @@ import typer
 from headrace.commands.options import ConfigOption, JsonOption, choice
 
 if TYPE_CHECKING:
-    from mirror.copying.verify_job import PartitionVerdict
+    from mirror.jobs.verify_job import PartitionVerdict
 
 _MOST_ROWS: Final = 40
 
@@ -38,9 +38,9 @@ def verify(
     """Compare topics with their copies; the exit status is 0 only when all are equal."""
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import print_json
-    from mirror.copying.verify_job import VerifyJob, verify_copy
+    from mirror.jobs.verify_job import VerifyJob, verify_copy
+    from mirror.model.datastreams.policy import Isolation
     from mirror.model.identifiers import ClusterRef
-    from mirror.model.policy import Isolation
     from mirror.model.topics import TopicNaming, TopicSelection
 
     job = VerifyJob(

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from headrace.console.terminal import note, print_json, print_table
 from headrace.copy.run import CopyOutcome, CopyProgress
-from mirror.copying.copy_job import CopyJob, CopyPlan
-from mirror.copying.measuring import cpu_weight
+from mirror.jobs.copy_job import CopyJob, CopyPlan
+from mirror.replication.reports.measurements import cpu_weight
 
 _TERMINAL_SECONDS: Final = 0.2
 _FILE_SECONDS: Final = 5.0

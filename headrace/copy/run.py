@@ -16,16 +16,16 @@ from headrace.clusters.access import plain
 from headrace.process.compilation import worker_command
 from headrace.process.stop_signals import held_back
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.worker_protocol import StartLanes, encode_message
-from mirror.copying.access import access_from
-from mirror.copying.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, shares
-from mirror.copying.options import CopyingOptions
-from mirror.copying.transforms import load_transforms
-from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.client.access import access_from
 from mirror.errors import Unreachable
+from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, shares
 from mirror.model.identifiers import NO_EPOCH, ClusterRef
 from mirror.ports import LaneSpec
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.options import CopyingOptions
+from mirror.replication.transforms import load_transforms
 from mirror.settings import KafkaCluster
+from mirror.worker.protocol import StartLanes, encode_message
 
 T = TypeVar("T")
 
@@ -154,8 +154,8 @@ class CopyRun:
     def _processes(self) -> list[subprocess.Popen[bytes]]:
         return [slot.process for slot in self._slots if slot.process is not None]
 
-    def _with_bench(self, make: Callable[[Workbench], Coroutine[Any, Any, T]]) -> T:
-        bench = Workbench(
+    def _with_bench(self, make: Callable[[EngineContext], Coroutine[Any, Any, T]]) -> T:
+        bench = EngineContext(
             lambda reference: access_from(self._clusters[reference]),
             self._setup.options,
             self._setup.identity,

@@ -19,14 +19,14 @@ from typing import Any, Final
 
 from headrace.process.stop_signals import ignore_stop_signals
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.worker_protocol import MessageReader, StartLanes
-from mirror.copying.access import access_from
-from mirror.copying.engine import BatchEngine
-from mirror.copying.options import CopyingOptions
-from mirror.copying.watchdog import Watchdog
-from mirror.copying.workbench import EngineIdentity
+from mirror.client.access import access_from
 from mirror.errors import Fenced, HeadraceError
 from mirror.ports import LaneEvent, LanePaused, LaneResumed
+from mirror.replication.context import EngineIdentity
+from mirror.replication.engine import BatchEngine
+from mirror.replication.options import CopyingOptions
+from mirror.worker.protocol import MessageReader, StartLanes
+from mirror.worker.watchdog import Watchdog
 
 _PROGRESS_SECONDS: Final = 0.5
 _LANES_A_SECOND: Final = 5_000

@@ -28,22 +28,22 @@ SWITCH: Final = "HEADRACE_COMPILED"
 """Environment variable; 0: worker processes run the sources."""
 _HOME: Final = Path(__file__).parents[2]
 _BUILDS: Final = Path(".cache") / "compiled"
-_WHOLE_ROOMS: Final = ("mirror/wire", "mirror/lane")
+_WHOLE_ROOMS: Final = ("mirror/protocol", "mirror/lane")
 _MODULES: Final = (
     "mirror/adapters/system_clock",
-    "mirror/copying/cluster",
-    "mirror/copying/connection",
-    "mirror/copying/engine",
-    "mirror/copying/hanging",
-    "mirror/copying/live_lane",
-    "mirror/copying/loop",
-    "mirror/copying/reading",
-    "mirror/copying/sink",
-    "mirror/copying/source",
-    "mirror/copying/steering",
-    "mirror/copying/transport",
-    "mirror/copying/workbench",
-    "mirror/copying/writing",
+    "mirror/client/cluster",
+    "mirror/client/connection",
+    "mirror/replication/engine",
+    "mirror/replication/handlers/open_transactions",
+    "mirror/replication/live_lane",
+    "mirror/client/event_loop",
+    "mirror/replication/handlers/fetch_handler",
+    "mirror/replication/channels/sender",
+    "mirror/replication/channels/fetcher",
+    "mirror/replication/steering",
+    "mirror/client/transport",
+    "mirror/replication/context",
+    "mirror/replication/handlers/ack_handler",
 )
 """Of other rooms: what runs once a batch or more often, and what that calls."""
 _SETUP: Final = """
@@ -104,7 +104,9 @@ def take(home: Path = _HOME) -> bool:
 
 def data_plane() -> str:
     """What the rooms that every batch passes through are in this process: compiled or interpreted."""
-    rooms = [importlib.import_module(one.replace("/", ".")) for one in ("mirror/wire/batch", *_MODULES)]
+    rooms = [
+        importlib.import_module(one.replace("/", ".")) for one in ("mirror/protocol/batches/batch", *_MODULES)
+    ]
     return COMPILED if all(str(one.__file__).endswith(_SUFFIX) for one in rooms) else INTERPRETED
 
 

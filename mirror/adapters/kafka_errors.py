@@ -1,6 +1,6 @@
 """confluent-kafka's errors in our words.
 
-What a broker answered is judged in one place, `mirror.wire.codes`; here is what librdkafka itself
+What a broker answered is judged in one place, `mirror.protocol.codes`; here is what librdkafka itself
 says, by its negative codes.
 """
 
@@ -21,7 +21,7 @@ from mirror.errors import (
     TopicMissing,
     Unreachable,
 )
-from mirror.wire.codes import error_of
+from mirror.protocol.codes import error_of
 
 _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
     KafkaError._UNKNOWN_TOPIC: TopicMissing,

@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from mirror.control.commands import ChangePauses, ChangeStatus
-from mirror.coordination.events import EventLog, command_event
+from mirror.coordination.stores.events import EventLog, command_event
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 

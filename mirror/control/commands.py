@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.pauses import Partitions
 from mirror.model.identifiers import DatastreamName
-from mirror.model.pauses import Partitions
 from mirror.model.topics import TopicPartition
 
 

@@ -14,23 +14,23 @@ from mirror.control.commands import (
     MovePartitions,
     TriggerRebalance,
 )
-from mirror.coordination.definitions import (
+from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionCache,
     Definitions,
     DefinitionStore,
 )
-from mirror.coordination.events import EventLog
-from mirror.coordination.membership import Membership
-from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.errors import IllegalTransition, InvalidRequest, VersionConflict
 from mirror.model.bounds import shown
-from mirror.model.datastream import Datastream, DatastreamStatus, Halt
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
+from mirror.model.datastreams.lifecycle import next_status
+from mirror.model.datastreams.metadata import CREATED_MS, OWNER, TASK_PREFIX
+from mirror.model.datastreams.pauses import paused, resumed
 from mirror.model.identifiers import ClusterRef, DatastreamName
-from mirror.model.lifecycle import next_status
-from mirror.model.metadata import CREATED_MS, OWNER, TASK_PREFIX
 from mirror.model.metrics import PlacementEvent
-from mirror.model.pauses import paused, resumed
 from mirror.ports import Clock
 
 _ATTEMPTS: Final = 5

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.coordination.membership import LiveInstance
 from mirror.coordination.planning import Decision, World, is_planned
-from mirror.coordination.requests import Request
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.requests import Request
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.identifiers import DatastreamName
-from mirror.model.lifecycle import next_status
 from mirror.model.plan import Plan
 
 RETURN_GRACE_SECONDS: Final = 2.0

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mirror.coordination import znodes
+from mirror.coordination.stores import znodes
 from mirror.errors import CorruptData, InvalidRequest, NotFound
 from mirror.model import bounds
+from mirror.model.datastreams.metadata import GROUP_ID, TASK_PREFIX
 from mirror.model.documents import parsed
-from mirror.model.metadata import GROUP_ID, TASK_PREFIX
 from mirror.ports import NodeStore
 
 DEFINITIONS: Final = "/dms"

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.policy import GROW_EXISTING
 from mirror.model.identifiers import ClusterRef
-from mirror.model.policy import GROW_EXISTING
 from mirror.model.topics import TopicDescription
 
 CARRIED_SETTINGS: Final = frozenset(

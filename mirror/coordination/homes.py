@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mirror.coordination.membership import LiveInstance
-from mirror.coordination.requests import MoveRequest
 from mirror.coordination.spread import TaskLoad, spread_tasks
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.requests import MoveRequest
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName, TaskName, task_name
 from mirror.model.plan import Departure, Plan, TaskPlacement

@@ -15,11 +15,11 @@ from typing import Final
 
 from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
-from mirror.coordination.membership import LiveInstance
-from mirror.coordination.plan_store import check_storable
-from mirror.coordination.requests import DamagedRequest, MoveRequest, RebalanceRequest, Request
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.plan_store import check_storable
+from mirror.coordination.stores.requests import DamagedRequest, MoveRequest, RebalanceRequest, Request
 from mirror.errors import CorruptData, InvalidRequest, PlanRejected
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
 from mirror.model.plan import Move, Plan, TaskPlacement, moves_between

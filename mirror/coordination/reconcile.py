@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mirror.coordination.membership import Holding, LiveInstance
-from mirror.model.datastream import Datastream
+from mirror.coordination.stores.membership import Holding, LiveInstance
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 from mirror.ports import LaneKey, LaneSpec

@@ -17,17 +17,17 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.membership import LiveInstance
-from mirror.coordination.problems import reason_of
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
 from mirror.instance.obedience import Obedience, SharedState
-from mirror.instance.supervisor import LanePhase, LaneState, Supervisor
-from mirror.instance.worker_reader import WorkerGone, WorkerSaid
-from mirror.model.datastream import Datastream
+from mirror.instance.workers.supervisor import LanePhase, LaneState, Supervisor
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.ports import Clock, LaneKey
+from mirror.worker.reader import WorkerGone, WorkerSaid
 
 _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0

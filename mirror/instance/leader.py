@@ -25,13 +25,13 @@ from mirror.coordination.agenda import (
     is_too_early,
     status_change,
 )
-from mirror.coordination.definitions import DefinitionCache, Definitions, StoredDatastream
-from mirror.coordination.events import EventLog, plan_events, recovery_event, request_event
-from mirror.coordination.membership import LiveInstance
-from mirror.coordination.plan_store import NO_PLAN, StoredPlan
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.problems import Problem, reason_of
-from mirror.coordination.routes import Verdict, in_words
+from mirror.coordination.routing.routes import Verdict, in_words
+from mirror.coordination.stores.definitions import DefinitionCache, Definitions, StoredDatastream
+from mirror.coordination.stores.events import EventLog, plan_events, recovery_event, request_event
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.plan_store import NO_PLAN, StoredPlan
+from mirror.coordination.stores.problems import Problem, reason_of
 from mirror.errors import (
     CoordinationError,
     DamagedState,
@@ -42,15 +42,15 @@ from mirror.errors import (
     Unreachable,
     VersionConflict,
 )
+from mirror.instance.discovery.route_watch import written_by
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment, assess, says_the_same
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.outlook import Outlook
 from mirror.instance.problem_board import ProblemBoard
-from mirror.instance.route_watch import written_by
 from mirror.instance.uncopied.backlog import Backlog
 from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Move, Plan

@@ -12,11 +12,6 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.definitions import DefinitionCache, DefinitionStore
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import Holding, LiveInstance, Membership
-from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
-from mirror.coordination.problems import TroubleStore
 from mirror.coordination.quotas import quotas_by_task
 from mirror.coordination.reconcile import (
     Duties,
@@ -27,10 +22,15 @@ from mirror.coordination.reconcile import (
     others_of,
     starts,
 )
+from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
+from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
+from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.lease import Lease
-from mirror.instance.supervisor import LanePhase, LaneState, Supervisor
-from mirror.instance.troubles import troubles_of
-from mirror.model.datastream import Datastream
+from mirror.instance.workers.supervisor import LanePhase, LaneState, Supervisor
+from mirror.instance.workers.troubles import troubles_of
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition

@@ -9,14 +9,15 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.homes import HomeRules
-from mirror.coordination.membership import Membership
-from mirror.coordination.plan_store import LatestPlan, PlanStore
 from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
-from mirror.coordination.problems import ProblemStore, TroubleStore, reason_of
-from mirror.coordination.requests import RebalanceRequest, RequestQueue
-from mirror.coordination.routes import Verdict
+from mirror.coordination.routing.routes import Verdict
+from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
+from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reason_of
+from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
+from mirror.instance.discovery.surroundings import Surroundings
 from mirror.instance.errands import LoadsOnTheWay
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore
@@ -24,8 +25,7 @@ from mirror.instance.loads.keeper import MemoryKeeper
 from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness, LoadWatch
-from mirror.instance.surroundings import Surroundings
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadReport, TaskCapacity
 from mirror.model.plan import Plan

@@ -10,8 +10,8 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.events import problem_event
-from mirror.coordination.problems import Problem, ProblemStore, legible, reason_of
+from mirror.coordination.stores.events import problem_event
+from mirror.coordination.stores.problems import Problem, ProblemStore, legible, reason_of
 from mirror.errors import HeadraceError
 from mirror.instance.errands import StillAsking
 from mirror.instance.health import Health

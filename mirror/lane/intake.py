@@ -18,11 +18,11 @@ from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.outgoing import Item, Outgoing, Passed, Path
 from mirror.lane.rules import AbortedFilter, IntakeRules, MergeRule
-from mirror.wire.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, scan, verify
-from mirror.wire.compression import Codec, decompress
-from mirror.wire.legacy import SMALLEST_MESSAGE, last_offset, read_message
-from mirror.wire.records import SMALLEST_RECORD, Record, read_batch, read_records, write_batch
-from mirror.wire.reframe import START, Reframer, Resume, Run
+from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, scan, verify
+from mirror.protocol.batches.compression import Codec, decompress
+from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_message
+from mirror.protocol.batches.records import SMALLEST_RECORD, Record, read_batch, read_records, write_batch
+from mirror.protocol.batches.reframe import START, Reframer, Resume, Run
 
 _log = logging.getLogger(__name__)
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)

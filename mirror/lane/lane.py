@@ -24,7 +24,7 @@ from mirror.lane.pausing import Pause
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import IntakeRules
 from mirror.ports import LaneKey, LaneSpec
-from mirror.wire.batch import ProducerStamp, next_sequence, stamp
+from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 
 MOST_IN_FLIGHT: Final = 5
 """Brokers remember the last five batches of a producer; more in flight could not be deduplicated."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.wire.reframe import Run
+from mirror.protocol.batches.reframe import Run
 
 _ATTRIBUTES_AT: Final = 22
 """The low byte of a batch's attributes; the high one is not used."""

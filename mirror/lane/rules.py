@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 from mirror.errors import TransformFailed
 from mirror.lane.ledger import Fate
-from mirror.wire.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
-from mirror.wire.compression import LARGEST_PAYLOAD
-from mirror.wire.records import Record, read_batch
+from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
+from mirror.protocol.batches.compression import LARGEST_PAYLOAD
+from mirror.protocol.batches.records import Record, read_batch
 
 LARGEST_BATCH: Final = 1_048_588
 """Kafka's default of `max.message.bytes`: a whole batch with its header."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 import httpx
 
 from mirror.errors import HeadraceError, Unreachable
-from mirror.model.datastream import DatastreamStatus, LatencyObjective
+from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
+from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metadata import TASK_PREFIX
 from mirror.model.topics import TopicSelection
 from monitor.latency import Source, Subject
 from monitor.ports import Preview

@@ -22,9 +22,9 @@ from mirror.adapters.kafka_settings import client_settings
 from mirror.errors import HeadraceError, NotAuthorized, Refused, Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
+from mirror.protocol.control.sasl import TokenProvider
 from mirror.settings import KafkaCluster
 from mirror.tokens import token_from_file
-from mirror.wire.control.sasl import TokenProvider
 from pmp.samples.look import Look
 
 _TIMEOUT_SECONDS: Final = 10.0

@@ -24,14 +24,14 @@ from typing import Final
 from confluent_kafka import KafkaException, Producer
 
 from mirror.adapters.system_clock import SystemClock
-from mirror.copying.access import ClusterAccess, endpoints
-from mirror.copying.options import CopyingOptions
-from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.client.access import ClusterAccess, endpoints
 from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.policy import Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.options import CopyingOptions
 from stack.kafka import KafkaCluster
 from tests.engines import look_all
 from tests.fakes.broker.contents import Seen
@@ -208,7 +208,7 @@ class Loop:
 
     def _progress(self) -> dict[TopicPartition, LaneProgress]:
         access = ClusterAccess(endpoints(self.target.address))
-        bench = Workbench(lambda _: access, CopyingOptions(), EngineIdentity("chaos"), SystemClock())
+        bench = EngineContext(lambda _: access, CopyingOptions(), EngineIdentity("chaos"), SystemClock())
         keys = [
             LaneKey(GroupName(self.topic), TopicPartition(self.topic, number))
             for number in range(self.partitions)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.model.policy import Guarantee
+from mirror.model.datastreams.policy import Guarantee
 from tests.chaos.killing import Loop
 from tests.servers import NewKafka
 

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination import znodes
-from mirror.coordination.definitions import to_document
-from mirror.model.datastream import LatencyObjective, Pause
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definitions import to_document
+from mirror.model.datastreams.datastream import LatencyObjective, Pause
 from mirror.settings import ZooKeeperSettings
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination import znodes
+from mirror.coordination.stores import znodes
 from mirror.instance.loads.observations import NEWEST
 from mirror.settings import ZooKeeperSettings
 from stack.traffic.writer import Traffic

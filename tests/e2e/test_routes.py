@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination.definitions import DefinitionStore
+from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.errors import AlreadyExists, InvalidRequest
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection
 from stack.zookeeper import ZooKeeperServer

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from mirror.coordination.cluster_ids import ClusterIds
-from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.events import EventLog
-from mirror.coordination.made_topics import MadeTopics
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_store import LatestPlan, PlanStore
-from mirror.coordination.problems import ProblemStore, TroubleStore
-from mirror.coordination.requests import RequestQueue
+from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.made_topics import MadeTopics
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
+from mirror.coordination.stores.problems import ProblemStore, TroubleStore
+from mirror.coordination.stores.requests import RequestQueue
+from mirror.instance.discovery.route_gate import RouteGate
+from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.instance.discovery.surroundings import Surroundings, TopicRules
 from mirror.instance.errands import Errands
 from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
@@ -25,9 +28,6 @@ from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.obedience import SharedState
 from mirror.instance.outlook import LeaderStores, Outlook, Planning
-from mirror.instance.route_gate import RouteGate
-from mirror.instance.route_watch import RouteWatch
-from mirror.instance.surroundings import Surroundings, TopicRules
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
 from mirror.model.metrics import PlacementEvent

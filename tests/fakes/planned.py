@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.membership import Holding, Membership
-from mirror.coordination.plan_store import PlanStore, StoredPlan
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.membership import Holding, Membership
+from mirror.coordination.stores.plan_store import PlanStore, StoredPlan
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.ports import LaneKey

@@ -10,11 +10,11 @@ from api.services import Services
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
 from mirror.control.handlers import Control, ControlStores
-from mirror.coordination.membership import Membership
-from mirror.coordination.plan_store import NO_PLAN
-from mirror.copying.translate_job import StoredLanes
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import NO_PLAN
+from mirror.jobs.translate_job import StoredLanes
 from mirror.lane.progress import LaneProgress
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
 from mirror.ports import LaneKey, Planner
 from mirror.settings import KafkaCluster

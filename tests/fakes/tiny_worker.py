@@ -21,7 +21,8 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator
 
-from mirror.coordination.worker_protocol import (
+from mirror.ports import LaneSpec, LaneStarted, LaneStopped
+from mirror.worker.protocol import (
     EXIT_LEASE_OVER,
     LaneNews,
     LaneRate,
@@ -35,7 +36,6 @@ from mirror.coordination.worker_protocol import (
     WorkerReady,
     encode_message,
 )
-from mirror.ports import LaneSpec, LaneStarted, LaneStopped
 
 
 def main(descriptor: int, behaviour: str) -> None:

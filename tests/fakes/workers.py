@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from mirror.coordination.worker_protocol import LaneRate
-from mirror.instance.supervisor import LanePhase, LaneState, Supervisor
-from mirror.instance.worker_reader import WorkerGone, WorkerSaid
+from mirror.instance.workers.supervisor import LanePhase, LaneState, Supervisor
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.ports import LaneKey, LaneSpec
+from mirror.worker.protocol import LaneRate
+from mirror.worker.reader import WorkerGone, WorkerSaid
 from tests.fakes.clock import ManualClock
 
 

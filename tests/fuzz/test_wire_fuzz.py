@@ -14,14 +14,14 @@ from kafka.protocol.consumer import FetchResponse as TheirFetched
 from kafka.protocol.producer import ProduceResponse as TheirProduced
 
 from mirror.model.topics import TopicPartition
-from mirror.wire import fetch, produce
-from mirror.wire.batch import HEADER_SIZE, ProducerStamp, scan, stamp, verify
-from mirror.wire.compression import Codec, decompress
-from mirror.wire.control import cluster, offsets, topics, transactions
-from mirror.wire.control.call import Call
-from mirror.wire.legacy import read_message
-from mirror.wire.records import Record, read_batch, write_batch
-from mirror.wire.reframe import Reframer
+from mirror.protocol import fetch, produce
+from mirror.protocol.batches.batch import HEADER_SIZE, ProducerStamp, scan, stamp, verify
+from mirror.protocol.batches.compression import Codec, decompress
+from mirror.protocol.batches.legacy import read_message
+from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.reframe import Reframer
+from mirror.protocol.control import cluster, offsets, topics, transactions
+from mirror.protocol.control.call import Call
 from tests.fuzz.mutation import fuzz, mutate, peak_bytes
 
 SECONDS: Final = float(os.environ.get("FUZZ_SECONDS", "0.15"))

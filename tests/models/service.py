@@ -17,13 +17,13 @@ from random import Random
 
 import structlog
 
-from mirror.coordination.definitions import DefinitionStore
 from mirror.coordination.matching import TopicMatching
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_store import PlanStore
 from mirror.coordination.planning import groups_of
-from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
-from mirror.model.datastream import DatastreamStatus, Pause
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.plan_store import PlanStore
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
+from mirror.model.datastreams.datastream import DatastreamStatus, Pause
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicPartition

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from mirror.lane.ledger import Fate
-from mirror.wire import batch as batches
-from mirror.wire.batch import HEADER_SIZE, BatchHeader, ProducerStamp, stamp
-from mirror.wire.compression import Codec, compress
-from mirror.wire.legacy import last_offset
-from mirror.wire.records import Record, write_batch
-from mirror.wire.varint import decode, encode
+from mirror.protocol.batches import batch as batches
+from mirror.protocol.batches.batch import HEADER_SIZE, BatchHeader, ProducerStamp, stamp
+from mirror.protocol.batches.compression import Codec, compress
+from mirror.protocol.batches.legacy import last_offset
+from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.varint import decode, encode
 
 
 def header_of(batch: bytes | bytearray | memoryview) -> BatchHeader:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mirror.wire.batch import BatchHeader, next_sequence, verify
-from mirror.wire.codes import Code
-from mirror.wire.records import Record, read_batch
+from mirror.protocol.batches.batch import BatchHeader, next_sequence, verify
+from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.codes import Code
 from tests.models.source_log import header_of
 
 _REMEMBERED = 5

@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from mirror.model.policy import Guarantee
+from mirror.model.datastreams.policy import Guarantee
 from mirror.ports import LanePaused
 from tests.fakes.broker.cluster import FakeCluster
 from tests.fakes.broker.contents import committed

@@ -8,7 +8,7 @@ from enum import Enum
 from random import Random
 from typing import Final
 
-from mirror.model.policy import CopyPath, CopyPolicy, Guarantee, OnLoss
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss
 from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, Throttle
 
 FETCH, PRODUCE, LIST_OFFSETS, METADATA = 1, 0, 2, 3

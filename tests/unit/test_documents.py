@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from bench.__main__ import names
 from headrace.__main__ import app
 from headrace.settings import HeadraceSettings
-from mirror.coordination import znodes
+from mirror.coordination.stores import znodes
 from pmp.job.metrics import JobMetrics
 from tests.fakes.site import Site
 from tests.situations import SITUATIONS, situations_on

@@ -13,12 +13,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.adapters.system_clock import SystemClock
-from mirror.copying.access import ClusterAccess, endpoints
-from mirror.copying.options import CopyingOptions
-from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.wire.control.offsets import LATEST
+from mirror.protocol.control.offsets import LATEST
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.options import CopyingOptions
 from stack.kafka import KafkaCluster, NodePorts
 from stack.process.parallel import for_each
 from stack.server import Jvm
@@ -79,7 +79,9 @@ class Topics:
         self._folders = [node.folder for node in cluster.nodes]
         self._admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
         access = ClusterAccess(endpoints(cluster.address))
-        self._bench = Workbench(lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock())
+        self._bench = EngineContext(
+            lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock()
+        )
 
     def create(self, name: str, partitions: int, **settings: str) -> None:
         """Create a topic; underscores in setting names stand for dots."""

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 from bench.mirror.rig.clusters import Topics
 from mirror.adapters.system_clock import SystemClock
-from mirror.copying.access import ClusterAccess, endpoints
-from mirror.copying.cluster import CONTROL, Cluster
-from mirror.copying.connection import Connection, Request
-from mirror.copying.loop import Promise
-from mirror.copying.options import CopyingOptions
-from mirror.copying.workbench import EngineIdentity, Workbench
+from mirror.client.access import ClusterAccess, endpoints
+from mirror.client.cluster import CONTROL, Cluster
+from mirror.client.connection import Connection, Request
+from mirror.client.event_loop import Promise
 from mirror.lane.memory import Slab
 from mirror.model.identifiers import ClusterRef
-from mirror.wire import produce
-from mirror.wire.batch import seal
-from mirror.wire.compression import Codec
-from mirror.wire.records import Record, write_batch
+from mirror.protocol import produce
+from mirror.protocol.batches.batch import seal
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.records import Record, write_batch
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.options import CopyingOptions
 from stack.kafka import KafkaCluster
 
 PARTITIONS = 16
@@ -77,7 +77,7 @@ def write_topic(cluster: KafkaCluster, shape: Shape) -> SourceTopic:
     Topics(cluster).create(name, shape.partitions, retention_ms="-1")
     templates, payload = _templates(shape)
     access = ClusterAccess(endpoints(cluster.address))
-    bench = Workbench(lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock())
+    bench = EngineContext(lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock())
     try:
         wire = bench.run(_fill(bench.cluster(ClusterRef(cluster.name)), name, shape, templates))
     finally:

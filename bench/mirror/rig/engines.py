@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.mirror.rig.clusters import Pair
 from headrace.process.compilation import SWITCH
-from mirror.wire.compression import Codec
+from mirror.protocol.batches.compression import Codec
 from stack.jars import jar_sets
 from stack.jars.java import find_java
 from stack.process.managed_process import ManagedProcess

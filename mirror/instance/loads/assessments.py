@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import structlog
 
-from mirror.coordination import znodes
-from mirror.coordination.problems import legible, reason_of
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.problems import legible, reason_of
 from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
 from mirror.model.identifiers import GroupName

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from mirror.coordination.problems import reason_of
+from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.loads.observations import LoadMemory, Observation, Snapshot
 from mirror.instance.loads.store import Dated, Kept, ObservationStore

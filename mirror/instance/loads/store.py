@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mirror.coordination import znodes
-from mirror.coordination.problems import reason_of
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.problems import reason_of
 from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
 from mirror.instance.loads.newest import DAY_MS
 from mirror.model import bounds
+from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
-from mirror.model.policy import LARGEST_RATE
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.events import loads_event
-from mirror.coordination.problems import reason_of
+from mirror.coordination.stores.events import loads_event
+from mirror.coordination.stores.problems import reason_of
 from mirror.errors import LoadUnavailable, TimedOut
 from mirror.instance.errands import StillAsking
 from mirror.instance.health import Health

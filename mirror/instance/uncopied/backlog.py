@@ -8,9 +8,9 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.problems import reason_of
+from mirror.coordination.stores.problems import reason_of
+from mirror.instance.discovery.surroundings import Surroundings
 from mirror.instance.errands import StillAsking
-from mirror.instance.surroundings import Surroundings
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, TopicAdmin

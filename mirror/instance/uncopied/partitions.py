@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.problems import reason_of
-from mirror.model.datastream import Datastream
+from mirror.coordination.stores.problems import reason_of
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
 

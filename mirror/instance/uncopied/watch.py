@@ -8,7 +8,7 @@ from typing import Final
 
 from mirror.coordination.matching import TopicsByCluster
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.problems import legible
+from mirror.coordination.stores.problems import legible
 from mirror.errors import HeadraceError
 from mirror.instance.health import Health
 from mirror.instance.problem_board import ProblemBoard
@@ -19,7 +19,7 @@ from mirror.instance.uncopied.partitions import (
     paused_of,
     without_task,
 )
-from mirror.model.datastream import Datastream, Halt, Pause
+from mirror.model.datastreams.datastream import Datastream, Halt, Pause
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import SourcePosition, TopicPartition
 

@@ -10,15 +10,15 @@ from uuid import uuid4
 import pytest
 
 from mirror.adapters.system_clock import SystemClock
-from mirror.copying.access import ClusterAccess, endpoints
-from mirror.copying.engine import BatchEngine
-from mirror.copying.options import CopyingOptions
-from mirror.copying.workbench import EngineIdentity
-from mirror.model.datastream import StartPosition
+from mirror.client.access import ClusterAccess, endpoints
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee
 from mirror.model.identifiers import GroupName
-from mirror.model.policy import CopyPath, CopyPolicy, Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.ports import CopyEngine, LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStarted, LaneStopped
+from mirror.replication.context import EngineIdentity
+from mirror.replication.engine import BatchEngine
+from mirror.replication.options import CopyingOptions
 from tests.engines import look, specs, write
 from tests.fakes.broker.cluster import FakeCluster, running
 from tests.kafka_data import Record, make_topic

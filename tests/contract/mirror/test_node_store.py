@@ -300,7 +300,7 @@ def test_a_session_that_is_over_says_so(new_client: NewClient) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "with space", "ümlaut", "emoji-🚀", "a.b", "x" * 200])
 def test_any_name_that_the_layout_makes_is_a_node(nodes: NodeStore, name: str) -> None:
-    from mirror.coordination import znodes
+    from mirror.coordination.stores import znodes
 
     path = znodes.child("/names", name)
     nodes.create(path, b"x")

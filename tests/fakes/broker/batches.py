@@ -1,4 +1,4 @@
-"""Record batches as a broker sees them: read with kafka-python's records module, never with `mirror.wire`."""
+"""Record batches as a broker sees them: read with kafka-python's module, never with `mirror.protocol`."""
 
 from __future__ import annotations
 

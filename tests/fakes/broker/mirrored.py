@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from mirror.copying.access import ClusterAccess, endpoints
-from mirror.copying.engine import BatchEngine
-from mirror.copying.live_lane import LiveLane
-from mirror.copying.options import CopyingOptions
-from mirror.copying.workbench import EngineIdentity
+from mirror.client.access import ClusterAccess, endpoints
 from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneStopped
+from mirror.replication.context import EngineIdentity
+from mirror.replication.engine import BatchEngine
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.options import CopyingOptions
 from tests.engines import specs
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.cluster import FakeCluster

@@ -23,7 +23,9 @@ def suffix() -> str:
     return _SUFFIX[build()]
 
 
-@pytest.mark.parametrize("module", ["mirror.wire.batch", "mirror.lane.lane", "mirror.copying.sink"])
+@pytest.mark.parametrize(
+    "module", ["mirror.protocol.batches.batch", "mirror.lane.lane", "mirror.replication.channels.sender"]
+)
 def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str, module: str) -> None:
     program = (
         "from headrace.process.compilation import data_plane, take; take(); print(data_plane()); "
@@ -56,7 +58,7 @@ def test_the_worker_program_imports_what_it_needs_beside_machine_code(suffix: st
 @pytest.mark.parametrize(
     "tests",
     [
-        ("tests/unit/mirror/wire", "tests/property/mirror/wire", "tests/fuzz"),
+        ("tests/unit/mirror/protocol", "tests/property/mirror/protocol", "tests/fuzz"),
         ("tests/unit/mirror/lane", "tests/property/mirror/lane"),
         ("tests/contract/mirror/test_copy_engine.py",),
     ],

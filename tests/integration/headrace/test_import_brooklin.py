@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 from headrace.__main__ import app
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination.definitions import DefinitionStore
-from mirror.coordination.znodes import CHUNK_BYTES
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.znodes import CHUNK_BYTES
 from mirror.errors import InvalidRequest, NewerFormat, NotFound
-from mirror.model.datastream import Datastream, DatastreamStatus, StartPosition
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, StartPosition
 from stack.zookeeper import ZooKeeperServer
 from tests.brooklin_data import DESTINATION_BROKERS, SOURCE_BROKERS, a_stream, write_tree
 from tests.hostile import BROOKLIN_FIELDS, NODES, every_value

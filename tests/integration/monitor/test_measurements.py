@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.model.datastream import LatencyObjective
+from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
 from monitor.adapters.pinot_measurements import PinotMeasurements

@@ -15,7 +15,7 @@ from httpx import Client
 
 from api.restli import Terms, datastream_from_restli, datastream_to_restli
 from mirror.errors import InvalidRequest
-from mirror.model.datastream import DatastreamStatus, StartPosition
+from mirror.model.datastreams.datastream import DatastreamStatus, StartPosition
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
 from tests.builders import DESTINATION, SOURCE

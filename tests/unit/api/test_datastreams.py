@@ -13,7 +13,7 @@ from mirror.errors import Unreachable
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
-from mirror.model.datastream import LatencyObjective, StartPosition
+from mirror.model.datastreams.datastream import LatencyObjective, StartPosition
 from mirror.model.load import TaskLimits
 from tests.builders import a_key
 from tests.fakes.site import Site, a_body

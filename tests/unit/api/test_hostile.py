@@ -11,9 +11,9 @@ from urllib.parse import quote
 import pytest
 from httpx import Response
 
-from mirror.coordination import znodes
-from mirror.coordination.definitions import to_document
-from mirror.model.datastream import LatencyObjective, Pause
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definitions import to_document
+from mirror.model.datastreams.datastream import LatencyObjective, Pause
 from tests.builders import a_datastream
 from tests.fakes.site import Site, a_body
 from tests.hostile import (

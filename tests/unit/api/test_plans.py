@@ -8,8 +8,8 @@ import pytest
 from httpx import Client
 
 from api.schemas.plans import RebalanceAnswer
-from mirror.coordination.measured_load import MeasuredLoads
 from mirror.coordination.planning import Decision
+from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE

@@ -9,10 +9,10 @@ import pytest
 from httpx import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from mirror.coordination.worker_protocol import LaneRate, TaskSums
-from mirror.instance.supervisor import LanePhase
+from mirror.instance.workers.supervisor import LanePhase
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.worker.protocol import LaneRate, TaskSums
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site

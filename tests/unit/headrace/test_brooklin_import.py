@@ -10,7 +10,7 @@ import pytest
 
 from headrace.brooklin.verdicts import Finding, Surroundings, Verdict, plan_import
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
-from mirror.model.datastream import Datastream, DatastreamStatus, Pause, StartPosition
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Pause, StartPosition
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
 from tests.brooklin_data import DESTINATION_BROKERS, SOURCE_BROKERS, a_stream, write_tree

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from headrace.copy.run import CopyRun, CopySetup, _WorkerSlot
-from mirror.copying.copy_job import CopyJob
-from mirror.copying.options import CopyingOptions
-from mirror.copying.workbench import EngineIdentity
 from mirror.errors import ConfigError
+from mirror.jobs.copy_job import CopyJob
+from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef
-from mirror.model.policy import CopyPolicy
 from mirror.model.topics import TopicSelection
+from mirror.replication.context import EngineIdentity
+from mirror.replication.options import CopyingOptions
 from tests.builders import a_spec
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.planners import choose_planning
 from headrace.settings import load_settings
-from mirror.coordination.measured_load import MeasuredLoads
+from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.topics import TopicPartition

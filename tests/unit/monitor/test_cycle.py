@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from mirror.errors import HeadraceError, Unreachable
-from mirror.model.datastream import LatencyObjective
+from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection

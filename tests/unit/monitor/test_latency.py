@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.model.datastream import LatencyObjective
+from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
 from mirror.model.topics import TopicSelection
 from monitor import latency

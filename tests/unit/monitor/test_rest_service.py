@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.problems import Problem
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.problems import Problem
 from mirror.errors import HeadraceError, Unreachable
-from mirror.model.datastream import LatencyObjective
+from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.identifiers import DatastreamName, InstanceName
 from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.rest_service import RestService

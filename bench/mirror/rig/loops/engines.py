@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from bench.mirror.rig.loops.peer import HEAD
 from mirror.adapters.system_clock import SystemClock
-from mirror.copying.connection import Connection, Request
-from mirror.copying.loop import Loop
-from mirror.copying.transport import Transport
+from mirror.client.connection import Connection, Request
+from mirror.client.event_loop import Loop
+from mirror.client.transport import Transport
 from mirror.errors import HeadraceError
 from mirror.lane.memory import ByteBudget, Slab, SlabPool
 
@@ -58,7 +58,7 @@ def connected(port: int) -> socket.socket:
 
 
 class OwnLoop:
-    """`mirror.copying`'s loop and connections."""
+    """`mirror.client`'s loop and connections."""
 
     def __init__(self, ports: tuple[int, int], response_bytes: int, count: int) -> None:
         self._traffic = Traffic(count)

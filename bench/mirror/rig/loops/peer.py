@@ -1,7 +1,7 @@
 """The far side of the measurement of event loops: a source that answers fetches, a target that takes batches.
 
 Both speak frames as Kafka does: four bytes of size, then at least a correlation id. The requests' header is
-that of `mirror.wire.frame`: api key and version, two bytes each, then the correlation id.
+that of `mirror.protocol.frame`: api key and version, two bytes each, then the correlation id.
 """
 
 from __future__ import annotations

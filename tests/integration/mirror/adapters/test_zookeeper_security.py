@@ -12,8 +12,8 @@ import pytest
 
 from mirror.adapters.settings import ZooKeeperSecurity, ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination import znodes
-from mirror.coordination.root import ensure_root
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.root import ensure_root
 from mirror.errors import NewerFormat, NotAuthorized, Unreachable
 from stack.ports import free_ports
 from stack.zookeeper import DEFAULT_JVM, ZooKeeperServer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.plan_store import NO_PLAN, PlanStore, StoredPlan
+from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.errors import DamagedState, Unreachable, VersionConflict
 from mirror.model.identifiers import Epoch
 from mirror.model.plan import Plan, TaskPlacement

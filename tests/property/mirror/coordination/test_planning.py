@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mirror.coordination.matching import TopicMatching
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.planning import LastPlanning, World, decide, groups_of
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.plan import Plan

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import pytest
 
-from mirror.coordination.membership import Holding
 from mirror.coordination.reconcile import Duties, InstanceView, duties, lane_specs, starts
+from mirror.coordination.stores.membership import Holding
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.routes import Judge, Route, Verdict
+from mirror.coordination.routing.routes import Judge, Route, Verdict
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream

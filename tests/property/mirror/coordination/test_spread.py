@@ -9,8 +9,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination.membership import LiveInstance
 from mirror.coordination.spread import TaskLoad, spread_tasks
+from mirror.coordination.stores.membership import LiveInstance
 from mirror.model.identifiers import InstanceName, TaskName
 from tests.builders import an_instance
 

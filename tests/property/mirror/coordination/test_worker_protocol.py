@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination.worker_protocol import (
+from mirror.errors import CorruptData, InvalidRequest
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStarted, LaneStopped
+from mirror.worker.protocol import (
     ExtendLease,
     LaneNews,
     LaneRate,
@@ -22,11 +27,6 @@ from mirror.coordination.worker_protocol import (
     WorkerAlive,
     encode_message,
 )
-from mirror.errors import CorruptData, InvalidRequest
-from mirror.model.datastream import StartPosition
-from mirror.model.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
-from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStarted, LaneStopped
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 offsets = st.integers(0, 2**62)

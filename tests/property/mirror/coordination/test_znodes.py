@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination import znodes
+from mirror.coordination.stores import znodes
 from mirror.errors import CorruptData
 from mirror.model.topics import TopicPartition
 

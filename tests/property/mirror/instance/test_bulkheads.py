@@ -13,23 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_store import PlanStore
-from mirror.coordination.requests import MoveRequest, RebalanceRequest
-from mirror.coordination.worker_protocol import (
-    LaneNews,
-    Message,
-    MessageReader,
-    Shutdown,
-    StartLanes,
-    StopLanes,
-    encode_message,
-)
-from mirror.copying.worker import Worker
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import PlanStore
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, Refused
-from mirror.instance.supervisor import LanePhase
-from mirror.model.datastream import DatastreamStatus
+from mirror.instance.workers.supervisor import LanePhase
+from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import MirrorMetric
@@ -43,6 +33,16 @@ from mirror.ports import (
     LaneStarted,
     LaneStopped,
     PlanningRequest,
+)
+from mirror.worker.process import Worker
+from mirror.worker.protocol import (
+    LaneNews,
+    Message,
+    MessageReader,
+    Shutdown,
+    StartLanes,
+    StopLanes,
+    encode_message,
 )
 from tests.builders import DESTINATION, SOURCE, a_datastream, a_spec, an_instance
 from tests.fakes.clock import ManualClock

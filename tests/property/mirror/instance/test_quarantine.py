@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.instance.quarantine import CELLS, PROVEN_DEATHS, QUICK_SECONDS, SUSPECT_DEATHS, Quarantine
+from mirror.instance.workers.quarantine import CELLS, PROVEN_DEATHS, QUICK_SECONDS, SUSPECT_DEATHS, Quarantine
 from mirror.model.identifiers import GroupName
 
 GROUPS = [GroupName(f"g{number:02}") for number in range(24)]

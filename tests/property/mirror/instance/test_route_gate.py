@@ -12,14 +12,14 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination import routes
-from mirror.coordination.cluster_ids import ClusterIds
+from mirror.coordination.routing import routes
 from mirror.coordination.routing.index import SelectionIndex
+from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.errors import InvalidRequest, Unreachable
-from mirror.instance import route_gate
-from mirror.instance.route_gate import RouteGate
-from mirror.instance.route_watch import RouteWatch
-from mirror.model.datastream import Datastream
+from mirror.instance.discovery import route_gate
+from mirror.instance.discovery.route_gate import RouteGate
+from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicNaming, TopicSelection

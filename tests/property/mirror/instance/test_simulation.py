@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.stores.plan_store import PlanStore
 from mirror.model.topics import TopicDescription
 from tests.models.service import Simulation, failures, run
 

@@ -12,7 +12,7 @@ from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.lane.outgoing import Item, Outgoing, Path
 from mirror.lane.rules import IntakeRules, MergeRule
-from mirror.wire.records import Record, read_batch
+from mirror.protocol.batches.records import Record, read_batch
 from tests.models.source_log import SourceLog, header_of, last_of, source_logs
 
 RULES = st.builds(

@@ -20,8 +20,8 @@ from mirror.lane.rules import IntakeRules, MergeRule
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LaneSpec
-from mirror.wire.batch import ProducerStamp
-from mirror.wire.codes import Code
+from mirror.protocol.batches.batch import ProducerStamp
+from mirror.protocol.codes import Code
 from tests.models.source_log import SourceLog, source_logs
 from tests.models.target_log import TargetLog
 

@@ -9,15 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination import znodes
-from mirror.coordination.definitions import DamagedDefinition, DefinitionStore, from_document, to_document
-from mirror.coordination.events import EventLog
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import Membership
-from mirror.coordination.plan_store import NO_PLAN, PlanStore
-from mirror.coordination.requests import RequestQueue
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definitions import (
+    DamagedDefinition,
+    DefinitionStore,
+    from_document,
+    to_document,
+)
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
+from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import DamagedState, InvalidRequest, LoadUnavailable
-from mirror.model.datastream import LatencyObjective, Pause
+from mirror.model.datastreams.datastream import LatencyObjective, Pause
 from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
 from tests.builders import a_datastream, a_plan, a_task, an_instance
 from tests.fakes.node_store import FakeZooKeeper

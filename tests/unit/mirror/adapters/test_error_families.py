@@ -13,7 +13,7 @@ from mirror import errors
 from mirror.adapters.kafka_errors import translate
 from mirror.adapters.zookeeper_errors import translated
 from mirror.errors import HeadraceError
-from mirror.wire.codes import TRANSIENT
+from mirror.protocol.codes import TRANSIENT
 
 
 def kafka_codes() -> dict[str, int]:

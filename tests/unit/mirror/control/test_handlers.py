@@ -16,10 +16,10 @@ from mirror.control.commands import (
     TriggerRebalance,
 )
 from mirror.control.handlers import Control, ControlStores
-from mirror.coordination.definitions import Definitions, DefinitionStore
-from mirror.coordination.events import EventLog
-from mirror.coordination.membership import LiveInstance, Membership
-from mirror.coordination.requests import MoveRequest, RebalanceRequest, RequestQueue
+from mirror.coordination.stores.definitions import Definitions, DefinitionStore
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.membership import LiveInstance, Membership
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.errors import (
     AlreadyExists,
     IllegalTransition,
@@ -28,10 +28,10 @@ from mirror.errors import (
     Unreachable,
     VersionConflict,
 )
-from mirror.model.datastream import Datastream, DatastreamStatus, Pause
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Pause
+from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
-from mirror.model.pauses import read_partitions
 from mirror.model.topics import TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream, partitions
 from tests.fakes.clock import ManualClock

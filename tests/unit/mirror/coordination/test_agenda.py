@@ -17,8 +17,8 @@ from mirror.coordination.agenda import (
 )
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.planning import World, decide
-from mirror.coordination.requests import RebalanceRequest
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.coordination.stores.requests import RebalanceRequest
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity
 from mirror.model.plan import Plan

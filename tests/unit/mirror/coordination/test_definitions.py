@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.coordination.definitions import (
+from mirror.coordination.stores.definitions import (
     DefinitionCache,
     DefinitionStore,
     StoredDatastream,
@@ -14,7 +14,7 @@ from mirror.coordination.definitions import (
     to_document,
 )
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
-from mirror.model.datastream import Datastream, DatastreamStatus, LatencyObjective, StartPosition
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, LatencyObjective, StartPosition
 from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection

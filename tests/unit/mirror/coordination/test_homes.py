@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host, staying
-from mirror.coordination.membership import LiveInstance
-from mirror.coordination.requests import MoveRequest
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.requests import MoveRequest
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan

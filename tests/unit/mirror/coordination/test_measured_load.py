@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.measured_load import STALE_AFTER_MS, MeasuredLoads
+from mirror.coordination.stores.measured_load import STALE_AFTER_MS, MeasuredLoads
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import InstanceName
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.membership import Holding, LiveInstance, Membership
 from mirror.coordination.reconcile import starts
+from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from tests.builders import a_key, a_spec, an_instance
 from tests.fakes.node_store import FakeSession, FakeZooKeeper

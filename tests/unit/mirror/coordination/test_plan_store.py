@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mirror.coordination import znodes
-from mirror.coordination.plan_store import NO_PLAN, PlanStore, check_storable
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, check_storable
 from mirror.errors import CorruptData, InvalidRequest, VersionConflict
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan

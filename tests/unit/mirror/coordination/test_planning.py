@@ -9,9 +9,9 @@ import pytest
 
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.planning import World, decide, groups_of, groups_to_plan
-from mirror.coordination.requests import RebalanceRequest
+from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import PlanRejected
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition

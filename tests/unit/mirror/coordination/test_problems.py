@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.problems import LONGEST_REASON, Problem, ProblemStore, legible, reason_of
+from mirror.coordination.stores.problems import LONGEST_REASON, Problem, ProblemStore, legible, reason_of
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import DatastreamName
 from tests.fakes.node_store import FakeZooKeeper, Operation

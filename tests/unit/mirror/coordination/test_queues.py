@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from mirror.coordination.events import KEPT, MOVES_SHOWN, EventLog, plan_events
-from mirror.coordination.requests import MOST_PENDING, DamagedRequest, RebalanceRequest, RequestQueue
+from mirror.coordination.stores.events import KEPT, MOVES_SHOWN, EventLog, plan_events
+from mirror.coordination.stores.requests import MOST_PENDING, DamagedRequest, RebalanceRequest, RequestQueue
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent

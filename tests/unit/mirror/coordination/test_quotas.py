@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mirror.coordination.quotas import quotas_by_task
+from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.identifiers import GroupName
-from mirror.model.metadata import TASK_PREFIX
 from tests.builders import a_datastream
 
 ORDERS = a_datastream("orders")

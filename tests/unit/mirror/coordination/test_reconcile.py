@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirror.coordination.membership import Holding
 from mirror.coordination.reconcile import InstanceView, duties, lane_specs, others_of, starts
-from mirror.model.datastream import DatastreamStatus, Pause, StartPosition
+from mirror.coordination.stores.membership import Holding
+from mirror.model.datastreams.datastream import DatastreamStatus, Pause, StartPosition
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.topics import TopicNaming
 from mirror.ports import LaneKey, LaneSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination import znodes
-from mirror.coordination.root import ensure_root
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.root import ensure_root
 from mirror.errors import CorruptData, NewerFormat
 from tests.fakes.lockstep import Lockstep
 from tests.fakes.node_store import FakeZooKeeper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror.coordination.routes import Judge, Route, Verdict, in_words
+from mirror.coordination.routing.routes import Judge, Route, Verdict, in_words
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming
 from tests.builders import a_datastream

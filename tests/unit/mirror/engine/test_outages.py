@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mirror.model.policy import CopyPolicy, Guarantee
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from tests.fakes.broker.faults import Code, Drop, Gate, Hold
 from tests.fakes.broker.mirrored import MirroredFakes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.model.policy import CopyPolicy, Guarantee, OnLoss
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.plan_store import NO_PLAN
+from mirror.coordination.stores.plan_store import NO_PLAN
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.site import Site
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.coordination import znodes
-from mirror.coordination.definitions import to_document
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import Holding, LiveInstance
-from mirror.coordination.problems import TroubleStore
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definitions import to_document
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.membership import Holding, LiveInstance
+from mirror.coordination.stores.problems import TroubleStore
 from mirror.errors import LoadUnavailable
-from mirror.instance.supervisor import LanePhase
-from mirror.model.datastream import DatastreamStatus
+from mirror.instance.workers.supervisor import LanePhase
+from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import InstanceName
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE, a_datastream, a_key, a_task

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.coordination import znodes
-from mirror.coordination.definitions import DefinitionStore, to_document
-from mirror.coordination.measured_load import MeasuredLoads
-from mirror.coordination.membership import Holding, LiveInstance, Membership
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_store import NO_PLAN, PlanStore
-from mirror.coordination.problems import TroubleStore
-from mirror.coordination.requests import MoveRequest, RebalanceRequest
-from mirror.coordination.routes import Verdict
+from mirror.coordination.routing.routes import Verdict
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definitions import DefinitionStore, to_document
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
+from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
+from mirror.coordination.stores.problems import TroubleStore
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
-from mirror.model.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.load import LoadReport, TaskLimits
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition

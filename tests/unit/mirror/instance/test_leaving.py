@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.membership import Membership
+from mirror.coordination.stores.membership import Membership
 from tests.builders import a_task
 from tests.fakes.instances import HANDOVER_DEADLINE_SECONDS, SESSION_TIMEOUT_SECONDS, FollowerRig
 from tests.fakes.planned import MINE, THEIRS, Service

@@ -9,10 +9,10 @@ import pytest
 
 from headrace.planners import choose_planner
 from headrace.settings import HeadraceSettings
-from mirror.coordination.membership import Membership
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.plan_store import PlanStore
-from mirror.coordination.requests import RebalanceRequest
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.plan_store import PlanStore
+from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.errands import LoadsOnTheWay
 from mirror.instance.loads.observations import LoadMemory

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from mirror.coordination.plan_store import NO_PLAN, PlanStore
+from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
 from mirror.errors import InvalidRequest, Unreachable
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream, a_plan, a_task

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.coordination.membership import Membership
-from mirror.coordination.root import ensure_root
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.root import ensure_root
 from mirror.errors import NewerFormat, Unreachable
 from mirror.instance.service import Instance
 from tests.fakes.instances import FollowerRig, LeaderRig

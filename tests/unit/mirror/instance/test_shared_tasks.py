@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.routes import Verdict
-from mirror.model.datastream import StartPosition
+from mirror.coordination.routing.routes import Verdict
+from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.identifiers import DatastreamName
 from tests.builders import a_key
 from tests.fakes.site import Site

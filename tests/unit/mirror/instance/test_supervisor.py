@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import tests.fakes.tiny_worker as tiny_worker
-from mirror.coordination.worker_protocol import LaneNews
-from mirror.instance.supervisor import LanePhase, Supervisor
-from mirror.instance.worker_reader import WorkerGone, WorkerSaid
-from mirror.instance.worker_seat import cpu_seconds
+from mirror.instance.workers.supervisor import LanePhase, Supervisor
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.ports import LanePaused, LaneResumed, LaneSpec
+from mirror.worker.protocol import LaneNews
+from mirror.worker.reader import WorkerGone, WorkerSaid
+from mirror.worker.slot import cpu_seconds
 from tests.builders import a_key, a_spec
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -457,9 +457,9 @@ def test_new_tasks_go_to_workers_that_answer(new_crew: NewCrew) -> None:
     crew = frozen_crew(new_crew, workers=2)
     os.kill(crew.spawned[1].pid, signal.SIGSTOP)
     os.kill(crew.spawned[0].pid, signal.SIGCONT)
-    crew.supervisor.share_quotas({GroupName("orders"): 100.0})
-    beats = crew.supervisor._seats[0].pulse.beats
     look(crew, 11)
+    beats = crew.supervisor._seats[0].pulse.beats
+    crew.supervisor.share_quotas({GroupName("orders"): 100.0})
     wait_until(lambda: crew.supervisor._seats[0].pulse.beats > beats)
     look(crew, 1)
     assert crew.supervisor.workers_silent == 1

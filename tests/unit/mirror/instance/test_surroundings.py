@@ -10,7 +10,7 @@ import pytest
 
 from mirror.errors import Refused, Unreachable
 from mirror.instance.errands import StillAsking
-from mirror.model.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream

@@ -13,9 +13,9 @@ from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.outgoing import Outgoing, Passed
 from mirror.lane.rules import IntakeRules, MergeRule
-from mirror.wire.batch import NO_PRODUCER, seal
-from mirror.wire.compression import Codec
-from mirror.wire.records import Record, write_batch
+from mirror.protocol.batches.batch import NO_PRODUCER, seal
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.records import Record, write_batch
 from tests.models.source_log import holed_batch, sealed
 
 MERGING = MergeRule()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mirror.errors import InvalidRequest
-from mirror.model.datastream import DatastreamStatus, LatencyObjective
+from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicNaming
 from tests.builders import SOURCE, a_datastream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.errors import InvalidRequest
-from mirror.model.policy import (
+from mirror.model.datastreams.policy import (
     DEFAULT_POLICY,
     CopyPath,
     CopyPolicy,

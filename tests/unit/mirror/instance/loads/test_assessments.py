@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from mirror.coordination import znodes
+from mirror.coordination.stores import znodes
 from mirror.instance.loads.assessments import Assessment, AssessmentStore, assess, says_the_same
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from assigner.planner import LoadPlanner
-from mirror.coordination import znodes
-from mirror.coordination.membership import LiveInstance, Membership
-from mirror.coordination.plan_store import PlanStore
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.membership import LiveInstance, Membership
+from mirror.coordination.stores.plan_store import PlanStore
 from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.store import Dated, ObservationStore

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.coordination.membership import Membership
+from mirror.coordination.stores.membership import Membership
 from mirror.errors import AnalyticsError, LoadUnavailable, TimedOut
 from mirror.instance.errands import StillAsking
 from mirror.instance.health import Condition

@@ -1,0 +1,78 @@
+"""How to reach a cluster: addresses, TLS, credentials. Built from settings by whoever wires us."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mirror.errors import ConfigError, InvalidRequest
+from mirror.model.clusters import bootstrap_servers
+from mirror.protocol.control.cluster import Endpoint
+from mirror.protocol.control.sasl import SaslAccess
+from mirror.tokens import token_from_file
+
+
+@dataclass(frozen=True)
+class ClusterAccess:
+    """`bootstrap`: where to ask first. `tls` None speaks in the clear; `sasl` None brings no credentials.
+
+    `rack`: ours, to be served by the nearest replica (KIP-392); empty reads from leaders.
+    """
+
+    bootstrap: tuple[Endpoint, ...]
+    tls: ssl.SSLContext | None = None
+    sasl: SaslAccess | None = None
+    rack: str = ""
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files; empty for the system's authorities and for no certificate of our own."""
+
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    key_password: str = ""
+
+
+def tls_context(files: TlsFiles) -> ssl.SSLContext:
+    """A context that checks the brokers' certificates and host names. Raises ConfigError."""
+    try:
+        context = ssl.create_default_context(cafile=files.ca_file or None)
+        if files.certificate_file:
+            context.load_cert_chain(files.certificate_file, files.key_file, files.key_password or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"the TLS files cannot be used: {error}",
+            advice="ca_file, certificate_file and key_file must be readable PEM files that fit each other",
+        ) from error
+    return context
+
+
+def access_from(document: Mapping[str, Any]) -> ClusterAccess:
+    """From a cluster's settings as plain values, secrets included: `bootstrap_servers`, `rack`,
+    `security` with the names of the settings. Raises ConfigError."""
+    security = document["security"]
+    tls = sasl = None
+    if security["protocol"].endswith("SSL"):
+        names = ("ca_file", "certificate_file", "key_file", "key_password")
+        tls = tls_context(TlsFiles(*(security[name] for name in names)))
+    if security["protocol"].startswith("SASL"):
+        sasl = SaslAccess(
+            security["mechanism"],
+            security["username"],
+            security["password"],
+            token_from_file(security["token_file"]) if security["token_file"] else None,
+            security["kerberos_service"],
+        )
+    return ClusterAccess(endpoints(document["bootstrap_servers"]), tls, sasl, document["rack"])
+
+
+def endpoints(addresses: str) -> tuple[Endpoint, ...]:
+    """`host:port[,host:port…]`, also `[::1]:9092`. Raises ConfigError."""
+    try:
+        return tuple(Endpoint(*one) for one in bootstrap_servers("bootstrap_servers", addresses))
+    except InvalidRequest as error:
+        raise ConfigError(error.message, advice=error.advice) from error

@@ -1,0 +1,402 @@
+"""One Kafka cluster: its brokers and connections, what its topics look like, whom to ask what."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from math import inf
+from typing import Final, NamedTuple, TypeVar
+
+from mirror.client.connection import Connection
+from mirror.client.event_loop import Loop, Promise
+from mirror.client.handshake import Dialing, open_connection
+from mirror.client.reachability import Reachability
+from mirror.errors import HeadraceError, Unreachable
+from mirror.model.topics import TopicPartition
+from mirror.protocol.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.cluster import (
+    MANY_COORDINATORS_FROM,
+    NO_TOPIC_ID,
+    Endpoint,
+    TopicMetadata,
+    find_coordinators,
+    metadata,
+)
+from mirror.protocol.control.offsets import Answers, OffsetAnswer, list_offsets
+from mirror.protocol.frame import Nodes
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CONTROL: Final = "control"
+COORDINATE: Final = "coordinate"
+"""Coordinators answer when their own log is replicated; questions about leaders must not wait for that."""
+LIVE: Final = "live"
+BULK: Final = "bulk"
+ASIDE: Final = "aside"
+_TOPICS_AT_ONCE: Final = 100
+"""A larger metadata response would hold the loop up for too long."""
+_OFFSETS_AT_ONCE: Final = 2_000
+_COORDINATORS_AT_ONCE: Final = 100
+_FIRST_BACKOFF: Final = 0.05
+_LONGEST_BACKOFF: Final = 0.5
+_SWEEP_SECONDS: Final = 0.5
+_STEADY_SECONDS: Final = 0.5
+"""From one connection to the next for the same purpose: a broker that accepts each, and closes it when it is
+asked for something, must not be asked without a pause."""
+
+
+class Dialings(NamedTuple):
+    """How connections are opened, by the memory that answers are received into: for lanes that are up to
+    date, for those that catch up, and for everything whose answers are used at once and never held."""
+
+    live: Dialing
+    bulk: Dialing
+    aside: Dialing
+
+    def for_role(self, role: str) -> Dialing:
+        """By how the role begins."""
+        if role.startswith(LIVE):
+            return self.live
+        return self.bulk if role.startswith(BULK) else self.aside
+
+
+class Cluster:
+    """Everything about one cluster that lanes share. `topics` knows those that were asked for."""
+
+    def __init__(self, dialings: Dialings, name: str) -> None:
+        self.name = name
+        self._dialings = dialings
+        self.brokers: dict[int, Endpoint] = {}
+        self.controller = -1
+        self.cluster_id = ""
+        self.topics: dict[str, TopicMetadata] = {}
+        self._loop = dialings.aside.loop
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._opening: dict[tuple[int, str], Promise[Connection]] = {}
+        self._opened_at: dict[tuple[int, str], float] = {}
+        self.reachability = Reachability(name)
+        self.silent_since = inf
+        """Moment of the oldest question that is not answered yet, as of the last sweep."""
+        self.silence = ""
+        """Where that was asked."""
+        self._seeds = {-1 - number: address for number, address in enumerate(dialings.aside.access.bootstrap)}
+        self._asked: set[str] = set()
+        self._refreshed: Promise[None] | None = None
+        self._coordinators: dict[tuple[int, str], int] = {}
+        self._sought: dict[int, set[str]] = {}
+        self._seeking: dict[int, Promise[None]] = {}
+        self._closed = False
+        self._newest: dict[int, int] = {}
+        self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    @property
+    def loop(self) -> Loop:
+        """The loop that everything here runs on."""
+        return self._loop
+
+    @property
+    def timeout_seconds(self) -> float:
+        """For one question to one broker."""
+        return self._dialings.aside.timeout_seconds
+
+    def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """(broker, leader epoch) as last heard; None while there is no leader or nothing was heard."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or topic.error or partition.partition >= len(topic.leaders):
+            return None
+        broker, epoch = topic.leaders[partition.partition]
+        return (broker, epoch) if broker in self.brokers else None
+
+    def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
+        """A broker that does not lead the partition says who does since that epoch, and where the leaders
+        listen that it names (KIP-951). What is older than what is known does not count."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or topic.error or partition.partition >= len(topic.leaders):
+            return
+        if epoch > topic.leaders[partition.partition][1]:
+            leaders = list(topic.leaders)
+            leaders[partition.partition] = (broker, epoch)
+            self.topics[partition.topic] = topic._replace(leaders=tuple(leaders))
+            if broker in nodes:
+                self.brokers = {**self.brokers, broker: Endpoint(*nodes[broker])}
+
+    def topic_id(self, topic: str) -> bytes:
+        """The topic's id as last heard; empty when it has none."""
+        known = self.topics.get(topic)
+        return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
+
+    def newest(self, api: int) -> int:
+        """The newest version of a request that every broker we talk to speaks, or did when we talked to one
+        last; -1 if we never did."""
+        offered = [c.features.versions.get(api, (0, -1))[1] for c in self._connections.values() if c.is_open]
+        if offered:
+            self._newest[api] = min(offered)
+        return self._newest.get(api, -1)
+
+    def feature(self, name: str) -> int:
+        """The level of a feature that the cluster has finalised; 0 if it has not."""
+        for connection in self._connections.values():
+            if connection.is_open:
+                return connection.features.features.get(name, 0)
+        return 0
+
+    async def connection(self, broker: int, role: str) -> Connection:
+        """The connection to a broker for one purpose, opened when it is not. Raises Unreachable."""
+        place = (broker, role)
+        known = self._connections.get(place)
+        if known is not None and known.is_open:
+            return known
+        opening = self._opening.get(place)
+        if opening is None:
+            endpoint = self.brokers.get(broker) or self._seeds.get(broker)
+            if endpoint is None:
+                raise Unreachable(f"{self.name} has no broker {broker} now")
+            opening = self._loop.spawn(self._open(place, endpoint, self._dialings.for_role(role)))
+            self._opening[place] = opening
+            opening.when_done(lambda: self._opening.pop(place, None))
+        return await opening
+
+    async def _open(self, place: tuple[int, str], endpoint: Endpoint, dialing: Dialing) -> Connection:
+        now = self._loop.now()
+        steady_at = self._opened_at.get(place, -inf) + _STEADY_SECONDS
+        wait = max(self.reachability.tries(endpoint, now), steady_at - now)
+        if wait > 0:
+            await self._loop.sleep(wait)
+        try:
+            connection = await open_connection(dialing, endpoint)
+        except HeadraceError as error:
+            self.reachability.failed(endpoint, error, self._loop.now())
+            raise
+        self._opened_at[place] = self._loop.now()
+        self.reachability.opened(endpoint, self._opened_at[place])
+        self._connections[place] = connection
+        if self._closed:
+            connection.close()
+        return connection
+
+    async def any_connection(self) -> Connection:
+        """To any broker that answers, those that we were given at first last. Raises the last failure."""
+        for (_, role), connection in self._connections.items():
+            if role == CONTROL and connection.is_open:
+                return connection
+        failure: HeadraceError = Unreachable(f"{self.name} has no address")
+        for broker in [*self.brokers, *self._seeds]:
+            try:
+                connection = await self.connection(broker, CONTROL)
+            except HeadraceError as error:
+                failure = error
+            else:
+                return connection
+        raise failure
+
+    async def ask(self, call: Call[T], broker: int | None = None, role: str = CONTROL) -> T:
+        """Ask a broker, any by default. Raises what `Connection.call` raises."""
+        connection = await (self.any_connection() if broker is None else self.connection(broker, role))
+        return await connection.call(call, self.timeout_seconds)
+
+    async def ask_controller(self, call: Call[T]) -> T:
+        """Ask the controller (with KRaft: a broker that hands on to it)."""
+        if self.controller not in self.brokers:
+            await self.refresh(())
+        return await self.ask(call, self.controller if self.controller in self.brokers else None)
+
+    async def refresh(self, topics: Iterable[str]) -> None:
+        """Hear again about brokers and these topics. Calls that come together are one question.
+
+        Raises Unreachable when no broker answers.
+        """
+        self._asked.update(topics)
+        if self._refreshed is None:
+            self._refreshed = self._loop.spawn(self._refresh())
+        await self._refreshed
+
+    async def _refresh(self) -> None:
+        await self._loop.sleep(0.0)
+        names, self._asked = sorted(self._asked), set()
+        self._refreshed = None
+        for start in range(0, max(len(names), 1), _TOPICS_AT_ONCE):
+            answer = await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE]))
+            if answer.brokers:
+                self.brokers = dict(answer.brokers)
+                self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
+            self.controller, self.cluster_id = answer.controller, answer.cluster_id
+            for topic in answer.topics:
+                self.topics[topic.name] = topic
+
+    async def all_topics(self) -> Mapping[str, TopicMetadata]:
+        """Every topic of the cluster. Raises Unreachable."""
+        answer = await self.ask(metadata(None))
+        self.brokers, self.controller = dict(answer.brokers), answer.controller
+        self.cluster_id = answer.cluster_id
+        self.topics.update({topic.name: topic for topic in answer.topics})
+        return {topic.name: topic for topic in answer.topics}
+
+    async def coordinator(self, kind: int, key: str) -> int:
+        """The broker that coordinates a group or transactional id. Keys that come together are asked
+        together. Raises Unreachable, NotAuthorized."""
+        known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
+        self._sought.setdefault(kind, set()).add(key)
+        if kind not in self._seeking:
+            self._seeking[kind] = self._loop.spawn(self._seek(kind))
+        await self._seeking[kind]
+        return self._coordinators[kind, key]
+
+    async def _seek(self, kind: int) -> None:
+        await self._loop.sleep(0.0)
+        del self._seeking[kind]
+        missing = sorted(self._sought.pop(kind))
+        while missing:
+            connection = await self.any_connection()
+            call = find_coordinators(kind, missing[:_COORDINATORS_AT_ONCE])
+            if call.choose(connection.features.versions.get(call.api)) < MANY_COORDINATORS_FROM:
+                call = find_coordinators(kind, missing[:1])
+            found = await connection.call(call, self.timeout_seconds)
+            for key, coordinator in found.items():
+                if coordinator.error:
+                    raise error_of(coordinator.error, f"looking for the coordinator of {key}")
+                self.brokers.setdefault(coordinator.node, coordinator.endpoint)
+                self._coordinators[kind, key] = coordinator.node
+            missing = [key for key in missing if key not in found]
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        """It has moved: look it up again next time."""
+        self._coordinators.pop((kind, key), None)
+
+    async def ask_coordinator(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
+        """Ask the coordinator, patiently while it moves or loads; `error` finds the code in an answer."""
+
+        async def attempt() -> T:
+            try:
+                answer = await self.ask(call, await self.coordinator(kind, key), COORDINATE)
+            except Unreachable:
+                self.forget_coordinator(kind, key)
+                raise
+            code = error(answer)
+            if code in COORDINATOR_MOVED:
+                self.forget_coordinator(kind, key)
+            if code in TRANSIENT:
+                raise error_of(code, f"asking the coordinator of {key} ({call.name})")
+            return answer
+
+        return await self.patiently(attempt)
+
+    async def patiently(
+        self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
+    ) -> T:
+        """Try until it succeeds, fails for good, or the time (by default that of one question) is over.
+
+        Between tries the topic is looked at again, since its leader may have moved.
+        """
+        until = self._loop.now() + (self.timeout_seconds if seconds is None else seconds)
+        backoff = _FIRST_BACKOFF / 2
+        while True:
+            try:
+                return await attempt()
+            except HeadraceError as error:
+                if not error.retriable or self._loop.now() + backoff > until:
+                    raise
+                _log.debug("trying again: %s", error)
+            await self._loop.sleep(backoff)
+            backoff = min(backoff * 2, _LONGEST_BACKOFF)
+            if topic is not None:
+                await self._try_refresh([topic])
+
+    async def _try_refresh(self, topics: Iterable[str]) -> None:
+        try:
+            await self.refresh(topics)
+        except HeadraceError as error:
+            _log.debug("%s: %s", self.name, error)
+
+    async def offsets(
+        self, asked: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
+    ) -> Answers:
+        """Offsets by time (see `list_offsets`), each from its leader. Partitions that stay without an
+        answer for some `seconds` (by default the time of one question) come with an error code. Raises
+        Unreachable when none has an answer."""
+        found: dict[TopicPartition, OffsetAnswer] = {}
+        if not asked:
+            return found
+
+        async def attempt() -> None:
+            missing = {place: when for place, when in asked.items() if place not in found}
+            await self.refresh({place.topic for place in missing if self.leader(place) is None})
+            try:
+                codes = await self._ask_leaders(missing, found, committed=committed)
+            except Unreachable:
+                await self._try_refresh({place.topic for place in missing})
+                raise
+            if codes:
+                # A leader that has just been chosen does not know its topic yet: `error_of` would call that
+                # missing, for good, while the metadata say that it is there.
+                await self.refresh({place.topic for place in missing})
+                said = name_of(codes[0])
+                raise Unreachable(f"asking {self.name} for offsets: the broker answered {said}")
+
+        try:
+            await self.patiently(attempt, seconds)
+        except Unreachable:
+            if not found:
+                raise
+        nothing = OffsetAnswer(Code.LEADER_NOT_AVAILABLE, -1, -1)
+        return {place: found.get(place, nothing) for place in asked}
+
+    async def _ask_leaders(
+        self,
+        missing: Mapping[TopicPartition, int],
+        found: dict[TopicPartition, OffsetAnswer],
+        *,
+        committed: bool,
+    ) -> list[int]:
+        """Ask every leader once; returns the codes that are worth another attempt."""
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        again: list[int] = []
+        for place, when in missing.items():
+            leader = self.leader(place)
+            topic = self.topics.get(place.topic)
+            if leader is not None:
+                by_leader.setdefault(leader[0], {})[place] = when
+            elif topic is not None and topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                found[place] = OffsetAnswer(topic.error, -1, -1)
+            else:
+                again.append(Code.LEADER_NOT_AVAILABLE)
+        for broker, places in by_leader.items():
+            items = list(places.items())
+            for start in range(0, len(items), _OFFSETS_AT_ONCE):
+                part = dict(items[start : start + _OFFSETS_AT_ONCE])
+                for place, answer in (
+                    await self.ask(list_offsets(part, committed=committed), broker)
+                ).items():
+                    if answer.error in TRANSIENT or answer.error in MOVED:
+                        again.append(answer.error)
+                    else:
+                        found[place] = answer
+        return again
+
+    def close(self) -> None:
+        """Close every connection. Idempotent."""
+        self._closed = True
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            connection.close()
+
+    def _sweep(self) -> None:
+        if self._closed:
+            return
+        now = self._loop.now()
+        oldest, silence = self.reachability.silence()
+        waiting: dict[str, float] = {}
+        for connection in list(self._connections.values()):
+            connection.check_deadline(now)
+            if not connection.is_open:
+                continue
+            since = connection.next_deadline - self.timeout_seconds
+            waiting[connection.name] = min(since, waiting.get(connection.name, inf))
+            if since < oldest:
+                oldest, silence = since, f"{connection.name} does not answer"
+        self.reachability.swept(waiting, now)
+        self.silent_since, self.silence = oldest, f"cluster {self.name}: {silence}"
+        self._loop.call_later(_SWEEP_SECONDS, self._sweep)

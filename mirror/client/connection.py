@@ -1,0 +1,337 @@
+"""A connection to one broker: frames out, frames in, answers in the order of the questions.
+
+Requests are pipelined. A response too large for the memory that is free waits in the kernel until some
+is freed: reading simply stops, and the broker with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from math import inf
+from typing import Final, TypeVar
+
+from mirror.client.event_loop import READ, WRITE, Loop, Promise
+from mirror.client.transport import MOST_BUFFERS, Buffer, Transport, broken
+from mirror.errors import CorruptData, HeadraceError, TimedOut, Unreachable
+from mirror.lane.memory import Slab, SlabPool
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.cluster import BrokerFeatures
+from mirror.protocol.frame import SIZE_BYTES, correlation_of, frame_size, request_head, response_body
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+_SCRATCH_BYTES: Final = 64 * 1024
+_MOST_READS: Final = 64
+"""Reads from one socket before the others get their turn."""
+
+OnAnswer = Callable[[memoryview, Slab], None]
+OnFailure = Callable[[HeadraceError], None]
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, encoded. `on_answer` gets the response's body and the slab that it lies in, which it
+    may retain; it runs exactly once, or `on_failure` does."""
+
+    api: int
+    version: int
+    flexible: bool
+    flexible_answer: bool
+    body: Sequence[Buffer]
+    size: int
+    timeout_seconds: float
+    on_answer: OnAnswer
+    on_failure: OnFailure
+
+
+class Connection:
+    """One broker's socket with the requests that are under way on it.
+
+    `name` is for error messages; `features` are known once `handshake.open_connection` is through.
+    """
+
+    def __init__(self, loop: Loop, transport: Transport, pool: SlabPool, name: str, client_id: str) -> None:
+        self.name = name
+        self.features = BrokerFeatures(0, {}, {})
+        self.throttled_until = 0.0
+        self.failure: HeadraceError | None = None
+        self.on_close: Callable[[HeadraceError], None] | None = None
+        self._loop = loop
+        self._transport = transport
+        self._pool = pool
+        self._client_id = client_id.encode()
+        self._pending: deque[tuple[int, float, Request]] = deque()
+        self._unsent: deque[Buffer] = deque()
+        self._correlation = 0
+        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._filled = 0
+        self._slab: Slab | None = None
+        self._frame = memoryview(b"")
+        self._waits_for_memory = False
+        self._expected = 1
+        self._held: list[Request] | None = None
+        loop.watch(transport.socket, READ, self._on_ready)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self.failure is None
+
+    def version_of(self, api: int, ours: tuple[int, int]) -> int:
+        """The newest version of a request that both sides speak, -1 if there is none."""
+        lowest, highest = self.features.versions.get(api, (0, -1))
+        version = min(ours[1], highest)
+        return version if version >= max(ours[0], lowest) else -1
+
+    def send(self, request: Request) -> None:
+        """Send a request; its body must stay as it is until it is answered."""
+        if self._held is None or self.failure is not None:
+            self._enqueue(request)
+        else:
+            self._held.append(request)
+
+    def _enqueue(self, request: Request) -> None:
+        if self.failure is not None:
+            request.on_failure(self.failure)
+            return
+        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
+        start = request_head(
+            request.api,
+            request.version,
+            correlation,
+            self._client_id,
+            request.size,
+            flexible=request.flexible,
+        )
+        self._pending.append((correlation, self._loop.now() + request.timeout_seconds, request))
+        was_idle = not self._unsent
+        self._unsent.append(start)
+        self._unsent.extend(request.body)
+        if was_idle:
+            self._write()
+            if self._unsent:
+                self._watch()
+
+    async def call(
+        self, call: Call[T], timeout_seconds: float, version: int | None = None, *, urgent: bool = False
+    ) -> T:
+        """Ask and wait for the answer; an `urgent` request is not held back. Raises Refused for what the
+        broker does not speak, Unreachable, TimedOut, CorruptData."""
+        if version is None:
+            version = call.choose(self.features.versions.get(call.api))
+        wait = self.throttled_until - self._loop.now()
+        if wait > 0:
+            await self._loop.sleep(wait)
+        promise = Promise[T]()
+        body = call.encode(version)
+
+        def on_answer(frame: memoryview, _slab: Slab) -> None:
+            try:
+                value, throttle_ms = call.decode(version, frame)
+            except CorruptData as error:
+                promise.fail(error)
+                raise
+            self.throttle(throttle_ms)
+            promise.resolve(value)
+
+        flexible, flexible_answer = call.is_flexible(version), call.has_flexible_answer(version)
+        request = Request(
+            call.api,
+            version,
+            flexible,
+            flexible_answer,
+            [body],
+            len(body),
+            timeout_seconds,
+            on_answer,
+            promise.fail,
+        )
+        (self._enqueue if urgent else self.send)(request)
+        return await promise
+
+    def throttle(self, milliseconds: int) -> None:
+        """The broker asks to be left alone for so long (KIP-219)."""
+        if milliseconds > 0:
+            self.throttled_until = max(self.throttled_until, self._loop.now() + milliseconds / 1000)
+
+    def hold(self) -> None:
+        """Keep further requests back until `release`: none may come between the steps of an exchange."""
+        self._held = []
+
+    def release(self) -> None:
+        """Send what was kept back."""
+        held, self._held = self._held or [], None
+        for request in held:
+            self._enqueue(request)
+
+    @property
+    def next_deadline(self) -> float:
+        """Until when the oldest request that is under way has to be answered; infinite when none is."""
+        return self._pending[0][1] if self._pending and not self._waits_for_memory else inf
+
+    def check_deadline(self, now: float) -> None:
+        """Close the connection when the oldest request has waited for too long."""
+        if self._pending and now > self._pending[0][1] and not self._waits_for_memory:
+            self.close(TimedOut(f"{self.name} has not answered in time"))
+
+    def close(self, error: HeadraceError | None = None) -> None:
+        """Close the socket; whatever is under way fails with the error. Idempotent."""
+        if self.failure is not None:
+            return
+        self.failure = error or Unreachable(f"the connection to {self.name} was closed")
+        self._loop.unwatch(self._transport.socket)
+        self._transport.close()
+        self._unsent.clear()
+        if self._slab is not None:
+            self._frame = memoryview(b"")
+            self._slab.release()
+            self._slab = None
+        pending, self._pending = self._pending, deque()
+        for _, _, request in pending:
+            request.on_failure(self.failure)
+        self.release()
+        if self.on_close is not None:
+            self.on_close(self.failure)
+
+    def _on_ready(self, events: int) -> None:
+        try:
+            if events & WRITE:
+                self._write()
+                if not self._unsent:
+                    self._watch()
+            if events & READ and self.failure is None:
+                self._read()
+        except OSError as error:
+            self.close(broken(self.name, error))
+        except CorruptData as error:
+            self.close(error)
+        except Exception as error:  # noqa: BLE001 - the other connections continue
+            _log.exception("%s: an answer cannot be treated", self.name)
+            self.close(_unexpected(self.name, error))
+
+    def _write(self) -> None:
+        unsent = self._unsent
+        while unsent:
+            try:
+                sent = self._transport.send(list(islice(unsent, MOST_BUFFERS)))
+            except OSError as error:
+                self._loop.call_soon(partial(self.close, broken(self.name, error)))
+                return
+            if not sent:
+                break
+            while sent:
+                first = len(unsent[0])
+                if sent >= first:
+                    sent -= first
+                    unsent.popleft()
+                else:
+                    unsent[0] = memoryview(unsent[0])[sent:]
+                    sent = 0
+
+    def _watch(self) -> None:
+        events = (0 if self._waits_for_memory else READ) | (WRITE if self._unsent else 0)
+        if events:
+            self._loop.watch(self._transport.socket, events, self._on_ready)
+        else:
+            self._loop.unwatch(self._transport.socket)
+
+    def _read(self) -> None:
+        if not self._take_frames():
+            return
+        for _ in range(_MOST_READS):
+            window = (memoryview(self._scratch) if self._slab is None else self._frame)[self._filled :]
+            received = self._transport.receive_into(window)
+            if received is None:
+                break
+            if received == 0:
+                self.close(Unreachable(f"{self.name} closed the connection"))
+                return
+            self._filled += received
+            if not self._take_frames():
+                return
+            if received < len(window):
+                break
+        self._expect()
+
+    def _expect(self) -> None:
+        """Ask not to be woken before a response is whole, or as much of it as the kernel will hold: every
+        wake-up costs a round of the loop."""
+        expected = 1 if self._slab is None else len(self._frame) - self._filled
+        if expected != self._expected:
+            self._expected = expected
+            self._transport.expect(expected)
+
+    def _take_frames(self) -> bool:
+        """Dispatch what is complete; False when reading must wait or has ended."""
+        if self._slab is not None:
+            if self._filled < len(self._frame):
+                return True
+            frame, whole = self._frame, self._slab
+            self._frame, self._slab, self._filled = memoryview(b""), None, 0
+            self._dispatch(frame, whole)
+            return self.failure is None
+        position = 0
+        while self._filled - position >= SIZE_BYTES:
+            size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
+            start = position + SIZE_BYTES
+            slab = self._pool.slab(size)
+            if slab is None:
+                self._keep_from(position)
+                self._wait_for_memory(size)
+                return False
+            slab.began_at = self._loop.now()
+            frame = memoryview(slab.buffer)[:size]
+            here = min(self._filled - start, size)
+            frame[:here] = memoryview(self._scratch)[start : start + here]
+            if here < size:
+                self._slab, self._frame, self._filled = slab, frame, here
+                return True
+            position = start + size
+            self._dispatch(frame, slab)
+            if self.failure is not None:
+                return False
+        self._keep_from(position)
+        return True
+
+    def _keep_from(self, position: int) -> None:
+        rest = self._filled - position
+        if position and rest:
+            self._scratch[:rest] = self._scratch[position : self._filled]
+        self._filled = rest
+
+    def _wait_for_memory(self, size: int) -> None:
+        self._waits_for_memory = True
+        self._watch()
+        self._pool.when_free(size, lambda: self._loop.call_soon(self._memory_is_free))
+
+    def _memory_is_free(self) -> None:
+        self._waits_for_memory = False
+        if self.failure is None:
+            self._watch()
+            self._on_ready(READ)
+
+    def _dispatch(self, frame: memoryview, slab: Slab) -> None:
+        if not self._pending or self._pending[0][0] != correlation_of(frame):
+            slab.release()
+            raise CorruptData(f"{self.name} answers what was not asked")
+        request = self._pending.popleft()[2]
+        try:
+            request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
+        except CorruptData as error:
+            request.on_failure(error)
+            raise
+        except Exception as error:
+            request.on_failure(_unexpected(self.name, error))
+            raise
+        finally:
+            slab.release()
+
+
+def _unexpected(name: str, error: Exception) -> CorruptData:
+    return CorruptData(f"an answer of {name} cannot be treated: {type(error).__name__}: {error}"[:500])

@@ -1,0 +1,262 @@
+"""One thread, one selector: readiness callbacks, timers, and coroutines that wait for either.
+
+The hot path (fetch, produce) runs on callbacks. Everything that is a sequence of questions and answers
+(connecting, metadata, identities, comparing tails) is a coroutine, so that it reads like one. An error
+that a coroutine does not handle is a bug: it comes out of `run_once` and ends the worker.
+"""
+
+from __future__ import annotations
+
+import heapq
+import selectors
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
+from typing import Any, Final, Generic, TypeVar
+
+from mirror.errors import HeadraceError
+from mirror.ports import Clock
+
+T = TypeVar("T")
+Callback = Callable[[], object]
+
+READ: Final = selectors.EVENT_READ
+WRITE: Final = selectors.EVENT_WRITE
+LONGEST_WAIT: Final = 3600.0
+
+
+class Promise(Generic[T]):
+    """A value that comes later; `await` it in a coroutine of the loop. Set once, later calls are ignored."""
+
+    __slots__ = ("_error", "_value", "_waiters", "is_awaited", "is_done")
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self.is_awaited = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._waiters: list[Callback] = []
+
+    def resolve(self, value: T) -> None:
+        """Here it is."""
+        self._finish(value, None)
+
+    def fail(self, error: BaseException) -> None:
+        """It will not come; whoever awaits it gets the error."""
+        self._finish(None, error)
+
+    def when_done(self, callback: Callback) -> None:
+        """Call back once it is done; at once if it is."""
+        self.is_awaited = True
+        if self.is_done:
+            callback()
+        else:
+            self._waiters.append(callback)
+
+    def result(self) -> T:
+        """The value; raises the error."""
+        assert self.is_done, "asked before it was there"
+        self.is_awaited = True
+        if self._error is not None:
+            raise self._error
+        value: T = self._value
+        return value
+
+    def __await__(self) -> Generator[Promise[T], None, T]:
+        if not self.is_done:
+            yield self
+        return self.result()
+
+    def _finish(self, value: Any, error: BaseException | None) -> None:
+        if not self.is_done:
+            self.is_done = True
+            self._value, self._error = value, error
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter()
+
+
+class Timer:
+    """Something to do at a moment, unless it is cancelled before."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callback) -> None:
+        self.callback: Callback | None = callback
+
+    def cancel(self) -> None:
+        """Forget it."""
+        self.callback = None
+
+
+class Loop:
+    """Runs callbacks, timers and coroutines. Used by one thread.
+
+    `selector`: what waits for sockets; with one that moves `clock` instead of waiting, time is virtual.
+    """
+
+    def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
+        self.clock = clock
+        self._selector = selector or selectors.DefaultSelector()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._numbers = count()
+        self._soon: deque[Callback] = deque()
+        self._coroutines: dict[int, Coroutine[Any, Any, Any]] = {}
+        self._failure: BaseException | None = None
+        self._waker, self._wakee = socket.socketpair()
+        for end in (self._waker, self._wakee):
+            end.setblocking(False)
+        self._selector.register(self._wakee, READ, self._woken)
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self.clock.monotonic()
+
+    def watch(self, sock: socket.socket, events: int, callback: Callable[[int], None]) -> None:
+        """Call back with the ready events; replaces what was watched on the socket."""
+        if sock.fileno() in self._selector.get_map():
+            self._selector.modify(sock, events, callback)
+        else:
+            self._selector.register(sock, events, callback)
+
+    def unwatch(self, sock: socket.socket) -> None:
+        """No more callbacks for the socket."""
+        watched = self._selector.get_map()  # None once we are closed, as typeshed does not know
+        if watched and sock.fileno() in watched:
+            self._selector.unregister(sock)
+
+    def call_soon(self, callback: Callback) -> None:
+        """In the next round."""
+        self._soon.append(callback)
+
+    def call_later(self, seconds: float, callback: Callback) -> Timer:
+        """After so many seconds."""
+        timer = Timer(callback)
+        heapq.heappush(self._timers, (self.now() + seconds, next(self._numbers), timer))
+        return timer
+
+    def wake(self) -> None:
+        """End the present wait; the only method that other threads may call."""
+        try:
+            self._waker.send(b"\x00")
+        except BlockingIOError:
+            return  # it is awake already
+
+    def sleep(self, seconds: float) -> Promise[None]:
+        """Await it to wait."""
+        promise = Promise[None]()
+        self.call_later(seconds, lambda: promise.resolve(None))
+        return promise
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Promise[T]:
+        """Run a coroutine. An error that nobody awaits comes out of `run_once`."""
+        done = Promise[T]()
+        number = next(self._numbers)
+        self._coroutines[number] = coroutine
+        self._advance(number, coroutine, done)
+        return done
+
+    async def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run them side by side; the results in order, or the first error when all have ended."""
+        promises = [self.spawn(coroutine) for coroutine in coroutines]
+        for promise in promises:
+            promise.is_awaited = True  # all at once: a later one may fail while an earlier one is awaited
+        results: list[T] = []
+        failure: HeadraceError | None = None
+        for promise in promises:
+            try:
+                results.append(await promise)
+            except HeadraceError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return results
+
+    def run_once(self, timeout_seconds: float) -> None:
+        """Wait for something to do, up to the timeout, and do it. Raises what a coroutine did not handle."""
+        for key, events in self._selector.select(self._wait(timeout_seconds)):
+            key.data(events)
+        now = self.now()
+        while self._timers and self._timers[0][0] <= now:
+            callback = heapq.heappop(self._timers)[2].callback
+            if callback is not None:
+                callback()
+        for _ in range(len(self._soon)):
+            self._soon.popleft()()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def close(self) -> None:
+        """End all coroutines and forget all sockets. Idempotent."""
+        coroutines, self._coroutines = self._coroutines, {}
+        for coroutine in coroutines.values():
+            coroutine.close()
+        self._timers.clear()
+        self._soon.clear()
+        self._selector.close()
+        self._waker.close()
+        self._wakee.close()
+
+    def _wait(self, timeout_seconds: float) -> float:
+        if self._soon:
+            return 0.0
+        while self._timers and self._timers[0][2].callback is None:
+            heapq.heappop(self._timers)
+        if self._timers:
+            timeout_seconds = min(timeout_seconds, self._timers[0][0] - self.now())
+        return max(timeout_seconds, 0.0)
+
+    def _advance(self, number: int, coroutine: Coroutine[Any, Any, T], done: Promise[T]) -> None:
+        if number not in self._coroutines:
+            return
+        try:
+            awaited: Promise[Any] = coroutine.send(None)
+        except StopIteration as stop:
+            del self._coroutines[number]
+            done.resolve(stop.value)
+        except BaseException as error:  # noqa: BLE001 - it is handed on, to the awaiter or to run_once
+            del self._coroutines[number]
+            done.fail(error)
+            self.call_soon(partial(self._complain, done, error))
+        else:
+            again = partial(self._advance, number, coroutine, done)
+            awaited.when_done(lambda: self._soon.append(again))
+
+    def _complain(self, done: Promise[T], error: BaseException) -> None:
+        if not done.is_awaited:
+            self._failure = self._failure or error
+
+    def _woken(self, _events: int) -> None:
+        self._wakee.recv(4096)
+
+
+class Slots:
+    """A limit on how many coroutines do something at once; the others wait in order.
+
+    `async with slots.one():` surrounds what takes much.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: deque[Promise[None]] = deque()
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """Waits for a free slot and gives it back in the end, whatever happens."""
+        if self._free:
+            self._free -= 1
+        else:
+            turn = Promise[None]()
+            self._waiting.append(turn)
+            await turn
+        try:
+            yield
+        finally:
+            if self._waiting:
+                self._waiting.popleft().resolve(None)
+            else:
+                self._free += 1

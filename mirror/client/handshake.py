@@ -1,0 +1,105 @@
+"""Opening a connection: TCP, TLS, which versions the broker speaks, who we are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.client.access import ClusterAccess
+from mirror.client.connection import Connection
+from mirror.client.event_loop import Loop
+from mirror.client.transport import connect
+from mirror.errors import HeadraceError, NotAuthorized, TimedOut
+from mirror.lane.memory import SlabPool
+from mirror.protocol.codes import Code, error_of
+from mirror.protocol.control import sasl
+from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versions
+from mirror.protocol.control.sasl import Exchange, SaslAccess
+
+_AGAIN_AFTER: Final = 0.8
+"""Part of an authentication's lifetime after which it is renewed (KIP-368)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialing:
+    """What every connection of a cluster is opened with."""
+
+    loop: Loop
+    pool: SlabPool
+    access: ClusterAccess
+    client_id: str
+    timeout_seconds: float
+
+
+async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
+    """A connection that is ready for requests, within the time of one request.
+
+    Raises Unreachable, TimedOut, NotAuthorized, Refused.
+    """
+    name = f"{endpoint.host}:{endpoint.port}"
+    transport = await connect(dialing.loop, endpoint, dialing.access.tls, dialing.timeout_seconds)
+    connection = Connection(dialing.loop, transport, dialing.pool, name, dialing.client_id)
+    late = TimedOut(
+        f"{name} accepts connections and does not answer",
+        advice="is there a Kafka broker, and does it expect TLS or a log-in at that port?",
+    )
+    timer = dialing.loop.call_later(dialing.timeout_seconds, lambda: connection.close(late))
+    try:
+        connection.features = await _ask_versions(connection, dialing)
+        if dialing.access.sasl is not None:
+            await _authenticate(connection, dialing, dialing.access.sasl, endpoint.host)
+    except BaseException as error:
+        connection.close(error if isinstance(error, HeadraceError) else None)
+        raise
+    finally:
+        timer.cancel()
+    return connection
+
+
+async def _ask_versions(connection: Connection, dialing: Dialing) -> BrokerFeatures:
+    call = api_versions()
+    features = await connection.call(call, dialing.timeout_seconds, call.versions[1])
+    if features.error == Code.UNSUPPORTED_VERSION:
+        features = await connection.call(call, dialing.timeout_seconds, 0)
+    if features.error:
+        raise error_of(features.error, f"asking {connection.name} for its versions")
+    return features
+
+
+async def _authenticate(connection: Connection, dialing: Dialing, access: SaslAccess, host: str) -> None:
+    """Run the exchange, and again before its lifetime is over."""
+    timeout = dialing.timeout_seconds
+    chosen = await connection.call(sasl.handshake(access.mechanism), timeout, urgent=True)
+    if chosen.error:
+        raise NotAuthorized(
+            f"{connection.name} does not offer {access.mechanism}",
+            advice=f"it offers {', '.join(chosen.mechanisms) or 'nothing'}",
+        )
+    exchange = Exchange(access, host)
+    lifetime_ms = 0
+    while not exchange.done:
+        step = await connection.call(sasl.authenticate(exchange.next_bytes()), timeout, urgent=True)
+        if step.error:
+            raise error_of(step.error, f"authenticating as {access.username or 'ourselves'}", step.message)
+        lifetime_ms = step.lifetime_ms
+        exchange.receive(step.data)
+    exchange.confirm()
+    if lifetime_ms > 0:
+        dialing.loop.call_later(
+            lifetime_ms / 1000 * _AGAIN_AFTER,
+            lambda: dialing.loop.spawn(_authenticate_again(connection, dialing, access, host)),
+        )
+
+
+async def _authenticate_again(
+    connection: Connection, dialing: Dialing, access: SaslAccess, host: str
+) -> None:
+    if not connection.is_open:
+        return
+    connection.hold()
+    try:
+        await _authenticate(connection, dialing, access, host)
+    except HeadraceError as error:
+        connection.close(error)
+    else:
+        connection.release()

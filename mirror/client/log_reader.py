@@ -1,0 +1,162 @@
+"""Reading a stretch of one partition from beginning to end, outside of the channels of lanes.
+
+Whoever reads here may wait for something else with the records in hand. So they are copied out of the
+buffer that they came in, and no buffer is held while one waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from mirror.client.cluster import ASIDE, Cluster
+from mirror.client.connection import Connection, Request
+from mirror.client.event_loop import Promise
+from mirror.errors import CorruptData, Unreachable
+from mirror.lane.memory import Slab
+from mirror.lane.rules import AbortedFilter
+from mirror.model.topics import TopicPartition
+from mirror.protocol import fetch
+from mirror.protocol.batches.batch import BatchHeader, scan, verify
+from mirror.protocol.batches.legacy import last_offset
+from mirror.protocol.codes import TRANSIENT, error_of
+from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
+
+_WAIT_MS: Final = 100
+_STEP_BYTES: Final = 1024 * 1024
+
+
+async def fetch_once(
+    cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
+) -> FetchedPartition:
+    """One fetch of one partition from its leader.
+
+    Raises Unreachable while there is no leader, and what the broker's error code stands for.
+    """
+    leader = cluster.leader(place)
+    if leader is None:
+        await cluster.refresh([place.topic])
+        leader = cluster.leader(place)
+    if leader is None:
+        raise Unreachable(f"{place} of {cluster.name} has no leader now")
+    connection = await cluster.connection(leader[0], ASIDE)
+    position = FetchPosition(-1, offset, -1, most_bytes)
+    part = await _ask(cluster, connection, place, position, committed)
+    if part.error:
+        if part.error in TRANSIENT:
+            raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
+        raise error_of(part.error, f"reading {place} of {cluster.name} at offset {offset}")
+    return part
+
+
+def _ask(
+    cluster: Cluster, connection: Connection, place: TopicPartition, position: FetchPosition, committed: bool
+) -> Promise[FetchedPartition]:
+    version = connection.version_of(fetch.API, fetch.VERSIONS)
+    topic_id = cluster.topic_id(place.topic)
+    if version >= fetch.BY_ID_FROM and not topic_id:
+        version = fetch.BY_ID_FROM - 1
+    topic = topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
+    asked = {topic: [(place.partition, position)]}
+    body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, position.max_bytes, committed, asked))
+    promise = Promise[FetchedPartition]()
+
+    def on_answer(frame: memoryview, _slab: Slab) -> None:
+        response = fetch.decode_response(version, frame)
+        if len(response.partitions) != 1:
+            raise CorruptData(f"{cluster.name} answers a fetch of {place} with other partitions")
+        connection.throttle(response.throttle_ms)
+        (part,) = response.partitions
+        promise.resolve(part._replace(records=memoryview(bytes(part.records))))
+
+    flexible = fetch.is_flexible(version)
+    patience = cluster.timeout_seconds
+    connection.send(
+        Request(fetch.API, version, flexible, flexible, [body], len(body), patience, on_answer, promise.fail)
+    )
+    return promise
+
+
+class Stretch:
+    """[start, end) of a partition, read in order; holes are passed over.
+
+    `batches` verifies and yields every batch; `next_part` hands out whole answers, for who has to see
+    the aborted transactions with them, and leaves it to the caller to move `position` on. `committed`: only
+    committed records. `on_damage`: gets the error of a damaged batch, which is then passed over; without it
+    the error is raised.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        place: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        committed: bool = False,
+        on_damage: Callable[[CorruptData], None] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._place = place
+        self._end = end
+        self._committed = committed
+        self._on_damage = on_damage
+        self._bytes = _STEP_BYTES
+        self._asked = -1
+        self.position = start
+        """The next offset to read."""
+
+    async def next_part(self) -> FetchedPartition | None:
+        """What lies at `position`; None at the end.
+
+        Raises what `fetch_once` raises, but for what passes with patience.
+        """
+        while self.position < self._end:
+            if self.position == self._asked:
+                self._bytes *= 2  # a batch larger than what we asked for
+            self._asked = self.position
+            part = await self._cluster.patiently(self._fetch, topic=self._place.topic)
+            if len(part.records):
+                return part
+            self.position = self._end  # a compacted end, or an open transaction
+        return None
+
+    async def batches(self) -> AsyncIterator[tuple[memoryview, BatchHeader | None]]:
+        """Every batch. Raises what `next_part` raises."""
+        while (part := await self.next_part()) is not None:
+            aborted = AbortedFilter(part.aborted) if self._committed else None
+            for start, end, header in scan(part.records):
+                batch = part.records[start:end]
+                first, last = _range_of(batch, header)
+                if last < self.position:
+                    continue
+                if first >= self._end:
+                    self.position = self._end
+                    break
+                self.position = last + 1
+                is_left_out = aborted is not None and header is not None and aborted.fate(batch, header)
+                if not is_left_out and self._is_sound(batch, header):
+                    yield batch, header
+
+    def _is_sound(self, batch: memoryview, header: BatchHeader | None) -> bool:
+        try:
+            if header is not None:
+                verify(batch, header)
+        except CorruptData as error:
+            if self._on_damage is None:
+                raise
+            self._on_damage(error)
+            return False
+        return True
+
+    async def _fetch(self) -> FetchedPartition:
+        return await fetch_once(
+            self._cluster, self._place, self.position, committed=self._committed, most_bytes=self._bytes
+        )
+
+
+def _range_of(batch: memoryview, header: BatchHeader | None) -> tuple[int, int]:
+    if header is not None:
+        return header.base_offset, header.last_offset
+    last = last_offset(batch)
+    return last, last

@@ -1,0 +1,74 @@
+"""Writing one batch to one partition and waiting for it, outside of the channels of lanes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.connection import Connection, Request
+from mirror.client.event_loop import Promise
+from mirror.client.produce_terms import produce_version, replication_ms
+from mirror.errors import CorruptData, Unreachable
+from mirror.lane.memory import Slab
+from mirror.model.topics import TopicPartition
+from mirror.protocol import produce
+from mirror.protocol.codes import TRANSIENT, error_of
+from mirror.protocol.produce import ProducedPartition
+
+_ROLE: Final = "write"
+"""A connection of its own: a broker that waits for replicas answers nothing else on it."""
+
+
+async def write_patiently(
+    cluster: Cluster, place: TopicPartition, batch: bytearray, transactional_id: bytes | None = None
+) -> ProducedPartition:
+    """Send the batch to the partition's leader until all replicas have it.
+
+    Raises Unreachable when that takes too long, and what the broker's error code stands for.
+    """
+
+    async def attempt() -> ProducedPartition:
+        leader = cluster.leader(place)
+        if leader is None:
+            raise Unreachable(f"{place} of {cluster.name} has no leader now")
+        connection = await cluster.connection(leader[0], _ROLE)
+        answer = await _produce(cluster, connection, place, batch, transactional_id)
+        if answer.error in TRANSIENT:
+            raise Unreachable(f"writing to {place}: {error_of(answer.error, 'produce').message}")
+        if answer.error:
+            raise error_of(answer.error, f"writing to {place}", answer.message)
+        return answer
+
+    return await cluster.patiently(attempt, topic=place.topic)
+
+
+async def _produce(
+    cluster: Cluster,
+    connection: Connection,
+    place: TopicPartition,
+    batch: bytearray,
+    transactional_id: bytes | None,
+) -> ProducedPartition:
+    version = produce_version(connection, in_transaction=transactional_id is not None)
+    topic_id = cluster.topic_id(place.topic)
+    if version >= produce.BY_ID_FROM and not topic_id:
+        version = produce.BY_ID_FROM - 1
+    topic = topic_id if version >= produce.BY_ID_FROM else place.topic.encode()
+    timeout = cluster.timeout_seconds
+    body, size = produce.encode_request(
+        version, {topic: [(place.partition, batch)]}, replication_ms(timeout), transactional_id
+    )
+    promise = Promise[ProducedPartition]()
+
+    def on_answer(frame: memoryview, _slab: Slab) -> None:
+        response = produce.decode_response(version, frame)
+        if len(response.partitions) != 1:
+            raise CorruptData(f"{cluster.name} answers for other partitions than were sent")
+        connection.throttle(response.throttle_ms)
+        promise.resolve(response.partitions[0])
+
+    flexible = produce.is_flexible(version)
+    connection.send(
+        Request(produce.API, version, flexible, flexible, body, size, timeout, on_answer, promise.fail)
+    )
+    return await promise

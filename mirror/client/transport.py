@@ -1,0 +1,209 @@
+"""Bytes over one non-blocking socket, in the clear or through TLS.
+
+Sending takes many buffers at once and copies none of them in the clear; TLS encrypts them one by one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
+from typing import Final
+
+from mirror.client.event_loop import READ, WRITE, Loop, Promise
+from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
+from mirror.protocol.control.cluster import Endpoint
+
+MOST_BUFFERS: Final = min(os.sysconf("SC_IOV_MAX"), 1024)
+_UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
+Buffer = bytes | bytearray | memoryview
+
+
+class Transport:
+    """A connected socket. `receive_into` and `send` never wait: None means not now, 0 bytes the end."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+
+    def receive_into(self, buffer: memoryview) -> int | None:
+        """Bytes that came; 0 at the end of the stream. Raises OSError."""
+        try:
+            return self.socket.recv_into(buffer)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return None
+
+    def expect(self, size: int) -> None:
+        """Be woken when so many bytes are there, not for each packet. Raises OSError."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+
+    def send(self, buffers: Sequence[Buffer]) -> int:
+        """Bytes that went; 0 when none can go now. Raises OSError."""
+        try:
+            return self.socket.sendmsg(buffers[:MOST_BUFFERS])
+        except BlockingIOError:
+            return 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+
+class TlsTransport(Transport):
+    """The same through TLS."""
+
+    socket: ssl.SSLSocket
+
+    def expect(self, size: int) -> None:
+        """Nothing to do: bytes on the socket are not yet bytes for us."""
+
+    def send(self, buffers: Sequence[Buffer]) -> int:
+        """One buffer, or the small ones at the front together: a TLS record each would be wasteful."""
+        first = buffers[0]
+        if len(first) < _WORTH_JOINING:
+            together = bytearray()
+            for buffer in buffers:
+                together += buffer[: _TLS_RECORD - len(together)]
+                if len(together) >= _TLS_RECORD:
+                    break
+            first = together
+        try:
+            return self.socket.send(first)
+        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return 0
+
+
+def broken(name: str, error: OSError) -> HeadraceError:
+    """What to tell of a connection that broke. With TLS 1.3 a broker refuses our certificate, or the lack
+    of one, only after the handshake."""
+    reason = getattr(error, "reason", None) or ""
+    if isinstance(error, ssl.SSLError) and "ALERT" in reason and "CERTIFICATE" in reason:
+        return NotAuthorized(
+            f"{name} does not accept our certificate ({reason.lower().replace('_', ' ')})",
+            advice="certificate_file and key_file must hold one that its authority has signed",
+        )
+    return Unreachable(f"the connection to {name} broke: {error.strerror or error}")
+
+
+_TLS_RECORD: Final = 16 * 1024
+_WORTH_JOINING: Final = 4 * 1024
+
+_CONNECT_SECONDS: Final = 5.0
+"""For TCP alone. The kernel repeats a lost request to connect 1, 3, 7, 15 and 31 s after the first: a host
+that is back would be found as late as that."""
+
+_resolver = ThreadPoolExecutor(1, thread_name_prefix="resolver")
+"""Looks up host names; the system offers no way to do so without waiting."""
+
+
+async def connect(
+    loop: Loop, endpoint: Endpoint, tls: ssl.SSLContext | None, timeout_seconds: float
+) -> Transport:
+    """A connection to the endpoint. Raises Unreachable, TimedOut, NotAuthorized when certificates do
+    not fit."""
+    deadline = loop.now() + timeout_seconds
+    failure: OSError | TimedOut | None = None
+    for family, address in await _resolve(loop, endpoint):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            await _connect_socket(loop, sock, address, min(deadline, loop.now() + _CONNECT_SECONDS))
+            if tls is None:
+                return Transport(sock)
+            return await _encrypt(loop, sock, endpoint, tls, deadline)
+        except ssl.SSLCertVerificationError as error:
+            sock.close()
+            raise NotAuthorized(
+                f"the certificate of {endpoint.host}:{endpoint.port} is not trusted: {error.verify_message}",
+                advice="ca_file must hold the authority that signed it, for that very host name",
+            ) from error
+        except (OSError, TimedOut) as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+    name = f"{endpoint.host}:{endpoint.port}"
+    if isinstance(failure, TimedOut):
+        raise TimedOut(f"{name} cannot be reached: {failure.message}", advice=failure.advice) from failure
+    reason = failure.strerror or str(failure) if failure else "no address"
+    raise Unreachable(f"{name} cannot be reached: {reason}") from failure
+
+
+Address = tuple[socket.AddressFamily, tuple[str, int]]
+
+
+async def _resolve(loop: Loop, endpoint: Endpoint) -> list[Address]:
+    try:
+        version = ip_address(endpoint.host).version
+    except ValueError:
+        return await _look_up(loop, endpoint)
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    return [(family, (endpoint.host, endpoint.port))]
+
+
+async def _look_up(loop: Loop, endpoint: Endpoint) -> list[Address]:
+    promise = Promise[list[Address]]()
+    future = _resolver.submit(socket.getaddrinfo, endpoint.host, endpoint.port, 0, socket.SOCK_STREAM)
+    future.add_done_callback(lambda _: loop.wake())
+
+    def check() -> None:
+        if not future.done():
+            loop.call_later(_LOOK_UP_TICK, check)
+            return
+        try:
+            promise.resolve([(found[0], (str(found[4][0]), endpoint.port)) for found in future.result()])
+        except OSError as error:
+            promise.fail(Unreachable(f"the host {endpoint.host} cannot be found: {error.strerror}"))
+
+    check()
+    return await promise
+
+
+_LOOK_UP_TICK: Final = 0.005
+
+
+async def _connect_socket(loop: Loop, sock: socket.socket, address: tuple[str, int], deadline: float) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    code = sock.connect_ex(address)
+    if code in _UNDER_WAY:
+        await _ready(loop, sock, WRITE, deadline)
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if code:
+        raise OSError(code, os.strerror(code))
+
+
+async def _encrypt(
+    loop: Loop, sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext, deadline: float
+) -> Transport:
+    wrapped = tls.wrap_socket(sock, server_hostname=endpoint.host, do_handshake_on_connect=False)
+    try:
+        while True:
+            try:
+                wrapped.do_handshake()
+                return TlsTransport(wrapped)
+            except ssl.SSLWantReadError:
+                await _ready(loop, wrapped, READ, deadline)
+            except ssl.SSLWantWriteError:
+                await _ready(loop, wrapped, WRITE, deadline)
+    except BaseException:
+        wrapped.close()
+        raise
+
+
+async def _ready(loop: Loop, sock: socket.socket, events: int, deadline: float) -> None:
+    promise = Promise[None]()
+    loop.watch(sock, events, lambda _: promise.resolve(None))
+    late = TimedOut(
+        "no connection within the time allowed", advice="is there a Kafka broker at that address?"
+    )
+    timer = loop.call_later(deadline - loop.now(), lambda: promise.fail(late))
+    try:
+        await promise
+    finally:
+        timer.cancel()
+        loop.unwatch(sock)

@@ -1,0 +1,345 @@
+"""Datastream definitions as documents, and where they are kept."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from mirror.coordination.stores import znodes
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import (
+    Datastream,
+    DatastreamStatus,
+    Halt,
+    LatencyObjective,
+    Pause,
+    StartPosition,
+)
+from mirror.model.identifiers import DatastreamName
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicNaming, selection_without_look_ahead
+from mirror.ports import Node, NodeStore, Watch
+
+_LONGEST_PATH: Final = 4_000
+_NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff/]+")
+"""What ZooKeeper accepts below a node."""
+
+
+def to_document(datastream: Datastream) -> dict[str, Any]:
+    """A definition as JSON-ready values."""
+    return {
+        "name": datastream.name,
+        "source": datastream.source,
+        "topics": asdict(datastream.selection),
+        "destination": datastream.destination,
+        "naming": datastream.naming.template,
+        "status": datastream.status.value,
+        "start": datastream.start.value,
+        "limits": asdict(datastream.limits),
+        "objective": asdict(datastream.objective) if datastream.objective else None,
+        "metadata": dict(datastream.metadata),
+        "pauses": {topic: _pause_document(pause) for topic, pause in datastream.pauses.items()},
+        "halt": asdict(datastream.halt) if datastream.halt else None,
+    }
+
+
+def from_document(document: Mapping[str, Any]) -> Datastream:
+    """The inverse of `to_document`. Fields that are not known are left alone: a newer version may have
+    written them.
+
+    Raises InvalidRequest on a damaged document, whatever is in it.
+    """
+    topics = bounds.mapping("topics", bounds.field(document, "topics"))
+    pauses = bounds.mapping("pauses", document.get("pauses", {}))
+    return Datastream(
+        name=bounds.field(document, "name"),
+        source=bounds.field(document, "source"),
+        selection=selection_without_look_ahead(
+            bounds.field(topics, "include"), topics.get("exclude", ""), topics.get("internal", False)
+        ),
+        destination=bounds.field(document, "destination"),
+        naming=TopicNaming(bounds.field(document, "naming")),
+        status=bounds.choice("the status", DatastreamStatus, bounds.field(document, "status")),
+        start=bounds.choice("the start", StartPosition, bounds.field(document, "start")),
+        limits=_limits(bounds.mapping("limits", bounds.field(document, "limits"))),
+        objective=_objective(document.get("objective")),
+        metadata=bounds.field(document, "metadata"),
+        pauses={topic: _pause(bounds.mapping("a pause", one)) for topic, one in pauses.items()},
+        halt=_halt(document.get("halt")),
+    )
+
+
+def _limits(document: Mapping[str, Any]) -> TaskLimits:
+    names = ("min_tasks", "max_tasks", "max_partitions_per_task")
+    return TaskLimits(**{name: document[name] for name in names if name in document})
+
+
+def _objective(value: object) -> LatencyObjective | None:
+    if value is None:
+        return None
+    document = bounds.mapping("the objective", value)
+    return LatencyObjective(bounds.field(document, "milliseconds"), bounds.field(document, "percentile"))
+
+
+def _halt(value: object) -> Halt | None:
+    if value is None:
+        return None
+    document = bounds.mapping("the halt", value)
+    since_ms = bounds.field(document, "since_ms")
+    return Halt(bounds.field(document, "reason"), since_ms, document.get("requested_by", ""))
+
+
+def _pause_document(pause: Pause) -> dict[str, Any]:
+    numbers = "*" if pause.numbers is None else znodes.encode_ranges(pause.numbers)
+    cause = {"reason": pause.reason, "since_ms": pause.since_ms, "requested_by": pause.requested_by}
+    return {"partitions": numbers, **cause}
+
+
+def _pause(document: Mapping[str, Any]) -> Pause:
+    text = bounds.text("paused partitions", bounds.field(document, "partitions"), znodes.CHUNK_BYTES)
+    try:
+        numbers = None if text == "*" else frozenset(znodes.decode_ranges(text))
+    except ValueError as error:
+        raise InvalidRequest(f"paused partitions: {error}") from error
+    since_ms = bounds.field(document, "since_ms")
+    return Pause(numbers, bounds.field(document, "reason"), since_ms, document.get("requested_by", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDatastream:
+    """A definition and the znode version it was read at."""
+
+    datastream: Datastream
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedDefinition:
+    """A definition that cannot be read back, and why. `last`: the newest version of it that this process
+    could read; what runs of it goes on."""
+
+    name: DatastreamName
+    problem: str
+    version: int
+    last: Datastream | None = None
+
+    def error(self) -> DamagedState:
+        """For whoever needs the definition itself."""
+        return DamagedState(
+            f"the definition of datastream {self.name} is damaged: {self.problem}",
+            advice="delete the datastream, or restore its znode",
+        )
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """What is stored: definitions that can be read, and those that cannot, each sorted by name."""
+
+    readable: tuple[StoredDatastream, ...] = ()
+    damaged: tuple[DamagedDefinition, ...] = ()
+
+    @property
+    def datastreams(self) -> tuple[Datastream, ...]:
+        """What is in force, by name: of a damaged definition the last version that could be read."""
+        known = [one.datastream for one in self.readable]
+        known += [one.last for one in self.damaged if one.last is not None]
+        return tuple(sorted(known, key=lambda one: one.name))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every datastream that may have tasks is among `datastreams`."""
+        return all(one.last is not None for one in self.damaged)
+
+
+class DefinitionStore:
+    """Definitions in ZooKeeper; they outlive every instance."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def names(self, watch: Watch | None = None) -> tuple[DatastreamName, ...]:
+        """All names, sorted; the watch fires when one is added or removed."""
+        children = self._nodes.children(znodes.DATASTREAMS, watch)
+        return tuple(DatastreamName(name) for name in sorted(znodes.name_of(node) for node in children))
+
+    def look(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
+        """One definition, readable or not. Raises NotFound."""
+        for path in _paths(name):
+            try:
+                node = self._nodes.read(path, watch)
+            except NotFound:
+                continue
+            try:
+                return StoredDatastream(_read(name, path, node), node.version)
+            except (InvalidRequest, DamagedState) as error:
+                return DamagedDefinition(name, error.message[: bounds.LONGEST_REASON], node.version)
+        shown = name if len(name) <= bounds.LONGEST_NAME else bounds.shown(name)
+        raise NotFound(f"there is no datastream {shown}")
+
+    def get(self, name: DatastreamName) -> StoredDatastream:
+        """Raises NotFound, DamagedState."""
+        found = self.look(name)
+        if isinstance(found, DamagedDefinition):
+            raise found.error()
+        return found
+
+    def all(self) -> Definitions:
+        """Every definition, of which one that is damaged keeps nobody from the others."""
+        found = []
+        for name in self.names():
+            try:
+                found.append(self.look(name))
+            except NotFound:
+                continue  # deleted between the two reads
+        return _sorted_out(found)
+
+    def check_free(self, name: DatastreamName) -> None:
+        """Raises AlreadyExists when there is a definition of this name, readable or not."""
+        try:
+            self._nodes.read(znodes.child(znodes.DATASTREAMS, name))
+        except NotFound:
+            return
+        raise _taken(name)
+
+    def create(self, datastream: Datastream) -> None:
+        """Raises AlreadyExists, and InvalidRequest when it does not fit into a znode."""
+        path = znodes.child(znodes.DATASTREAMS, datastream.name)
+        try:
+            self._nodes.create(path, znodes.encode(to_document(datastream)))
+        except AlreadyExists as error:
+            raise _taken(datastream.name) from error
+
+    def replace(self, stored: StoredDatastream, datastream: Datastream) -> None:
+        """Compare and set. Raises VersionConflict, NotFound."""
+        path = znodes.child(znodes.DATASTREAMS, datastream.name)
+        self._nodes.write(path, znodes.encode(to_document(datastream)), stored.version)
+
+    def remove(self, name: DatastreamName) -> None:
+        """Remove a definition for good, whatever its znode holds."""
+        for path in _paths(name):
+            self._nodes.delete_tree(path)
+
+
+def _taken(name: DatastreamName) -> AlreadyExists:
+    return AlreadyExists(
+        f"there is a datastream {name} already", advice="choose another name or delete it first"
+    )
+
+
+class DefinitionCache:
+    """All definitions, of which only those are read again that have changed. For any thread.
+
+    `wake` is called, from any thread, when something has changed.
+    """
+
+    def __init__(self, store: DefinitionStore, wake: Watch) -> None:
+        self._store = store
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._known: dict[DatastreamName, StoredDatastream | DamagedDefinition] = {}
+        self._changed: queue.SimpleQueue[DatastreamName | None] = queue.SimpleQueue()
+        self._stale: set[DatastreamName] = set()
+        self._are_names_stale = True
+
+    def all(self) -> Definitions:
+        """Raises what reading raises; what was not read then is read by the next call."""
+        with self._lock:
+            return self._all()
+
+    def newest(self) -> Definitions:
+        """As `all`, with everything that anybody created or removed before this call."""
+        with self._lock:
+            self._are_names_stale = True
+            return self._all()
+
+    def changed(self, name: DatastreamName) -> None:
+        """Whoever calls has written or removed this one: the next look reads it."""
+        self._changed.put(name)
+
+    def look_again(self) -> None:
+        """Nothing that was read may count any more. What damaged definitions were last is kept."""
+        with self._lock:
+            self._are_names_stale = True
+            self._stale.update(self._known)
+
+    def _all(self) -> Definitions:
+        self._take_in_changes()
+        if self._are_names_stale:
+            names = self._store.names(_Changed(self._changed, None, self._wake))
+            self._stale.update(name for name in names if name not in self._known)
+            self._known = {name: self._known[name] for name in names if name in self._known}
+            self._are_names_stale = False
+        for name in sorted(self._stale):
+            self._read(name)
+            self._stale.discard(name)
+        return _sorted_out(self._known.values())
+
+    def _read(self, name: DatastreamName) -> None:
+        before = self._known.get(name)
+        if isinstance(before, StoredDatastream):
+            last: Datastream | None = before.datastream
+        else:
+            last = before.last if before is not None else None
+        try:
+            found = self._store.look(name, _Changed(self._changed, name, self._wake))
+        except NotFound:
+            self._known.pop(name, None)  # deleted since its name was listed
+        else:
+            self._known[name] = replace(found, last=last) if isinstance(found, DamagedDefinition) else found
+
+    def _take_in_changes(self) -> None:
+        while not self._changed.empty():
+            name = self._changed.get_nowait()
+            if name is None:
+                self._are_names_stale = True
+            else:
+                self._stale.add(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """A watch. Equal for the same node, so that it is left there once."""
+
+    changed: queue.SimpleQueue[DatastreamName | None]
+    name: DatastreamName | None
+    wake: Watch
+
+    def __call__(self) -> None:
+        self.changed.put(self.name)
+        self.wake()
+
+
+def _sorted_out(found: Iterable[StoredDatastream | DamagedDefinition]) -> Definitions:
+    readable = [one for one in found if isinstance(one, StoredDatastream)]
+    damaged = [one for one in found if isinstance(one, DamagedDefinition)]
+    return Definitions(
+        tuple(sorted(readable, key=lambda one: one.datastream.name)),
+        tuple(sorted(damaged, key=lambda one: one.name)),
+    )
+
+
+def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
+    if path != _path(name):
+        raise InvalidRequest("no definition has a znode of this name")
+    datastream = from_document(znodes.decode(node.data, path))
+    if datastream.name != name:
+        raise InvalidRequest(f"it names itself {bounds.shown(datastream.name)}")
+    return datastream
+
+
+def _path(name: str) -> str:
+    return znodes.child(znodes.DATASTREAMS, name)
+
+
+def _paths(name: str) -> tuple[str, ...]:
+    """Where a definition of this name may be: its own znode, or one that somebody made by hand."""
+    own = _path(name)
+    if not 0 < len(own) <= _LONGEST_PATH:
+        return ()
+    by_hand = f"{znodes.DATASTREAMS}/{name}"
+    return (own, by_hand) if _NODE_NAME.fullmatch(name) and by_hand != own else (own,)

@@ -1,0 +1,221 @@
+"""What changed and why: the newest events in ZooKeeper, for people without Pinot."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, Final
+
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.problems import Problem, legible, reason_of
+from mirror.coordination.stores.requests import Request
+from mirror.errors import CorruptData, NotFound
+from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
+from mirror.model.metrics import PlacementEvent
+from mirror.model.plan import Move, Plan
+from mirror.model.topics import TopicPartition
+from mirror.ports import GroupPlan, NodeStore
+
+KEPT: Final = 200
+"""Publications (a plan with its moves is one) that are kept."""
+
+MOVES_SHOWN: Final = 500
+"""Moves of one plan that are told one by one; a plan that moves more says how many."""
+
+_NODE: Final = re.compile(r"e-[0-9]{10}")
+
+
+class EventLog:
+    """A bounded log; each entry is one publication's events."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def append(self, events: tuple[PlacementEvent, ...]) -> None:
+        """Add a publication, as far as it fits into a znode, and drop all but the newest `KEPT`."""
+        chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
+        while len(chunks) > 1:
+            events = events[: len(events) // 2]
+            chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
+        self._nodes.create(f"{znodes.EVENTS}/e-", chunks[0], sequential=True)
+        for node in self._publications()[:-KEPT]:
+            self._nodes.delete_tree(f"{znodes.EVENTS}/{node}")
+
+    def newest(self, limit: int) -> tuple[PlacementEvent, ...]:
+        """At most `limit` events, newest publication first. A damaged publication is one event that says
+        so."""
+        events: list[PlacementEvent] = []
+        for node in reversed(self._publications()):
+            path = f"{znodes.EVENTS}/{node}"
+            try:
+                document = znodes.decode_chunks([self._nodes.read(path).data], path)
+                events.extend(_read_event(one) for one in document["events"])
+            except NotFound:
+                continue
+            except (CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
+                nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {reason_of(error)}"
+                events.append(_sentence_event(0, f"damaged/{node}", "problem", nobody, "", nothing))
+            if len(events) >= limit:
+                break
+        return tuple(events[:limit])
+
+    def _publications(self) -> list[str]:
+        """Nodes of publications, oldest first; what else somebody put there is none."""
+        return [node for node in self._nodes.children(znodes.EVENTS) if _NODE.fullmatch(node)]
+
+
+def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
+    """Fields that are not known are left out: a newer version may have written them."""
+    return PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
+
+
+def plan_events(
+    plan: Plan,
+    moves: tuple[Move, ...],
+    group_plans: Mapping[GroupName, GroupPlan],
+    leader: InstanceName,
+    loads: Mapping[tuple[GroupName, TopicPartition], float],
+) -> tuple[PlacementEvent, ...]:
+    """The event of a plan; one for each group that it changes, with the reasons for its tasks; one
+    for each move (the first `MOVES_SHOWN`). `loads`: bytes per second of what moves, as far as known."""
+    causes: dict[TopicPartition, str] = {}
+    for group_plan in group_plans.values():
+        causes.update(group_plan.move_reasons or {})
+    changed = {move.group for move in moves}
+    return (
+        _plan_event(plan, leader, "", plan.reason),
+        *(
+            _plan_event(plan, leader, group, "; ".join(group_plan.reasons))
+            for group, group_plan in sorted(group_plans.items())
+            if group in changed and group_plan.reasons
+        ),
+        *(
+            _move_event(plan, leader, move, causes, loads.get((move.group, move.partition)))
+            for move in moves[:MOVES_SHOWN]
+        ),
+    )
+
+
+def problem_event(
+    leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
+) -> PlacementEvent:
+    """A datastream is set aside, or there is a remark about it; or, `is_over`, there is not any more."""
+    return _sentence_event(
+        now_ms,
+        f"problem/{legible(name)}/{problem.since_ms}{'/over' if is_over else ''}",
+        "problem",
+        leader,
+        name,
+        _problem_sentence(problem, is_over),
+    )
+
+
+def _problem_sentence(problem: Problem, is_over: bool) -> str:
+    if not problem.sets_aside:
+        return f"over: {problem.reason}" if is_over else problem.reason
+    return f"not set aside any more; it was: {problem.reason}" if is_over else f"set aside: {problem.reason}"
+
+
+def loads_event(
+    leader: InstanceName,
+    source: str,
+    since_ms: int,
+    sentence: str,
+    now_ms: int,
+    *,
+    is_over: bool = False,
+) -> PlacementEvent:
+    """The loads of a source cluster, or what was observed of them, are stale or not to be had; or, `is_over`,
+    are known again."""
+    key = f"loads/{legible(source)}/{since_ms}{'/over' if is_over else ''}"
+    return _sentence_event(now_ms, key, "loads", leader, "", sentence)
+
+
+def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
+    """The plan in force cannot be read; the leader goes on from this one."""
+    sentence = f"{reason}; the leader goes on from epoch {plan.epoch} with {len(plan.tasks)} tasks"
+    return _event(now_ms, plan.epoch, f"recovery/{plan.epoch}", "problem", leader, "", legible(sentence))
+
+
+def request_event(leader: InstanceName, request: Request, reason: str, now_ms: int) -> PlacementEvent:
+    """A request that cannot be carried out, and is not tried again."""
+    sentence = f"{request.requested_by} asked: {request.reason}; it cannot be done: {reason}"
+    return _sentence_event(now_ms, f"request/{request.identity}", "request", leader, request.group, sentence)
+
+
+def command_event(name: DatastreamName, sentence: str, now_ms: int) -> PlacementEvent:
+    """What a person did to a datastream over REST; no instance decided it."""
+    key = f"command/{legible(name)}/{now_ms}/{zlib.crc32(sentence.encode(errors='replace')):08x}"
+    return _sentence_event(now_ms, key, "command", InstanceName(""), name, sentence)
+
+
+def _sentence_event(
+    now_ms: int, key: str, kind: str, leader: InstanceName, datastream: str, sentence: str
+) -> PlacementEvent:
+    """An event that is about no plan and no partition."""
+    return _event(now_ms, NO_EPOCH, key, kind, leader, legible(datastream), legible(sentence))
+
+
+def _plan_event(plan: Plan, leader: InstanceName, group: str, sentence: str) -> PlacementEvent:
+    """An event about a plan, or about what it does with one group."""
+    key, kind = (f"{plan.epoch}/{group}", "datastream") if group else (f"{plan.epoch}", "plan")
+    return _event(plan.created_ms, plan.epoch, key, kind, leader, group, sentence)
+
+
+def _event(
+    time_ms: int, epoch: Epoch, key: str, kind: str, leader: InstanceName, datastream: str, sentence: str
+) -> PlacementEvent:
+    """An event that is about no partition."""
+    return PlacementEvent(
+        time_ms=time_ms,
+        event_key=key,
+        kind=kind,
+        plan_epoch=epoch,
+        instance=leader,
+        datastream=datastream,
+        topic="",
+        kafka_partition=-1,
+        from_task="",
+        to_task="",
+        from_instance="",
+        to_instance="",
+        bytes_per_second=None,
+        sentence=sentence,
+    )
+
+
+def _move_event(
+    plan: Plan,
+    leader: InstanceName,
+    move: Move,
+    causes: Mapping[TopicPartition, str],
+    bytes_per_second: float | None,
+) -> PlacementEvent:
+    return PlacementEvent(
+        time_ms=plan.created_ms,
+        event_key=f"{plan.epoch}/{move.group}/{move.partition}",
+        kind="move",
+        plan_epoch=plan.epoch,
+        instance=leader,
+        datastream=move.group,
+        topic=move.partition.topic,
+        kafka_partition=move.partition.partition,
+        from_task=move.from_task or "",
+        to_task=move.to_task or "",
+        from_instance=move.from_instance or "",
+        to_instance=move.to_instance or "",
+        bytes_per_second=bytes_per_second,
+        sentence=causes.get(move.partition, "") or _plain_reason(move),
+    )
+
+
+def _plain_reason(move: Move) -> str:
+    if move.from_task is None:
+        return "new partition"
+    if move.to_task is None:
+        return "no longer mirrored"
+    if move.from_task == move.to_task:
+        return f"its task runs on {move.to_instance or 'no instance'} now"
+    return "planned anew"

@@ -1,0 +1,135 @@
+"""The load provider `self`: the rates that instances measured themselves, shared through ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.problems import reason_of
+from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound
+from mirror.model import bounds
+from mirror.model.datastreams.policy import LARGEST_RATE
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.load import Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.topics import TopicPartition
+from mirror.ports import NodeStore
+
+MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]]
+"""Bytes and messages per second by source cluster and partition."""
+
+Behind = Mapping[ClusterRef, Collection[TopicPartition]]
+"""Partitions of which more may arrive than is copied, by source cluster."""
+
+STALE_AFTER_MS: Final = 60_000
+"""Instances publish every few seconds; without news for this long nobody measures any more."""
+_UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError, AttributeError)
+
+
+class MeasuredLoads:
+    """Writes an instance's own rates, and answers with everybody's."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def publish(
+        self, instance: InstanceName, rates: MeasuredRates, now_ms: int, behind: Behind | None = None
+    ) -> None:
+        """Replace what this instance said before. Without any rate it says only that it measures none now:
+        what it said of each partition before stays the last that is known."""
+        lagging = {cluster: znodes.encode_partitions(some) for cluster, some in (behind or {}).items()}
+        document = {
+            "measured_ms": now_ms,
+            "behind": lagging,
+            "rates": {
+                cluster: {str(key): [round(one), round(two, 1)] for key, (one, two) in by_partition.items()}
+                for cluster, by_partition in rates.items()
+            },
+        }
+        folder = znodes.child(znodes.LOADS, instance)
+        if rates:
+            self._replace(folder, znodes.encode_chunks(document))
+        counts = {name: [len(some), len((behind or {}).get(name, ()))] for name, some in rates.items()}
+        znodes.put(self._nodes, folder, znodes.encode({"measured_ms": now_ms, "clusters": counts}))
+
+    def _replace(self, folder: str, chunks: Sequence[bytes]) -> None:
+        ours = {f"{number:04}": chunk for number, chunk in enumerate(chunks)}
+        for name in set(self._nodes.children(folder)) - ours.keys():
+            self._nodes.delete_tree(f"{folder}/{name}")
+        for name, chunk in ours.items():
+            znodes.put(self._nodes, f"{folder}/{name}", chunk)
+
+    def freshness(self, cluster: ClusterRef) -> Freshness:
+        """When an instance measured the cluster's partitions last, of how many, and how many of them are
+        behind; without a time where no instance measures any now."""
+        found = []
+        for node in self._nodes.children(znodes.LOADS):
+            path = f"{znodes.LOADS}/{node}"
+            try:
+                summary = znodes.decode(self._nodes.read(path).data, path)
+                counts = bounds.sequence("counts", summary["clusters"][cluster], 2)
+                some, slow = (bounds.integer("partitions", one, 0, znodes.MOST_PARTITIONS) for one in counts)
+                at_ms = bounds.integer("measured_ms", summary["measured_ms"], 0, bounds.LARGEST_MS)
+            except (NotFound, *_UNREADABLE):
+                continue  # it left, measures nothing of this cluster, or has an older version
+            found.append((at_ms, some, slow))
+        newest_ms = max((at_ms for at_ms, _, _ in found), default=None)
+        if newest_ms is None:
+            return Freshness(None, STALE_AFTER_MS)
+        recent = [one for one in found if one[0] >= newest_ms - STALE_AFTER_MS]
+        return Freshness(
+            newest_ms, STALE_AFTER_MS, sum(one[1] for one in recent), sum(one[2] for one in recent)
+        )
+
+    def withdraw(self, instance: InstanceName) -> None:
+        """Forget an instance's rates."""
+        self._nodes.delete_tree(znodes.child(znodes.LOADS, instance))
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        """The newest rate of each partition that any instance measured. Raises LoadUnavailable."""
+        newest: dict[TopicPartition, tuple[int, PartitionLoad]] = {}
+        notes, behind = [], dict[TopicPartition, bool]()
+        for node in self._nodes.children(znodes.LOADS):
+            try:
+                measured_ms, rates, lagging = self._read(f"{znodes.LOADS}/{node}", cluster)
+            except _UNREADABLE as error:
+                notes.append(f"what {znodes.name_of(node)} measured cannot be read: {reason_of(error)}")
+                continue
+            for partition, load in rates.items():
+                if partition not in newest or newest[partition][0] < measured_ms:
+                    newest[partition] = (measured_ms, load)
+                    behind[partition] = partition in lagging
+        if not newest:
+            raise LoadUnavailable("no instance has measured a rate yet")
+        known = {key: newest[key][1] for key in partitions if key in newest}
+        measured_ms = max(measured for measured, _ in newest.values())
+        at_least = frozenset(key for key in known if behind[key])
+        return LoadReport(known, "self", measured_ms, tuple(notes), at_least)
+
+    def _read(
+        self, folder: str, cluster: ClusterRef
+    ) -> tuple[int, Mapping[TopicPartition, PartitionLoad], frozenset[TopicPartition]]:
+        try:
+            chunks = [self._nodes.read(f"{folder}/{name}").data for name in self._nodes.children(folder)]
+        except NotFound:
+            return 0, {}, frozenset()  # withdrawn between the two reads
+        if not chunks:
+            return 0, {}, frozenset()
+        document = znodes.decode_chunks(chunks, folder)
+        measured_ms = bounds.integer("measured_ms", document["measured_ms"], 0, bounds.LARGEST_MS)
+        rates = {
+            TopicPartition.parse(key): PartitionLoad(
+                bounds.number("a rate", one, 0, LARGEST_RATE),
+                bounds.number("a rate", two, 0, LARGEST_RATE),
+                LoadLevel.PARTITION,
+                RateSource.MIRROR,
+                measured_ms,
+            )
+            for key, (one, two) in document["rates"].get(cluster, {}).items()
+        }
+        lagging = bounds.mapping(
+            "behind", bounds.mapping("behind", document.get("behind", {})).get(cluster, {})
+        )
+        for topic, ranges in lagging.items():
+            bounds.text(f"partitions of {topic}", ranges, znodes.LARGEST_DOCUMENT)
+        return measured_ms, rates, znodes.decode_partitions(lagging)

@@ -1,0 +1,235 @@
+"""Which instances are here, which of them leads, and what each still holds.
+
+Every instance has one ephemeral sequential node; the lowest sequence leads, and each watches only
+the node before its own to learn that it leads now. An instance that obeys a plan says so in its
+holding, with the lanes that the plan took from it and that it has not yet released.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import structlog
+
+from mirror.coordination.stores import znodes
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound
+from mirror.model import bounds
+from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName
+from mirror.ports import LaneKey, NodeStore, Watch
+
+_log = structlog.get_logger(__name__)
+_NODE: Final = re.compile(r"i-[0-9]{10}")
+_LONGEST: Final = 1_000
+_MOST_GROUPS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LiveInstance:
+    """One running service. `sequence` orders by arrival; `weight` is its share of the work.
+
+    `incarnation` differs between processes, also of one name on one host: by it a process knows its
+    own node, although the answer to its creation was lost. `is_leaving`: it wants no tasks any more.
+    """
+
+    name: InstanceName
+    sequence: int
+    host: str
+    process_id: int
+    rest_address: str
+    weight: float = 1.0
+    incarnation: str = ""
+    is_leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What an instance says of itself: the newest epoch it obeys, lanes it is still releasing, and the
+    groups of which it may run anything. It says so before it starts a lane.
+
+    `is_unreadable`: what it says cannot be read, so it may run anything until it is gone or overdue.
+    """
+
+    epoch: Epoch = NO_EPOCH
+    releasing: frozenset[LaneKey] = frozenset()
+    groups: frozenset[GroupName] = frozenset()
+    is_unreadable: bool = False
+
+    def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
+        """Whether a lane that this epoch gives to somebody else may be started there.
+
+        Not by one that obeys a newer epoch: that may have given the lane back to it.
+        """
+        if self.is_unreadable:
+            return False
+        return key.group not in self.groups or (self.epoch == epoch and key not in self.releasing)
+
+
+_MAY_HOLD_ANYTHING: Final = Holding(is_unreadable=True)
+
+
+class Membership:
+    """Live instances and their holdings in ZooKeeper. What a node says of an instance never changes, so
+    it is read once."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self._known: dict[str, LiveInstance] = {}
+
+    def join(self, instance: LiveInstance) -> LiveInstance:
+        """Announce an instance, whose sequence is given here; the nodes go with its session."""
+        document = asdict(instance)
+        del document["sequence"], document["is_leaving"]
+        path = self._nodes.create(
+            f"{znodes.LIVE}/i-", znodes.encode(document), ephemeral=True, sequential=True
+        )
+        joined = replace(instance, sequence=_sequence(path))
+        self._known[_node(joined.sequence)] = joined
+        self.announce(joined, Holding())
+        return joined
+
+    def begin_to_leave(self, instance: LiveInstance) -> None:
+        """Ask for all tasks to be taken away; may be repeated."""
+        with contextlib.suppress(AlreadyExists):
+            self._nodes.create(f"{znodes.LEAVING}/{_node(instance.sequence)}", ephemeral=True)
+
+    def leave(self, instance: LiveInstance) -> None:
+        """Withdraw an instance that has given up everything."""
+        for folder in (znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE):
+            self._nodes.delete(f"{folder}/{_node(instance.sequence)}")
+
+    def live(self, watch: Watch | None = None) -> tuple[LiveInstance, ...]:
+        """Everybody here, in order of arrival; the watch fires when somebody comes, goes or wants to go.
+
+        An instance whose node cannot be read is here as long as it holds something, and gets nothing more.
+        """
+        present = self._present(watch)
+        leaving = set(self._nodes.children(znodes.LEAVING, watch))
+        found = []
+        for node in present:
+            with contextlib.suppress(NotFound):  # it left since its node was listed
+                found.append(self._instance(node))
+        return tuple(
+            replace(one, is_leaving=True) if _node(one.sequence) in leaving else one
+            for one in found
+            if one is not None
+        )
+
+    def leader(self, sequence: int, watch: Watch | None = None) -> LiveInstance | None:
+        """Who leads; None: nobody is here. Unless `sequence` itself leads, the watch fires when the
+        instance before it goes, and for nobody else's coming and going."""
+        while True:
+            try:
+                here = [one for one in map(self._instance, self._present()) if one is not None]
+                before = [one for one in here if one.sequence < sequence]
+                if before and watch is not None:
+                    self._nodes.read(f"{znodes.LIVE}/{_node(before[-1].sequence)}", watch)
+            except NotFound:
+                continue  # gone between the two reads
+            return here[0] if here else None
+
+    def announce(self, instance: LiveInstance, holding: Holding) -> None:
+        """Publish a holding; it goes with the session."""
+        path = _holding_path(instance)
+        data = znodes.encode(_holding_document(holding))
+        znodes.put(self._nodes, path, data, ephemeral=True)
+
+    def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
+        """None: the instance has not said anything, so it holds nothing yet."""
+        path = _holding_path(instance)
+        try:
+            return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path))
+        except NotFound:
+            return None
+        except (DamagedState, InvalidRequest) as error:
+            _log.error("what an instance holds cannot be read", instance=instance.name, reason=str(error))
+            return _MAY_HOLD_ANYTHING
+
+    def refresh(self) -> None:
+        """Whatever anybody announced before this call is seen by the reads after it."""
+        self._nodes.sync()
+
+    def _present(self, watch: Watch | None = None) -> list[str]:
+        """Nodes of instances, in order of arrival; what else somebody put there is none."""
+        return [node for node in self._nodes.children(znodes.LIVE, watch) if _NODE.fullmatch(node)]
+
+    def _instance(self, node: str) -> LiveInstance | None:
+        """None: nobody. Raises NotFound when it left since its node was listed."""
+        if node in self._known:
+            return self._known[node]
+        path = f"{znodes.LIVE}/{node}"
+        data = self._nodes.read(path).data
+        try:
+            self._known[node] = _read_instance(_sequence(node), znodes.decode(data, path))
+        except (DamagedState, InvalidRequest) as error:
+            _log.error("an instance cannot be read", node=node, reason=str(error))
+            return self._unreadable(node)
+        return self._known[node]
+
+    def _unreadable(self, node: str) -> LiveInstance | None:
+        """An instance that says what it holds is one, whatever became of its node."""
+        one = LiveInstance(InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True)
+        try:
+            self._nodes.read(_holding_path(one))
+        except NotFound:
+            return None
+        return one
+
+
+def _node(sequence: int) -> str:
+    return f"i-{sequence:010}"
+
+
+def _holding_path(instance: LiveInstance) -> str:
+    # By sequence, not by name: a restarted process must not write into the node of its dead session.
+    return f"{znodes.HOLDINGS}/{_node(instance.sequence)}"
+
+
+def _sequence(path: str) -> int:
+    return int(path[-10:])
+
+
+def _holding_document(holding: Holding) -> dict[str, object]:
+    groups: dict[str, list[LaneKey]] = {}
+    for key in holding.releasing:
+        groups.setdefault(key.group, []).append(key)
+    releasing = {
+        group: znodes.encode_partitions(key.partition for key in keys) for group, keys in groups.items()
+    }
+    return {"epoch": holding.epoch, "releasing": releasing, "groups": sorted(holding.groups)}
+
+
+def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
+    """Fields that are not known are left alone: a newer version may have written them. Raises
+    InvalidRequest."""
+    return LiveInstance(
+        name=InstanceName(bounds.line("the name", bounds.field(document, "name"), _LONGEST)),
+        sequence=sequence,
+        host=bounds.text("the host", bounds.field(document, "host"), _LONGEST),
+        process_id=bounds.integer("the process", bounds.field(document, "process_id"), 0, 2**63),
+        rest_address=bounds.text("the address", bounds.field(document, "rest_address"), _LONGEST),
+        weight=bounds.number("the weight", document.get("weight", 1.0), 1e-6, 1e6),
+        incarnation=bounds.text("the incarnation", document.get("incarnation", ""), _LONGEST),
+    )
+
+
+def _read_holding(document: Mapping[str, Any]) -> Holding:
+    """Raises InvalidRequest."""
+    releasing: set[LaneKey] = set()
+    for group, ranges in bounds.mapping("releasing", bounds.field(document, "releasing")).items():
+        for topic, text in bounds.mapping("releasing", ranges).items():
+            bounds.text(f"partitions of {topic}", text, znodes.CHUNK_BYTES)
+        try:
+            partitions = znodes.decode_partitions(ranges)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from error
+        releasing.update(LaneKey(GroupName(group), partition) for partition in partitions)
+    groups = bounds.sequence("groups", bounds.field(document, "groups"), _MOST_GROUPS)
+    return Holding(
+        Epoch(bounds.integer("the epoch", bounds.field(document, "epoch"), 0, 2**63)),
+        frozenset(releasing),
+        frozenset(GroupName(bounds.text("a group", group, znodes.CHUNK_BYTES)) for group in groups),
+    )

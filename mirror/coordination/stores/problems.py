@@ -1,0 +1,125 @@
+"""What is wrong with single datastreams, as the leader found it last: for every instance to show.
+
+A datastream with a problem is set aside: the step that failed for it is left out, what already runs of it
+goes on, and every other datastream is served as ever. The problem is over when the step succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from mirror.coordination.stores import znodes
+from mirror.errors import AlreadyExists, CorruptData, HeadraceError, NotFound, VersionConflict
+from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.ports import NodeStore
+
+LONGEST_REASON: Final = 1_000
+"""Characters of a reason that are kept."""
+
+_log = structlog.get_logger(__name__)
+_MOST_TROUBLES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a datastream is set aside, in a sentence, and since when (epoch ms). With `sets_aside` false it is
+    a remark: the datastream is served, and does perhaps not do what its owner thinks."""
+
+    reason: str
+    since_ms: int
+    sets_aside: bool = True
+
+
+class ProblemStore:
+    """Problems in ZooKeeper, by datastream. Only the leader writes; it alone sees all datastreams."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def all(self) -> Mapping[DatastreamName, Problem]:
+        """Every datastream that is set aside, by name."""
+        names = [znodes.name_of(node) for node in self._nodes.children(znodes.PROBLEMS)]
+        found = ((DatastreamName(name), self.get(DatastreamName(name))) for name in sorted(names))
+        return {name: problem for name, problem in found if problem is not None}
+
+    def get(self, name: DatastreamName) -> Problem | None:
+        """None: nothing is wrong with it."""
+        path = znodes.child(znodes.PROBLEMS, name)
+        try:
+            document = znodes.decode(self._nodes.read(path).data, path)
+            sets_aside = document.get("sets_aside") is not False
+            return Problem(legible(document["reason"]), int(document["since_ms"]), sets_aside)
+        except NotFound:
+            return None
+        except (CorruptData, KeyError, TypeError, ValueError) as error:
+            return Problem(f"znode {path} does not say what is wrong ({type(error).__name__})", 0)
+
+    def put(self, name: DatastreamName, problem: Problem) -> None:
+        """Say what is wrong with a datastream, in place of what was said before."""
+        path = znodes.child(znodes.PROBLEMS, name)
+        document = {"since_ms": problem.since_ms, "sets_aside": problem.sets_aside}
+        data = znodes.encode({"reason": legible(problem.reason), **document})
+        try:
+            node = self._nodes.read(path)
+            if node.data != data:
+                self._nodes.write(path, data, node.version)
+        except NotFound:
+            try:
+                self._nodes.create(path, data)
+            except AlreadyExists as error:
+                raise VersionConflict(f"somebody else wrote {path}") from error
+
+    def remove(self, name: DatastreamName) -> None:
+        """Nothing is wrong with it any more."""
+        self._nodes.delete_tree(znodes.child(znodes.PROBLEMS, name))
+
+
+class TroubleStore:
+    """What instances say of lanes that stand still, by datastream group; it goes with their sessions."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def say(self, sequence: int, troubles: Mapping[GroupName, str]) -> None:
+        """In place of what the instance of this sequence said before; the first groups by name, as many as
+        a person reads."""
+        path = f"{znodes.TROUBLES}/i-{sequence:010}"
+        if not troubles:
+            self._nodes.delete(path)
+            return
+        chosen = sorted(troubles)[:_MOST_TROUBLES]
+        data = znodes.encode({legible(group): legible(troubles[group]) for group in chosen})
+        znodes.put(self._nodes, path, data, ephemeral=True)
+
+    def all(self) -> Mapping[GroupName, str]:
+        """By group, of one of the instances that have trouble with it."""
+        found: dict[GroupName, str] = {}
+        for node in self._nodes.children(znodes.TROUBLES):
+            path = f"{znodes.TROUBLES}/{node}"
+            try:
+                document = znodes.decode(self._nodes.read(path).data, path)
+            except NotFound:
+                continue  # gone between the two reads
+            except CorruptData as error:
+                _log.warning("what an instance says cannot be read", reason=str(error))
+                continue
+            for group, reason in document.items():
+                found.setdefault(GroupName(group), legible(str(reason)))
+        return found
+
+
+def reason_of(error: BaseException) -> str:
+    """What a person reads of an error: its message; for an unexpected one also its class."""
+    if isinstance(error, HeadraceError):
+        return legible(str(error))
+    return legible(f"unexpected {type(error).__name__}: {error}")
+
+
+def legible(text: str, longest: int = LONGEST_REASON) -> str:
+    """The text cut to a length, with nothing in it that cannot be stored, logged or sent as UTF-8."""
+    clean = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"

@@ -1,0 +1,161 @@
+"""What people and the monitor ask of the leader, as a queue in ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.problems import reason_of
+from mirror.errors import CoordinationError, InvalidRequest, NotFound, Unreachable
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import check_name
+from mirror.model.identifiers import GroupName
+from mirror.model.topics import TopicPartition, checked_topic
+from mirror.ports import NodeStore, Watch
+
+MOST_PENDING: Final = 1_000
+"""Requests that may wait; further ones are refused until the leader has answered some."""
+
+_READ_AT_ONCE: Final = 100
+_LONGEST_HOST: Final = 500
+_MOST_MOVED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceRequest:
+    """Plan one group anew. `full`: forget the placement; else repair what is overloaded.
+
+    `identity` is given by the queue. `requested_by` and `reason` go into the events. Raises InvalidRequest
+    for what cannot be stored and told.
+    """
+
+    group: GroupName
+    full: bool
+    requested_by: str
+    reason: str
+    requested_ms: int
+    identity: str = ""
+
+    def __post_init__(self) -> None:
+        _check_request(self)
+        bounds.flag("full", self.full)
+        bounds.text("the reason", self.reason, bounds.LONGEST_REASON)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRequest:
+    """Bring partitions of one group to the instance `host`: its name, or the host that it runs on.
+
+    Raises InvalidRequest for what cannot be stored and told.
+    """
+
+    group: GroupName
+    partitions: frozenset[TopicPartition]
+    host: str
+    requested_by: str
+    requested_ms: int
+    identity: str = ""
+
+    def __post_init__(self) -> None:
+        _check_request(self)
+        bounds.line("the instance", self.host, _LONGEST_HOST)
+        if len(self.partitions) > _MOST_MOVED:
+            raise InvalidRequest(
+                f"{len(self.partitions)} partitions in one request", advice=f"{_MOST_MOVED} are possible"
+            )
+
+    @property
+    def reason(self) -> str:
+        """For the events."""
+        return f"{len(self.partitions)} partitions to {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRequest:
+    """What stands in the queue and is no request; it is answered by the `problem`."""
+
+    identity: str
+    problem: str
+    group: GroupName
+    requested_by: str = "somebody"
+    reason: str = "what cannot be read"
+
+
+Request = RebalanceRequest | MoveRequest | DamagedRequest
+
+
+class RequestQueue:
+    """Requests that no leader has taken yet, oldest first."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def add(self, request: RebalanceRequest | MoveRequest) -> str:
+        """Returns the request's identity. Raises InvalidRequest when `MOST_PENDING` wait already."""
+        if len(self._nodes.children(znodes.REQUESTS)) >= MOST_PENDING:
+            raise InvalidRequest(
+                f"{MOST_PENDING} requests wait for the leader already",
+                advice="ask again later; GET /v1/health of the leader says whether it plans",
+            )
+        path = self._nodes.create(f"{znodes.REQUESTS}/r-", znodes.encode(_document(request)), sequential=True)
+        return path.rpartition("/")[2]
+
+    def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
+        """The oldest, at most a hundred; the watch fires when a request is added or taken. Each is read by
+        itself: one that is damaged is a DamagedRequest."""
+        requests: list[Request] = []
+        for node in self._nodes.children(znodes.REQUESTS, watch)[:_READ_AT_ONCE]:
+            try:
+                requests.append(self._read(node))
+            except NotFound:
+                continue  # taken between the two reads
+            except (Unreachable, CoordinationError):
+                raise
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one request
+                requests.append(DamagedRequest(node, reason_of(error), GroupName("")))
+        return tuple(requests)
+
+    def _read(self, node: str) -> Request:
+        path = f"{znodes.REQUESTS}/{node}"
+        return _request(node, znodes.decode(self._nodes.read(path).data, path))
+
+    def take(self, request: Request) -> None:
+        """Remove a request that has been answered by a plan, or that cannot be."""
+        self._nodes.delete_tree(f"{znodes.REQUESTS}/{request.identity}")
+
+
+def _document(request: RebalanceRequest | MoveRequest) -> dict[str, Any]:
+    document = asdict(request)
+    del document["identity"]
+    if isinstance(request, MoveRequest):
+        document["partitions"] = znodes.encode_partitions(request.partitions)
+    return document
+
+
+def _request(identity: str, document: Mapping[str, Any]) -> Request:
+    """Fields that are not known are left alone: a newer version may have written them.
+
+    Raises InvalidRequest.
+    """
+    kind = MoveRequest if "partitions" in document else RebalanceRequest
+    names = [one.name for one in fields(kind) if one.name not in {"identity", "partitions"}]
+    values = {name: bounds.field(document, name) for name in names}
+    if kind is MoveRequest:
+        values["partitions"] = _partitions(bounds.mapping("partitions", document["partitions"]))
+    request: Request = kind(identity=identity, **values)
+    return request
+
+
+def _partitions(document: Mapping[str, Any]) -> frozenset[TopicPartition]:
+    for topic, ranges in document.items():
+        checked_topic("the topic", topic)
+        bounds.text("partitions", ranges, znodes.CHUNK_BYTES)
+    return znodes.decode_partitions(document)
+
+
+def _check_request(request: RebalanceRequest | MoveRequest) -> None:
+    check_name(request.group, "a group of datastreams")
+    bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)
+    bounds.integer("the moment of a request", request.requested_ms, 0, bounds.LARGEST_MS)

@@ -1,1 +1,0 @@
-"""What an engine knows of the brokers that it talks to."""

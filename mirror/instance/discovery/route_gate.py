@@ -1,0 +1,173 @@
+"""Refuses a datastream that must not be copied before it is created."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.coordination.routing.relatives import relatives
+from mirror.coordination.routing.routes import Route, Verdict, circular, in_words
+from mirror.coordination.stores.plan_store import NO_PLAN
+from mirror.errors import InvalidRequest
+from mirror.instance.discovery.route_watch import (
+    RouteWatch,
+    Topics,
+    Written,
+    clusters_of,
+    copied_of,
+    written_by,
+)
+from mirror.instance.discovery.surroundings import Surroundings
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.policy import SHARED_DESTINATION
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.plan import Plan
+from mirror.ports import Clock
+
+_PATIENCE_SECONDS: Final = 5.0
+"""How long a creation waits for clusters that are slow; what they would have said is found out later."""
+
+
+class RouteGate:
+    """Refuses datastreams at their creation. Thread-safe; asks only clusters that the new one concerns."""
+
+    def __init__(
+        self, watch: RouteWatch, surroundings: Surroundings, plan: Callable[[], Plan], clock: Clock
+    ) -> None:
+        self._watch = watch
+        self._surroundings = surroundings
+        self._plan = plan
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last_plan: tuple[Plan, Written] = NO_PLAN.plan, {}
+
+    def check(self, new: Datastream, others: Sequence[Datastream]) -> None:
+        """Raises InvalidRequest when it would copy in a circle, onto itself or where another one writes, or
+        keep another one from what it copies. What cannot be known now, the leader finds out."""
+        with self._lock:
+            facts = self._facts(new, others)
+        verdicts = self._verdicts(new, facts)
+        _check_new(new, verdicts.foreseen)
+        for other in others:
+            _check_other(new, other.name, verdicts)
+
+    def _facts(self, new: Datastream, others: Sequence[Datastream]) -> _Facts:
+        watch = self._watch
+        watch.learn([new.source, new.destination])
+        watch.recall(clusters_of(others))
+        before, after = watch.routes(others), watch.routes([*others, new])
+        around, end = circular(after), after[-1].destination
+        near = [one for one in before if one.destination == end or one.datastream.name in around]
+        topics = self._topics([new.source, *(one.datastream.source for one in near)])
+        return _Facts(before, after, near, around, topics, self._written())
+
+    def _written(self) -> Written:
+        plan = self._plan()
+        if plan is not self._last_plan[0]:
+            self._last_plan = plan, written_by(plan)
+        return self._last_plan[1]
+
+    def _verdicts(self, new: Datastream, facts: _Facts) -> _Verdicts:
+        watch, written = self._watch, facts.written
+        chosen = self._selected(new, facts.topics, written)
+        names = [new.naming.destination(topic) for topic in chosen]
+        selected: dict[DatastreamName, Collection[str]] = {new.name: chosen}
+        relevant = self._relevant(new, facts)
+        for route in facts.near:
+            one = route.datastream
+            if one.name in facts.around:
+                selected[one.name] = self._selected(one, relevant, written)
+            else:
+                selected[one.name] = _writing(names, one, facts.topics, written)
+        before, after = watch.judge(facts.before), watch.judge(facts.after)
+        return _Verdicts(
+            before.verdict(selected, written),
+            after.verdict(selected, written),
+            after.verdict(after.foreseen(selected), written),
+        )
+
+    @staticmethod
+    def _relevant(new: Datastream, facts: _Facts) -> Topics:
+        """Topics that may have to do with what the new one selects, now or once copies are there."""
+        ways = [
+            (one.source, one.destination, one.datastream.naming)
+            for one in facts.after
+            if one.datastream.name in facts.around or one.datastream.name == new.name
+        ]
+        names = frozenset[str]().union(*facts.topics.values(), *facts.written.values())
+        found = relatives(new.selection, ways, names)
+        return {
+            cluster: {one: counts[one] for one in found if one in counts}
+            for cluster, counts in facts.topics.items()
+        }
+
+    def _selected(self, one: Datastream, topics: Topics, written: Written) -> Collection[str]:
+        known = topics.get(one.source)
+        return copied_of(one, written) if known is None else self._watch.selected(one, known)
+
+    def _topics(self, clusters: Iterable[ClusterRef]) -> Topics:
+        """Those of clusters that answer in time."""
+        topics: dict[ClusterRef, Mapping[str, int]] = {}
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        for cluster in dict.fromkeys(clusters):
+            if self._clock.monotonic() < deadline:
+                topics |= self._surroundings.topics([cluster])
+        return topics
+
+
+def _writing(names: Iterable[str], one: Datastream, topics: Topics, written: Written) -> Collection[str]:
+    """Source topics of a datastream that it copies to one of these names."""
+    there = topics.get(one.source, written.get(one.group, ()))
+    wanted = (one.naming.source(name) for name in names)
+    return one.selection.choose(topic for topic in wanted if topic is not None and topic in there)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known at one moment. `near`: routes that the new one may have to do with; `around`: datastreams
+    that can bring something back."""
+
+    before: Sequence[Route]
+    after: Sequence[Route]
+    near: Sequence[Route]
+    around: Collection[DatastreamName]
+    topics: Topics
+    written: Written
+
+
+@dataclass(frozen=True)
+class _Verdicts:
+    """Without the new datastream, with it, and with it once its copies are there."""
+
+    before: Verdict
+    after: Verdict
+    foreseen: Verdict
+
+
+def _check_new(new: Datastream, verdict: Verdict) -> None:
+    refused = verdict.refused.get(new.name)
+    if refused is not None:
+        raise InvalidRequest(
+            f"datastream {new.name} cannot be created: {refused}",
+            advice="choose other clusters or a destination name such as copy.*",
+        )
+    reasons = verdict.left_out.get(new.name)
+    if reasons:
+        raise InvalidRequest(
+            f"datastream {new.name} cannot be created: {in_words(reasons)}",
+            advice="leave these topics out by its expressions, give their copies other names, or share their"
+            f" destination on purpose with {SHARED_DESTINATION} = true in the metadata of all that write it",
+        )
+
+
+def _check_other(new: Datastream, other: DatastreamName, verdicts: _Verdicts) -> None:
+    before, after = verdicts.before.left_out.get(other, {}), verdicts.after.left_out.get(other, {})
+    lost = {topic: reason for topic, reason in after.items() if topic not in before}
+    if lost:
+        raise InvalidRequest(
+            f"datastream {new.name} cannot be created: with it datastream {other} would lose what it copies: "
+            f"{in_words(lost)}",
+            advice="give its copies other names, or leave the topics out by its expressions",
+        )

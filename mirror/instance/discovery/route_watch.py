@@ -1,0 +1,141 @@
+"""Finds out, from what is known of the clusters, what must not be copied."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mirror.coordination.routing.routes import Judge, Route, Verdict
+from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.problems import reason_of
+from mirror.instance.discovery.surroundings import Surroundings
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.plan import Plan
+
+Topics = Mapping[ClusterRef, Mapping[str, int]]
+Written = Mapping[GroupName, Collection[str]]
+
+
+def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
+    """Source topics that groups copy by a plan."""
+    topics: dict[GroupName, set[str]] = {}
+    for placement in plan.tasks:
+        topics.setdefault(placement.group, set()).update(one.topic for one in placement.partitions)
+    return {group: frozenset(names) for group, names in topics.items()}
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a verdict rests on. Topics and plan are compared by identity."""
+
+    routes: tuple[Route, ...]
+    topics: Topics
+    plan: Plan
+
+    def is_same(self, other: _Look) -> bool:
+        return (
+            self.plan is other.plan
+            and self.topics.keys() == other.topics.keys()
+            and all(counts is other.topics[cluster] for cluster, counts in self.topics.items())
+            and self.routes == other.routes
+        )
+
+
+class RouteWatch:
+    """Used by one thread. `reserved`: names of Headrace's own topics, which are no destination."""
+
+    def __init__(self, surroundings: Surroundings, ids: ClusterIds, reserved: Collection[str]) -> None:
+        self._surroundings = surroundings
+        self._ids = ids
+        self._reserved = reserved
+        self._known: dict[ClusterRef, str] = {}
+        self._last: tuple[_Look, Verdict] | None = None
+
+    def look(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+        """What must not be copied now; its topics are left out from now on. A slow cluster is waited for a
+        moment only, and what it has said before still counts."""
+        clusters = clusters_of(datastreams)
+        self.learn(clusters)
+        return self._apply(datastreams, plan, self._surroundings.topics(sorted(clusters)))
+
+    def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+        """As `look`, with what other instances have learnt of the clusters; none is asked for that."""
+        self.recall(clusters_of(datastreams))
+        topics = self._surroundings.known_topics(sorted({one.source for one in datastreams}))
+        return self._apply(datastreams, plan, topics)
+
+    def learn(self, clusters: Collection[ClusterRef]) -> None:
+        """Ask clusters what they call themselves, at most once in a while, and keep the answers."""
+        for cluster, identity in self._surroundings.identities(sorted(clusters)).items():
+            if identity != self._known.get(cluster):
+                self._ids.put(cluster, identity)
+                self._known[cluster] = identity
+        self.recall(clusters)
+
+    def recall(self, clusters: Collection[ClusterRef]) -> None:
+        """What anybody has ever learnt of clusters that have told us nothing."""
+        for cluster in set(clusters) - self._known.keys():
+            stored = self._ids.get(cluster)
+            if stored is not None:
+                self._known[cluster] = stored
+
+    def routes(self, datastreams: Sequence[Datastream]) -> list[Route]:
+        """With clusters as they call themselves; one that nobody has learnt anything of has its name here."""
+        known = self._known
+        return [
+            Route(one, known.get(one.source, one.source), known.get(one.destination, one.destination))
+            for one in counted(datastreams)
+        ]
+
+    def selected(self, one: Datastream, topics: Iterable[str]) -> Collection[str]:
+        """Which of these topics a datastream would mirror, our own left out unless they are meant."""
+        selection, own = one.selection, self._reserved
+        return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
+
+    def judge(self, routes: Sequence[Route]) -> Judge:
+        """Who finds out what of these must not be copied."""
+        return Judge(routes, self._reserved)
+
+    def _apply(
+        self,
+        datastreams: Sequence[Datastream],
+        plan: Plan,
+        topics: Topics,
+    ) -> Verdict:
+        look = _Look(tuple(self.routes(datastreams)), dict(topics), plan)
+        if self._last is None or not self._last[0].is_same(look):
+            self._last = look, self._verdict(look)
+        verdict = self._last[1]
+        self._surroundings.leave_out({name: frozenset(reasons) for name, reasons in verdict.left_out.items()})
+        return verdict
+
+    def _verdict(self, look: _Look) -> Verdict:
+        written, matching = written_by(look.plan), self._surroundings.matching
+        selected: dict[DatastreamName, Collection[str]] = {}
+        failed: dict[DatastreamName, str] = {}
+        for route in look.routes:
+            one = route.datastream
+            try:
+                known = one.source in look.topics
+                selected[one.name] = matching.selected(one, look.topics) if known else copied_of(one, written)
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
+                failed[one.name] = reason_of(error)
+        good = [route for route in look.routes if route.datastream.name not in failed]
+        verdict = self.judge(good).verdict(selected, written)
+        return replace(verdict, refused={**verdict.refused, **failed})
+
+
+def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:
+    """All but those that are on their way out; one that is paused keeps what it copies."""
+    return [one for one in datastreams if one.status is not DatastreamStatus.DELETING]
+
+
+def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
+    """Both ends of all of them."""
+    return {cluster for one in datastreams for cluster in (one.source, one.destination)}
+
+
+def copied_of(one: Datastream, written: Written) -> tuple[str, ...]:
+    """What a datastream selects of the topics that its group copies."""
+    return one.selection.choose(written.get(one.group, ()))

@@ -1,0 +1,329 @@
+"""What the leader learns of the Kafka clusters: source topics, and their twins at the destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeVar
+
+import structlog
+
+from mirror.coordination.discovery import (
+    Shortfall,
+    TopicWork,
+    destination_description,
+    drift,
+    shortfalls,
+    topic_work,
+)
+from mirror.coordination.matching import Limits, TopicMatching
+from mirror.coordination.stores.made_topics import MadeTopics
+from mirror.coordination.stores.problems import reason_of
+from mirror.errors import HeadraceError, Unreachable
+from mirror.instance.errands import Errands, StillAsking
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import TopicDescription
+from mirror.ports import Clock, TopicAdmin
+
+_log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
+_LOOK_AGAIN_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """What may be done at destinations. `made`: what has been done there; `most_partitions`: of a topic that
+    is made or grown; `own`: topics that Headrace writes for itself under names that were configured."""
+
+    made: MadeTopics
+    most_partitions: int
+    own: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a destination is prepared for. Counts and limits are compared by identity: the same object means
+    that nothing has changed."""
+
+    datastream: Datastream
+    source_counts: Mapping[str, int]
+    destination_counts: Mapping[str, int] | None
+    limits: Limits
+
+    def is_same(self, other: _Question) -> bool:
+        return (
+            self.datastream == other.datastream
+            and self.source_counts is other.source_counts
+            and self.destination_counts is other.destination_counts
+            and self.limits is other.limits
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A datastream's destination as it was left. `wanted`: partition counts of its topics there; `present`:
+    of all topics there; `short`: by source topic."""
+
+    question: _Question
+    wanted: Mapping[str, int]
+    look_again_at: float
+    drift: tuple[str, ...] = ()
+    short: Mapping[str, Shortfall] = field(default_factory=dict)
+    present: Mapping[str, int] = field(default_factory=dict)
+
+    def needs_nothing_for(self, question: _Question, wanted: Mapping[str, int]) -> bool:
+        """Whether the destination is as it was left, and that is what is wanted now."""
+        is_same = self.question.datastream == question.datastream and self.wanted == wanted
+        return is_same and self._is_there(question.destination_counts)
+
+    def _is_there(self, present: Mapping[str, int] | None) -> bool:
+        """Topics may have been deleted there, or grown by hand."""
+        if present is None or present is self.question.destination_counts:
+            return True
+        naming = self.question.datastream.naming
+        short = {naming.destination(topic): one.partitions for topic, one in self.short.items()}
+        return all(
+            present.get(name, 0) == short[name] if name in short else present.get(name, 0) >= count
+            for name, count in self.wanted.items()
+        )
+
+
+class Surroundings:
+    """Asks clusters at most once an interval; one that does not answer delays nobody else's answer."""
+
+    def __init__(
+        self,
+        admin_of: Callable[[ClusterRef], TopicAdmin],
+        clock: Clock,
+        interval_seconds: float,
+        errands: Errands,
+        rules: TopicRules,
+    ) -> None:
+        self._admin_of = admin_of
+        self._clock = clock
+        self._errands = errands
+        self._rules = rules
+        self.matching = TopicMatching(rules.own)
+        self._interval = interval_seconds
+        self._topics: dict[ClusterRef, Mapping[str, int]] = {}
+        self._asked_at: dict[ClusterRef, float] = {}
+        self._problems: dict[ClusterRef, Exception] = {}
+        self._identities: dict[ClusterRef, str] = {}
+        self._identity_asked_at: dict[ClusterRef, float] = {}
+        self._prepared: dict[DatastreamName, _Prepared] = {}
+        self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
+        self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
+
+    def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
+        """Ask a cluster something else, in a line of its own. Raises what the job raises, and StillAsking."""
+        return self._errands.ask(f"positions at {cluster}", key, partial(job, self._admin_of(cluster)))
+
+    def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
+        """Name a topic that the service itself writes to; `ensure_own_topics` makes it."""
+        self._own_topics[topic.name] = (cluster, topic)
+
+    def ensure_own_topics(self) -> None:
+        """Make the service's topics; one that cannot be made now is tried again at the next call."""
+        for name, (cluster, topic) in tuple(self._own_topics.items()):
+            try:
+                self._errands.ask(_topics_at(cluster), name, partial(self._admin_of(cluster).create, topic))
+            except StillAsking:
+                continue
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one topic
+                _log.warning("topic cannot be made yet", topic=name, cluster=cluster, reason=reason_of(error))
+            else:
+                del self._own_topics[name]
+
+    @property
+    def problems(self) -> Mapping[ClusterRef, Exception]:
+        """Source clusters that did not answer the last time, and why."""
+        return self._problems
+
+    def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
+        """Partition counts by topic; a cluster that cannot be asked now is missing."""
+        now = self._clock.monotonic()
+        for cluster in clusters:
+            if now - self._asked_at.get(cluster, -self._interval) >= self._interval:
+                self._ask(cluster, now)
+        return self.known_topics(clusters)
+
+    def known_topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
+        """What the clusters answered last; one whose last answer was none is missing."""
+        return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
+
+    def problem(self, cluster: ClusterRef) -> Exception:
+        """Why a cluster's topics are not known."""
+        found = self._problems.get(cluster)
+        return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been asked yet")
+
+    def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
+        """What these call themselves, as they last answered; one that has not answered yet is missing."""
+        now = self._clock.monotonic()
+        for cluster in clusters:
+            limit = self._interval if cluster not in self._identities else _LOOK_AGAIN_SECONDS
+            if now - self._identity_asked_at.get(cluster, -limit) >= limit:
+                self._ask_identity(cluster, now)
+        return {cluster: self._identities[cluster] for cluster in clusters if cluster in self._identities}
+
+    def prepare_destination(
+        self, datastream: Datastream, written: Callable[[], Collection[str]]
+    ) -> tuple[TopicWork, ...]:
+        """Make and grow destination topics; returns what was done. Raises what a cluster answered, also of
+        the source when its topics are not known, and StillAsking while it is under way.
+
+        The destination is asked only when something of it is missing or the source's side has changed since
+        the last success, and every ten minutes: somebody may have changed a topic there. `written`: source
+        topics that the datastream's group copies as things are.
+        """
+        source_counts = self._topics.get(datastream.source)
+        if source_counts is None:
+            problem = self._problems.get(datastream.source)
+            if problem is not None:
+                raise problem.with_traceback(None)
+            return ()
+        now, name = self._clock.monotonic(), datastream.name
+        present, limits = self._topics.get(datastream.destination), self.matching.limits(name)
+        question = _Question(datastream, source_counts, present, limits)
+        known = self._prepared.get(name)
+        known = known if known is not None and now < known.look_again_at else None
+        if known is not None and known.question.is_same(question):
+            return ()
+        mirrored = {topic: source_counts[topic] for topic in self.matching.topics(datastream, self._topics)}
+        wanted = {datastream.naming.destination(topic): count for topic, count in mirrored.items()}
+        if known is not None and known.needs_nothing_for(question, wanted):
+            self._prepared[name] = replace(known, question=question)
+            return ()
+        asked = _Prepared(question, wanted, now + _LOOK_AGAIN_SECONDS)
+        line = _topics_at(datastream.destination)
+        # A late answer may be to an older question: it comes with what it was made for.
+        work, prepared = self._errands.ask(line, name, lambda: self._prepare(asked, mirrored, written))
+        self._note_prepared(name, prepared)
+        return work
+
+    def leave_out(self, topics: Mapping[DatastreamName, frozenset[str]]) -> None:
+        """Topics that datastreams must not copy from now on."""
+        if topics != self._left_out:
+            self._left_out = topics
+            self._limit()
+
+    def _note_prepared(self, name: DatastreamName, prepared: _Prepared) -> None:
+        known, destination = self._prepared.get(name), prepared.question.datastream.destination
+        if destination in self._topics:
+            # What was heard of it before is older; a topic that is deleted again must make a difference.
+            counts = self._topics[destination]
+            self._topics[destination] = counts if counts == prepared.present else prepared.present
+            question = replace(prepared.question, destination_counts=self._topics[destination])
+            prepared = replace(prepared, question=question)
+        self._prepared[name] = prepared
+        for sentence in sorted(set(prepared.drift) - set(known.drift if known else ())):
+            _log.warning("destination topic differs", datastream=name, difference=sentence)
+        if prepared.short != (known.short if known else {}):
+            self._limit()
+
+    def _limit(self) -> None:
+        short = {name: one.short for name, one in self._prepared.items() if one.short}
+        self.matching.limit(
+            {
+                name: Limits(
+                    self._left_out.get(name, frozenset()),
+                    {topic: one.partitions for topic, one in short.get(name, {}).items()},
+                )
+                for name in self._left_out.keys() | short.keys()
+            }
+        )
+
+    def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
+        """Its source topics, by name, that have more partitions than the destination is given."""
+        known = self._prepared.get(datastream.name)
+        return known.short if known else {}
+
+    def selects_nothing(self, datastream: Datastream) -> bool:
+        """Whether its source has answered and has no topic that it selects."""
+        topics = self._topics
+        return datastream.source in topics and not self.matching.selected(datastream, topics)
+
+    def drift(self, datastream: Datastream) -> tuple[str, ...]:
+        """Settings of destination topics that are not as they would be made today, a sentence each. They
+        are only told: whoever runs the destination may want them so."""
+        known = self._prepared.get(datastream.name)
+        return known.drift if known else ()
+
+    def _prepare(
+        self, asked: _Prepared, mirrored: Mapping[str, int], written: Callable[[], Collection[str]]
+    ) -> tuple[tuple[TopicWork, ...], _Prepared]:
+        datastream = asked.question.datastream
+        destination = self._admin_of(datastream.destination)
+        present = destination.list_topics()
+        descriptions = self._admin_of(datastream.source).describe(sorted(mirrored)) if mirrored else {}
+        made = self._made_for(datastream, written, present)
+        short = shortfalls(datastream, mirrored, present, made, self._rules.most_partitions)
+        whole = {topic: count for topic, count in mirrored.items() if topic not in short}
+        work = topic_work(datastream, whole, present, descriptions)
+        made_now = [item.topic.name for item in work if item.create]
+        self._rules.made.add(datastream.group, datastream.destination, made_now)
+        for item in work:
+            if item.create:
+                destination.create(item.topic)
+            else:
+                destination.grow(item.topic.name, item.topic.partitions)
+        wanted = {
+            datastream.naming.destination(topic): destination_description(one, one.name)
+            for topic, one in descriptions.items()
+            if datastream.naming.destination(topic) in present
+        }
+        found = destination.describe(sorted(wanted)) if wanted else {}
+        differing = [sentence for name, one in found.items() for sentence in drift(wanted[name], one)]
+        left = {**present, **{item.topic.name: item.topic.partitions for item in work}}
+        return work, replace(asked, drift=tuple(sorted(differing)), short=short, present=left)
+
+    def _made_for(
+        self, datastream: Datastream, written: Callable[[], Collection[str]], present: Mapping[str, int]
+    ) -> frozenset[str]:
+        """Topics made for its group; what a group copies of which nothing is recorded was made by a version
+        that kept no record."""
+        made = self._rules.made.of(datastream.group)
+        if made is None:
+            names = {datastream.naming.destination(topic) for topic in written()} & present.keys()
+            self._rules.made.add(datastream.group, datastream.destination, names)
+            return frozenset(names)
+        return made.get(datastream.destination, frozenset())
+
+    def _ask_identity(self, cluster: ClusterRef, now: float) -> None:
+        self._identity_asked_at[cluster] = now
+        key = f"identity of {cluster}"
+        try:
+            self._identities[cluster] = self._errands.ask(
+                f"discovery at {cluster}", key, self._admin_of(cluster).cluster_id
+            )
+        except StillAsking:
+            del self._identity_asked_at[cluster]
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
+            _log.info("cluster does not say what it calls itself", cluster=cluster, reason=reason_of(error))
+
+    def _ask(self, cluster: ClusterRef, now: float) -> None:
+        self._asked_at[cluster] = now
+        try:
+            found = self._errands.ask(f"discovery at {cluster}", cluster, self._admin_of(cluster).list_topics)
+        except StillAsking as error:
+            del self._asked_at[cluster]
+            self._note_problem(cluster, error)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
+            self._topics.pop(cluster, None)
+            self._note_problem(cluster, error)
+        else:
+            self._problems.pop(cluster, None)
+            if found != self._topics.get(cluster):  # the same object means that nothing has changed
+                self._topics[cluster] = found
+
+    def _note_problem(self, cluster: ClusterRef, error: Exception) -> None:
+        reason, before = reason_of(error), self._problems.get(cluster)
+        if before is None or reason_of(before) != reason:
+            trace = None if isinstance(error, HeadraceError) else error
+            _log.warning("cluster does not answer", cluster=cluster, reason=reason, exc_info=trace)
+        self._problems[cluster] = error
+
+
+def _topics_at(cluster: ClusterRef) -> str:
+    return f"topics at {cluster}"

@@ -1,0 +1,1 @@
+"""The worker processes of an instance, and the datastreams that end them."""

@@ -1,0 +1,29 @@
+"""Which datastream groups have lanes on this instance that stand still, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirror.coordination.stores.problems import reason_of
+from mirror.instance.workers.supervisor import LanePhase, LaneState
+from mirror.model.identifiers import GroupName
+from mirror.ports import LaneKey
+
+
+def troubles_of(
+    lanes: Mapping[LaneKey, LaneState],
+    undescribed: Mapping[LaneKey, Exception],
+    ailing: Mapping[GroupName, str],
+) -> dict[GroupName, str]:
+    """A sentence for each group. `undescribed`: lanes that the plan gives to us and that cannot even be
+    described to a worker; `ailing`: groups that make their worker process die, or may."""
+    paused = {key: state.reason for key, state in lanes.items() if state.phase is LanePhase.PAUSED}
+    reasons = {**paused, **{key: reason_of(error) for key, error in undescribed.items()}}
+    by_group: dict[GroupName, list[LaneKey]] = {}
+    for key in sorted(reasons):
+        by_group.setdefault(key.group, []).append(key)
+    found = {}
+    for group, keys in by_group.items():
+        further = f" (and {len(keys) - 1} further partitions)" if len(keys) > 1 else ""
+        found[group] = f"{keys[0].partition} stands still{further}: {reasons[keys[0]]}"
+    return found | dict(ailing)

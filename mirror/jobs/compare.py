@@ -1,0 +1,344 @@
+"""Comparing a partition with its copy: every record, in order, whatever the offsets are.
+
+A copy may be written to while it is compared. Then the end that the source had at the beginning decides:
+what lies before it must arrive, what came later is judged as far as the copy has it already.
+
+Where both sides hold the very same batch, one comparison of bytes settles all its records; elsewhere the
+records are decoded. Control records and aborted transactions are left out on both sides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.log_reader import Stretch
+from mirror.lane.rules import AbortedFilter
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    scan,
+    verify,
+)
+from mirror.protocol.batches.legacy import last_offset, read_message
+from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.varint import encode
+
+MOST_DIFFERENCES: Final = 5
+_PATIENCE_SECONDS: Final = 5.0
+"""A copy that has not grown for this long lacks what is missing."""
+_LOOK_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison: [start, end) of a partition."""
+
+    cluster: Cluster
+    place: TopicPartition
+    start: int
+    end: int
+    committed: bool
+
+
+Look = Callable[[Side], Awaitable[int]]
+"""Finds the end that a side has now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the sides part. An offset of -1: that side has no record there any more."""
+
+    source_offset: int
+    target_offset: int
+    what: str
+
+
+@dataclass
+class Comparison:
+    """The result for one partition. `records` were compared and are equal; the counts are what each side
+    holds beyond them. `source_end` and `target_end`: up to where each side was judged."""
+
+    records: int = 0
+    equal_batches: int = 0
+    missing: int = 0
+    surplus: int = 0
+    source_end: int = 0
+    target_end: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both sides hold the same records in the same order."""
+        return not (self.differences or self.missing or self.surplus)
+
+
+class _Cursor:
+    """Goes through the batches of one side; opens one only when records are asked for."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._stretch = self._from(side.start, side.end)
+        self.end = side.end
+        self._batches: list[tuple[memoryview, BatchHeader | None]] = []
+        self.records: list[Record] = []
+        """Opened and not taken yet, the next one last."""
+
+    def _from(self, start: int, end: int) -> Stretch:
+        side = self._side
+        return Stretch(side.cluster, side.place, start, end, committed=side.committed)
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record, or behind the last one when nothing is left."""
+        if self.records:
+            return self.records[-1].offset
+        if self._batches:
+            batch, header = self._batches[-1]
+            return header.base_offset if header is not None else read_message(batch)[0].offset
+        return self._stretch.position
+
+    def extend(self, end: int) -> None:
+        """The log has grown up to there: go on to that end."""
+        self.end = end
+        self._stretch = self._from(self._stretch.position, end)
+
+    async def take(self, count: int) -> list[Record]:
+        """The next records, at most so many."""
+        taken: list[Record] = []
+        while len(taken) < count and await self.ready():
+            self.open()
+            while self.records and len(taken) < count:
+                taken.append(self.records.pop())
+        return taken
+
+    async def ready(self) -> bool:
+        """Whether there is anything left."""
+        while not self.records and not self._batches:
+            part = await self._stretch.next_part()
+            if part is None:
+                return False
+            aborted = AbortedFilter(part.aborted) if self._side.committed else None
+            for start, end, header in scan(part.records):
+                if header is not None and header.base_offset >= self.end:
+                    self._stretch.position = self.end
+                    break
+                self._note(part.records[start:end], header, aborted)
+            self._batches.reverse()
+        return True
+
+    def _note(self, batch: memoryview, header: BatchHeader | None, aborted: AbortedFilter | None) -> None:
+        last = last_offset(batch) if header is None else header.last_offset
+        if last < self._stretch.position:
+            return
+        if header is not None:
+            verify(batch, header)
+            fate = aborted.fate(batch, header) if aborted else header.attributes & CONTROL or None
+            if fate is None and header.record_count:
+                self._batches.append((batch, header))
+        else:
+            self._batches.append((batch, None))
+        self._stretch.position = last + 1
+
+    def whole(self) -> tuple[memoryview, BatchHeader] | None:
+        """The next batch, if none of it has been taken and it lies inside of the stretch as a whole."""
+        if self.records or not self._batches:
+            return None
+        batch, header = self._batches[-1]
+        if header is None or header.base_offset < self._side.start or header.attributes & LOG_APPEND_TIME:
+            return None
+        return batch, header
+
+    def skip(self) -> None:
+        """The next batch is settled."""
+        self._batches.pop()
+
+    def open(self) -> None:
+        """Decode the next batch."""
+        if not self.records:
+            batch, header = self._batches.pop()
+            records = read_message(batch) if header is None else read_batch(batch, header)
+            start = self._side.start
+            self.records = [record for record in reversed(records) if start <= record.offset < self.end]
+
+    async def count_rest(self, before: int) -> int:
+        """How many records are left in front of an offset."""
+        count = 0
+        while await self.ready():
+            self.open()
+            count += sum(record.offset < before for record in self.records)
+            self.records = []
+            if self.position >= before:
+                break
+        return count
+
+
+class _Sides:
+    """Both cursors, and how they go on where the logs grow meanwhile. `look` finds the end that a side has
+    now; without it the ends are what they are."""
+
+    def __init__(self, source: Side, target: Side, look: Look | None) -> None:
+        self.one, self.two = _Cursor(source), _Cursor(target)
+        self._source, self._target = source, target
+        self._look = look
+        self._is_source_newer = False
+
+    async def more_source(self) -> bool:
+        """The copy has more than the source had: records that were written after its end was looked up?"""
+        if self._look is None or self._is_source_newer:
+            return False
+        self.one.extend(max(await self._look(self._source), self.one.end))
+        self._is_source_newer = True
+        return await self.one.ready()
+
+    async def more_target(self, wanted: int) -> bool:
+        """The record at this source offset is not in the copy yet. If the source had it at the beginning,
+        wait for it as long as the copy grows."""
+        if self._look is None or wanted >= self._source.end:
+            return False
+        loop = self._target.cluster.loop
+        until = loop.now() + _PATIENCE_SECONDS
+        while not await self.two.ready():
+            end = await self._look(self._target)
+            if end > self.two.end:
+                self.two.extend(end)
+                self._is_source_newer = False
+                until = loop.now() + _PATIENCE_SECONDS
+            elif loop.now() > until:
+                return False
+            else:
+                await loop.sleep(_LOOK_SECONDS)
+        return True
+
+
+async def compare(source: Side, target: Side, look: Look | None = None) -> Comparison:
+    """Every record of one side with its counterpart. Stops looking for differences after a few.
+
+    With `look` (the end that a side has now) the logs may grow. Raises Unreachable, CorruptData.
+    """
+    result = Comparison()
+    sides = _Sides(source, target, look)
+    one, two = sides.one, sides.two
+    while len(result.differences) < MOST_DIFFERENCES:
+        here, there = await one.ready(), await two.ready()
+        if here and there:
+            _compare_next(one, two, result)
+        elif not (await sides.more_target(one.position) if here else there and await sides.more_source()):
+            break
+    result.source_end, result.target_end = max(one.position, source.end), two.end
+    if len(result.differences) < MOST_DIFFERENCES:
+        result.missing, result.surplus = await one.count_rest(source.end), await two.count_rest(two.end)
+    return result
+
+
+def _compare_next(one: _Cursor, two: _Cursor, result: Comparison) -> None:
+    first, second = one.whole(), two.whole()
+    if first is not None and second is not None and _is_same(*first, *second):
+        result.records += first[1].record_count
+        result.equal_batches += 1
+        one.skip()
+        two.skip()
+        return
+    one.open()
+    two.open()
+    while one.records and two.records and len(result.differences) < MOST_DIFFERENCES:
+        here, there = one.records.pop(), two.records.pop()
+        if here.content == there.content:
+            result.records += 1
+        else:
+            result.differences.append(Difference(here.offset, there.offset, _differing(here, there)))
+
+
+def _is_same(one: memoryview, first: BatchHeader, two: memoryview, second: BatchHeader) -> bool:
+    return (
+        first.record_count == second.record_count
+        and first.base_timestamp == second.base_timestamp
+        and first.attributes & CODEC_MASK == second.attributes & CODEC_MASK
+        and not second.attributes & LOG_APPEND_TIME
+        and bytes(one[HEADER_SIZE:]) == bytes(two[HEADER_SIZE:])  # views are compared byte by byte
+    )
+
+
+def _differing(here: Record, there: Record) -> str:
+    names = [
+        name
+        for name in ("timestamp", "key", "value", "headers")
+        if getattr(here, name) != getattr(there, name)
+    ]
+    details = [
+        f"{name} {_short(getattr(here, name))} against {_short(getattr(there, name))}" for name in names
+    ]
+    return "; ".join(details)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class RangeHash:
+    """The content of so many records: their first and last offset, and a digest of them in order."""
+
+    first_offset: int
+    last_offset: int
+    records: int
+    digest: str
+
+
+@dataclass
+class RangeComparison:
+    """The result for one partition: pairs of ranges that differ, None where a side has no more records.
+    `source_end` and `target_end`: up to where each side was judged."""
+
+    differing: list[tuple[RangeHash | None, RangeHash | None]] = field(default_factory=list)
+    source_end: int = 0
+    target_end: int = 0
+
+
+async def compare_ranges(
+    source: Side, target: Side, records_per_range: int, look: Look | None = None
+) -> RangeComparison:
+    """Digests over keys, values, headers and timestamps; equal contents give equal digests on both
+    sides, whatever batches and offsets they lie in. `look` as for `compare`. Raises Unreachable, CorruptData.
+    """
+    result = RangeComparison(source_end=source.end)
+    sides = _Sides(source, target, look)
+    one, two = sides.one, sides.two
+    while True:
+        here = await one.take(records_per_range)
+        if not here and await two.ready() and await sides.more_source():
+            here = await one.take(records_per_range)
+        there = await two.take(len(here) or records_per_range)
+        while len(there) < len(here) and await sides.more_target(here[len(there)].offset):
+            there += await two.take(len(here) - len(there))
+        if len(there) < len(here):
+            here = [record for n, record in enumerate(here) if n < len(there) or record.offset < source.end]
+        if not (here or there):
+            break
+        pair = (_hash(here) if here else None, _hash(there) if there else None)
+        if pair[0] is None or pair[1] is None or pair[0].digest != pair[1].digest:
+            result.differing.append(pair)
+        result.source_end = max(here[-1].offset + 1 if here else 0, result.source_end)
+    result.target_end = two.end
+    return result
+
+
+def _hash(records: Sequence[Record]) -> RangeHash:
+    digest = hashlib.blake2b(digest_size=16)
+    for record in records:
+        digest.update(encode(record.timestamp))
+        for value in (record.key, record.value):
+            digest.update(b"\x01" if value is None else encode(len(value)) + value)
+        digest.update(encode(len(record.headers)))
+        for key, value in record.headers:
+            digest.update(encode(len(key)) + key)
+            digest.update(b"\x01" if value is None else encode(len(value)) + value)
+    return RangeHash(records[0].offset, records[-1].offset, len(records), digest.hexdigest())

@@ -1,0 +1,169 @@
+"""A copy without a service: what is to be copied, decided once, and given out as lanes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from mirror.errors import InvalidRequest, TopicMissing, Unreachable
+from mirror.jobs.destination_topics import TopicChanges, prepare_destination
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy, Isolation
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicSelection
+from mirror.ports import LaneKey, LaneSpec
+from mirror.protocol.control.offsets import LATEST
+from mirror.replication.context import EngineContext
+
+
+@dataclass(frozen=True)
+class CopyJob:
+    """What to copy. `state` names the stored progress: the same state goes on where it stopped.
+
+    `until_end` stops each partition at its present end (the last stable offset for committed records).
+    `needs_checkpoint`: refuse partitions that have none. `own`: topics that Headrace writes for itself under
+    names that were configured.
+    """
+
+    state: str
+    source: ClusterRef
+    destination: ClusterRef
+    selection: TopicSelection
+    naming: TopicNaming = field(default_factory=TopicNaming)
+    policy: CopyPolicy = DEFAULT_POLICY
+    start: StartPosition = StartPosition.EARLIEST
+    start_ms: int | None = None
+    until_end: bool = False
+    needs_checkpoint: bool = False
+    own: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if "/" in bounds.line("the state", self.state):
+            raise InvalidRequest("a state has a name without a slash")
+        if self.source == self.destination and self.naming.is_identity:
+            raise _onto_themselves()
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """The lanes, and what was done at the destination for them."""
+
+    specs: tuple[LaneSpec, ...]
+    changes: TopicChanges
+
+
+async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
+    """Look at both clusters, make the destination topics, and say where each partition ends.
+
+    Raises TopicMissing when nothing matches, InvalidRequest for a missing checkpoint, Unreachable, Refused.
+    """
+    source, target = bench.cluster(job.source), bench.cluster(job.destination)
+    topics = await source.patiently(source.all_topics)
+    await target.patiently(lambda: target.refresh(()))
+    usable = [name for name, topic in topics.items() if not topic.error and not topic.internal]
+    is_one_cluster = source.cluster_id != "" and source.cluster_id == target.cluster_id
+    chosen = topics_to_copy(job, usable, is_one_cluster=is_one_cluster)
+    if not chosen:
+        raise TopicMissing(
+            f"no topic of {job.source} matches {job.selection.include}",
+            advice="the expression must match the whole name",
+        )
+    changes = await prepare_destination(source, target, chosen, job.naming, bench.identity.replication_factor)
+    places = [
+        TopicPartition(topic, number)
+        for topic in chosen
+        for number in range(len(source.topics[topic].leaders))
+    ]
+    ends = await _ends(bench, job, places) if job.until_end else {}
+    if job.needs_checkpoint:
+        await _require_checkpoints(bench, job, places)
+    return CopyPlan(
+        tuple(
+            LaneSpec(
+                key=LaneKey(GroupName(job.state), place),
+                task=TaskName(f"{job.state}-0"),
+                source=job.source,
+                destination=job.destination,
+                destination_topic=job.naming.destination(place.topic),
+                start=job.start,
+                policy=job.policy,
+                start_ms=job.start_ms,
+                end_offset=ends.get(place),
+            )
+            for place in places
+        ),
+        changes,
+    )
+
+
+def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool) -> tuple[str, ...]:
+    """The chosen ones among a source's topics, sorted. Raises InvalidRequest when they would be copied onto
+    themselves, when some of them are copies that such a job has made, and for a destination of our own."""
+    chosen = tuple(
+        topic
+        for topic in job.selection.choose(topics)
+        if topic not in job.own or job.selection.takes_own(topic)
+    )
+    if is_one_cluster and job.naming.is_identity:
+        raise _onto_themselves()
+    for topic in chosen:
+        before = job.naming.source(topic)
+        if is_one_cluster and before is not None and job.selection.matches(before):
+            copies = ".*".join(map(re.escape, job.naming.template.split(PLACEHOLDER)))
+            raise InvalidRequest(
+                f"topic {topic} may be a copy of {before}, and would be copied again by each further run",
+                advice=f"leave the copies out: --exclude '{copies}'",
+            )
+        if job.naming.destination(topic) in job.own:
+            raise InvalidRequest(
+                f"topic {topic} would be copied into a topic that Headrace writes for itself",
+                advice="choose another --rename",
+            )
+    return chosen
+
+
+def _onto_themselves() -> InvalidRequest:
+    return InvalidRequest("this would copy topics onto themselves", advice="choose --rename, such as copy-*")
+
+
+async def _ends(
+    bench: EngineContext, job: CopyJob, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    committed = job.policy.isolation is Isolation.READ_COMMITTED
+    source = bench.cluster(job.source)
+    answers = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
+    for place, answer in answers.items():
+        if answer.error:
+            raise Unreachable(f"the end of {place} on {source.name} is not known now")
+    return {place: answer.offset for place, answer in answers.items()}
+
+
+async def _require_checkpoints(bench: EngineContext, job: CopyJob, places: Sequence[TopicPartition]) -> None:
+    keys = [LaneKey(GroupName(job.state), place) for place in places]
+    stored = await bench.progress(job.destination).load(keys)
+    missing = [str(key.partition) for key in keys if stored[key] is None]
+    if missing:
+        some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+        raise InvalidRequest(
+            f"state {job.state} has no checkpoint of {some}",
+            advice="--from earliest starts them at their beginning",
+        )
+
+
+async def forget_progress(bench: EngineContext, job: CopyJob, specs: Sequence[LaneSpec]) -> None:
+    """Remove what a finished copy has stored. Raises Unreachable."""
+    log = bench.progress(job.destination)
+    await log.load([])
+    await log.forget([spec.key for spec in specs], bench.clock.now_ms())
+
+
+def shares(specs: Sequence[LaneSpec], workers: int) -> list[list[LaneSpec]]:
+    """Lanes dealt out to workers; the partitions of a topic go round, a quota is divided."""
+    dealt: list[list[LaneSpec]] = [[] for _ in range(min(workers, max(len(specs), 1)))]
+    for number, spec in enumerate(specs):
+        quota = -(-spec.policy.bytes_per_second // len(dealt))
+        share = replace(spec, policy=replace(spec.policy, bytes_per_second=quota))
+        dealt[number % len(dealt)].append(share)
+    return dealt

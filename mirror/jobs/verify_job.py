@@ -1,0 +1,220 @@
+"""Verifying a copy: which stretches of which partitions are compared, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mirror.client.cluster import Cluster
+from mirror.errors import HeadraceError, TopicMissing, Unreachable
+from mirror.jobs.compare import Comparison, RangeHash, Side, compare, compare_ranges
+from mirror.lane.ledger import Fate
+from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.policy import Isolation
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.ports import LaneKey
+from mirror.protocol.codes import Code
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.replication.context import EngineContext
+
+_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True)
+class VerifyJob:
+    """What to compare. With a `state`, the range that it has copied, aligned by its offset map; else both
+    logs, up to the end that the source has at the beginning. `records_per_range` above 0 compares digests of
+    ranges instead of records."""
+
+    source: ClusterRef
+    destination: ClusterRef
+    selection: TopicSelection
+    naming: TopicNaming = field(default_factory=TopicNaming)
+    isolation: Isolation = Isolation.READ_COMMITTED
+    state: str = ""
+    records_per_range: int = 0
+
+
+@dataclass(frozen=True)
+class PartitionVerdict:
+    """One partition: the offsets compared on both sides, and the result. `problem` when it could not be."""
+
+    partition: TopicPartition
+    source_range: tuple[int, int] = (0, 0)
+    target_range: tuple[int, int] = (0, 0)
+    comparison: Comparison = field(default_factory=Comparison)
+    differing_ranges: tuple[tuple[RangeHash | None, RangeHash | None], ...] = ()
+    problem: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.problem and self.comparison.is_equal and not self.differing_ranges
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "equal": self.is_equal,
+            "source_range": list(self.source_range),
+            "destination_range": list(self.target_range),
+            "records": self.comparison.records,
+            "missing": self.comparison.missing,
+            "surplus": self.comparison.surplus,
+            "differences": [
+                {
+                    "source_offset": one.source_offset,
+                    "destination_offset": one.target_offset,
+                    "what": one.what,
+                }
+                for one in self.comparison.differences
+            ],
+            "differing_ranges": [
+                {"source": _plain(one), "destination": _plain(two)} for one, two in self.differing_ranges
+            ],
+            "problem": self.problem,
+        }
+
+
+def _plain(digest: RangeHash | None) -> dict[str, Any] | None:
+    if digest is None:
+        return None
+    return {
+        "first_offset": digest.first_offset,
+        "last_offset": digest.last_offset,
+        "records": digest.records,
+        "digest": digest.digest,
+    }
+
+
+async def verify_copy(bench: EngineContext, job: VerifyJob) -> list[PartitionVerdict]:
+    """Compare every partition of the chosen topics. Raises TopicMissing when none is chosen, Unreachable."""
+    places = await _places(bench, job)
+    stored = await _stored(bench, job, places)
+    verdicts: list[PartitionVerdict] = []
+    for start in range(0, len(places), _AT_ONCE):
+        part = places[start : start + _AT_ONCE]
+        verdicts += await bench.loop.together(_verify(bench, job, place, stored.get(place)) for place in part)
+    return verdicts
+
+
+async def _places(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
+    source, target = bench.cluster(job.source), bench.cluster(job.destination)
+    topics = await source.patiently(source.all_topics)
+    chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
+    if not chosen:
+        raise TopicMissing(
+            f"no topic of {job.source} matches {job.selection.include}",
+            advice="the expression must match the whole name",
+        )
+    await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
+    return [TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))]
+
+
+async def _stored(
+    bench: EngineContext, job: VerifyJob, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, LaneProgress]:
+    if not job.state:
+        return {}
+    keys = [LaneKey(GroupName(job.state), place) for place in places]
+    found = await bench.progress(job.destination).load(keys)
+    return {key.partition: progress for key, progress in found.items() if progress is not None}
+
+
+async def _verify(
+    bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
+) -> PartitionVerdict:
+    try:
+        one, two = await _sides(bench, job, place, stored)
+        look = None if job.state else _end_now
+        if job.records_per_range:
+            ranges = await compare_ranges(one, two, job.records_per_range, look)
+            judged = (one.start, ranges.source_end), (two.start, ranges.target_end)
+            return PartitionVerdict(place, *judged, differing_ranges=tuple(ranges.differing))
+        found = await compare(one, two, look)
+        judged = (one.start, found.source_end), (two.start, found.target_end)
+        return PartitionVerdict(place, *judged, found)
+    except HeadraceError as error:
+        return PartitionVerdict(place, problem=str(error))
+
+
+async def _end_now(side: Side) -> int:
+    answer = (await side.cluster.offsets({side.place: LATEST}, committed=side.committed))[side.place]
+    if answer.error:
+        raise Unreachable(f"the end of {side.place} on {side.cluster.name} is not known now")
+    return answer.offset
+
+
+async def _sides(
+    bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
+) -> tuple[Side, Side]:
+    source, target = bench.cluster(job.source), bench.cluster(job.destination)
+    copy = TopicPartition(job.naming.destination(place.topic), place.partition)
+    committed = job.isolation is Isolation.READ_COMMITTED
+    start, end = await _range(source, place, committed=committed)
+    target_start, target_end = await _range(target, copy, committed=committed)
+    if job.state:
+        if stored is None:
+            raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
+        start, end = max(start, stored.ledger.start), min(end, stored.next_offset)
+        target_start = max(target_start, stored.offset_map.forward(start).offset)
+        start = max(start, stored.offset_map.backward(target_start).offset)
+        target_end = min(target_end, stored.offset_map.target_end or target_start)
+    return (
+        Side(source, place, start, end, committed),
+        Side(target, copy, target_start, target_end, committed),
+    )
+
+
+async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) -> tuple[int, int]:
+    start = (await cluster.offsets({place: EARLIEST}))[place]
+    end = (await cluster.offsets({place: LATEST}, committed=committed))[place]
+    for answer in (start, end):
+        if answer.error:
+            raise Unreachable(f"{place} is not there on {cluster.name}, or has no leader now")
+    return start.offset, end.offset
+
+
+@dataclass(frozen=True)
+class CopiedRange:
+    """What a state has copied of one partition: [start, end) on both sides. `unjudged`: offsets that the
+    source has behind it; `left_out`: records before it that were filtered or dead-lettered."""
+
+    partition: TopicPartition
+    source_range: tuple[int, int]
+    target_range: tuple[int, int]
+    unjudged: int = 0
+    left_out: int = 0
+
+
+async def copied_ranges(bench: EngineContext, job: VerifyJob) -> list[CopiedRange]:
+    """Of every partition of the chosen topics, as the job's state was stored last: with it both sides can be
+    compared while they grow. A destination topic that is gone holds nothing.
+
+    Raises TopicMissing when no topic is chosen, Unreachable.
+    """
+    places = await _places(bench, job)
+    stored = await _stored(bench, job, places)
+    return [await _copied(bench, job, place, stored.get(place)) for place in places]
+
+
+async def _copied(
+    bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
+) -> CopiedRange:
+    source, target = bench.cluster(job.source), bench.cluster(job.destination)
+    start, end = await _range(source, place, committed=job.isolation is Isolation.READ_COMMITTED)
+    if stored is None:
+        return CopiedRange(place, (start, start), (0, 0), end - start)
+    unjudged = max(end - max(stored.next_offset, start), 0)
+    if target.topics[job.naming.destination(place.topic)].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        start = max(start, stored.ledger.start)
+        return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged, _left_out(stored))
+    one, two = await _sides(bench, job, place, stored)
+    return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged, _left_out(stored))
+
+
+def _left_out(stored: LaneProgress) -> int:
+    return stored.ledger.total(Fate.FILTERED) + stored.ledger.total(Fate.DEAD_LETTERED)

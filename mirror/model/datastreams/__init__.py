@@ -1,0 +1,1 @@
+"""Datastreams: definitions, policies, life cycle and pauses."""

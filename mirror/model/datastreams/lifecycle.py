@@ -1,0 +1,35 @@
+"""States of a datastream and the legal ways between them (Brooklin's rules). Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror.errors import IllegalTransition
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+
+_S = DatastreamStatus
+
+TRANSITIONS: Final = {
+    "activate": ({_S.INITIALIZING}, _S.READY),
+    "pause": ({_S.READY}, _S.PAUSED),
+    "resume": ({_S.PAUSED, _S.STOPPED}, _S.READY),
+    "stop": ({_S.READY, _S.PAUSED, _S.STOPPING}, _S.STOPPING),
+    "settle": ({_S.STOPPING}, _S.STOPPED),
+    "delete": (set(_S) - {_S.DELETING}, _S.DELETING),
+}
+"""What may be asked, from which states, and where it leads."""
+_ALREADY: Final = {("stop", _S.STOPPED), ("delete", _S.DELETING)}
+"""What may be asked again and changes nothing."""
+
+
+def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
+    """The status after the action. Raises IllegalTransition that names both."""
+    if (action, datastream.status) in _ALREADY:
+        return datastream.status
+    allowed, target = TRANSITIONS[action]
+    if datastream.status not in allowed:
+        states = ", ".join(sorted(allowed))
+        raise IllegalTransition(
+            f"datastream {datastream.name} is {datastream.status}; {action} is possible from {states}"
+        )
+    return target

@@ -1,0 +1,62 @@
+"""A datastream's metadata: every key that means something here, and what its value may be.
+
+Keys that are not known are kept as they are, for other tools; only their size and characters count.
+`headrace.…` is ours: an unknown key there is refused, see `mirror.model.datastreams.policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+
+OWNER: Final = "owner"
+TASK_PREFIX: Final = "system.taskPrefix"
+GROUP_ID: Final = "group.id"
+CREATED_MS: Final = "system.creation.ms"
+TTL_MS: Final = "system.ttl.ms"
+
+_LARGEST_BYTES: Final = 100_000
+"""All keys and values together, as UTF-8; as JSON they can take six times as much."""
+_MOST_KEYS: Final = 1_000
+
+
+def _name(what: str, value: str) -> object:
+    return bounds.line(what, value, shortest=0)
+
+
+def _sentence(what: str, value: str) -> object:
+    return bounds.text(what, value, bounds.LONGEST_REASON)
+
+
+def _milliseconds(what: str, value: str) -> object:
+    return bounds.digits(what, value, 0, bounds.LARGEST_MS)
+
+
+_RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
+    OWNER: _sentence,
+    TASK_PREFIX: _name,
+    GROUP_ID: _name,
+    CREATED_MS: _milliseconds,
+    TTL_MS: _milliseconds,
+}
+
+
+def checked_metadata(value: object) -> Mapping[str, str]:
+    """Metadata that can be stored, shown and used. Raises InvalidRequest that names the key."""
+    metadata = bounds.mapping("metadata", value)
+    if len(metadata) > _MOST_KEYS:
+        raise InvalidRequest(f"metadata has {len(metadata)} keys", advice=f"{_MOST_KEYS} are possible")
+    size = 0
+    for key, one in metadata.items():
+        bounds.line("a key of metadata", key)
+        found = bounds.text(f"metadata {key}", one, _LARGEST_BYTES)
+        rule = _RULES.get(key)
+        if rule is not None:
+            rule(f"metadata {key}", found)
+        size += len(key.encode()) + len(found.encode())
+    if size > _LARGEST_BYTES:
+        raise InvalidRequest(f"metadata has {size} bytes", advice=f"{_LARGEST_BYTES} are possible")
+    return metadata

@@ -1,0 +1,1 @@
+"""Record batches: headers, checksums, codecs, and the records in them."""

@@ -1,0 +1,203 @@
+"""Record batches of format 2: find them in fetched bytes, verify them, give them a new identity.
+
+The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch
+lie before it; so a broker can renumber a batch for free, and so can we. What we must change inside is
+the producer's identity: the destination deduplicates by (producer id, epoch, sequence), and those of
+the source mean nothing there. Layout: Apache Kafka, `DefaultRecordBatch`.
+
+     0 base offset          8 length (of what follows)   12 leader epoch      16 magic
+    17 checksum            21 attributes                 23 last offset delta 27 base timestamp
+    35 greatest timestamp  43 producer id                51 producer epoch    53 base sequence
+    57 number of records   61 records, compressed as the attributes say
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from mirror.errors import CorruptData
+from mirror.protocol.batches.checksum import correct
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = HEADER.size
+OVERHEAD: Final = 12
+"""Bytes of base offset and length, which the length field does not count."""
+MAGIC_AT: Final = 16
+_LENGTH_AT: Final = 8
+_LENGTH: Final = struct.Struct(">i")
+_CHECKSUM_AT: Final = 17
+CHECKED_FROM: Final = 21
+"""First byte under the checksum."""
+LEGACY_SMALLEST: Final = 14
+"""Least length field of a message of format 0: checksum, magic, attributes, two empty lengths."""
+
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+_IDENTITY_BITS: Final = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+
+NO_PRODUCER: Final = -1
+NO_SEQUENCE: Final = -1
+SEQUENCE_LIMIT: Final = 2**31
+"""Sequences wrap to 0 before this."""
+
+
+class BatchHeader:
+    """The 61 bytes in front of the records. Timestamps in epoch milliseconds, -1 for none."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    checksum: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    def __init__(self, data: bytes | bytearray | memoryview, position: int = 0) -> None:
+        (
+            self.base_offset,
+            self.length,
+            self.leader_epoch,
+            self.magic,
+            self.checksum,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(data, position)
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record; of the last one that there was, in a compacted batch."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def codec(self) -> int:
+        """Compression codec, see `compression.Codec`."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the offsets have no holes."""
+        return self.record_count == self.last_offset_delta + 1
+
+
+class ProducerStamp(NamedTuple):
+    """The identity that the destination deduplicates by. An epoch of -1 means none."""
+
+    producer_id: int
+    epoch: int
+    transactional: bool = False
+
+
+def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
+    """(start, end, header) of every whole batch, in order; the header is None for formats 0 and 1.
+
+    Stops at a batch that is cut off at the end, as brokers cut them at the byte limit. Raises
+    CorruptData for lengths and formats that cannot be. Checks no checksum: see `verify`.
+    """
+    position, size = 0, len(records)
+    while size - position > MAGIC_AT:
+        (length,) = _LENGTH.unpack_from(records, position + _LENGTH_AT)
+        end = position + OVERHEAD + length
+        magic = records[position + MAGIC_AT]
+        if magic == 2:
+            if length < HEADER_SIZE - OVERHEAD:
+                raise CorruptData(f"a batch claims a length of {length} bytes")
+            if end > size:
+                return
+            yield position, end, BatchHeader(records, position)
+        elif magic < 2:
+            if length < LEGACY_SMALLEST:
+                raise CorruptData(f"a message claims a length of {length} bytes")
+            if end > size:
+                return
+            yield position, end, None
+        else:
+            raise CorruptData(f"a batch claims format {magic}, the newest known is 2")
+        position = end
+
+
+def first_size(records: memoryview) -> int:
+    """Bytes of the first batch, whole or not; 0 when not even its length is there."""
+    if len(records) < OVERHEAD:
+        return 0
+    (length,) = _LENGTH.unpack_from(records, _LENGTH_AT)
+    return OVERHEAD + int(length)
+
+
+def verify(batch: memoryview, header: BatchHeader) -> None:
+    """Check the checksum and the numbers of one whole batch. Raises CorruptData with its offset.
+
+    Must come before `stamp`, which corrects the checksum for what it changes and looks at nothing else.
+    """
+    if crc32c(batch[CHECKED_FROM:]) != header.checksum:
+        raise CorruptData(f"the batch at offset {header.base_offset} does not match its checksum")
+    if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.base_offset < 0:
+        raise CorruptData(
+            f"the batch at offset {header.base_offset} claims {header.record_count} records"
+            f" up to offset delta {header.last_offset_delta}"
+        )
+
+
+_IDENTITY: Final = struct.Struct(">qhi")
+_SHORT: Final = struct.Struct(">h")
+_CHECKSUM: Final = struct.Struct(">I")
+_ZERO_OFFSET: Final = bytes(8)
+
+
+def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence: int) -> None:
+    """Make a batch with a right checksum ours, in place: base offset 0, our identity, a right checksum again.
+
+    Clears what a client may not send (log append time, control, delete horizon) and sets the
+    transactional bit as `identity` says. `attributes` are the batch's own.
+    """
+    before = crc32c(batch[CHECKED_FROM:HEADER_SIZE])
+    batch[0:8] = _ZERO_OFFSET
+    attributes &= ~_IDENTITY_BITS
+    if identity.transactional:
+        attributes |= TRANSACTIONAL
+    _SHORT.pack_into(batch, CHECKED_FROM, attributes)
+    _IDENTITY.pack_into(batch, 43, identity.producer_id, identity.epoch, sequence)
+    (checksum,) = _CHECKSUM.unpack_from(batch, _CHECKSUM_AT)
+    after = crc32c(batch[CHECKED_FROM:HEADER_SIZE])
+    checksum = correct(checksum, before, after, len(batch) - HEADER_SIZE)
+    _CHECKSUM.pack_into(batch, _CHECKSUM_AT, checksum)
+
+
+def seal(batch: memoryview) -> None:
+    """Compute the checksum of whatever is there now, in place."""
+    _CHECKSUM.pack_into(batch, _CHECKSUM_AT, crc32c(batch[CHECKED_FROM:]))
+
+
+def assemble(
+    payload: bytes | bytearray, *, codec: int, base_timestamp: int, max_timestamp: int, count: int
+) -> bytearray:
+    """A dense batch around (compressed) records, without identity."""
+    length = HEADER_SIZE - OVERHEAD + len(payload)
+    times = (base_timestamp, max_timestamp)
+    header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, *times, NO_PRODUCER, -1, NO_SEQUENCE, count)
+    batch = bytearray().join((header, payload))
+    seal(memoryview(batch))
+    return batch
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """The base sequence of the batch that follows one of `count` records."""
+    return (sequence + count) % SEQUENCE_LIMIT

@@ -1,0 +1,123 @@
+"""The five codecs of record batches, as brokers and Java clients read and write them.
+
+Traps: lz4 frames must have independent blocks (Java refuses linked ones), snappy comes in Xerial's
+framing from Java clients and bare from others. Decompression is bounded, so that a few damaged bytes
+cannot ask for all the memory there is.
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+from typing import Final
+
+import lz4.frame
+import zstandard
+
+from mirror.errors import CorruptData, PayloadTooLarge
+
+LARGEST_PAYLOAD: Final = 64 * 2**20
+"""No batch may decompress to more bytes than this, unless the caller says otherwise."""
+
+
+class Codec(IntEnum):
+    """Codec numbers in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+Buffer = bytes | bytearray | memoryview
+
+_LZ4_FRAME_HEADER: Final = 14
+_LZ4_HAS_SIZE: Final = 0x08
+_LZ4_GREATEST_RATIO: Final = 255
+"""No lz4 block grows more; this bounds small frames without the slow bounded reader."""
+
+_ZSTD_STEP: Final = 2 * 1024
+"""Compressed bytes read at a time. Blocks grow from 4 bytes to 128 KiB: 64 MiB a step at most."""
+
+_unzstd: Final = zstandard.ZstdDecompressor()
+_zstd: Final = zstandard.ZstdCompressor(level=3, write_content_size=False)
+
+
+def decompress(codec: int, data: Buffer, limit: int = LARGEST_PAYLOAD) -> bytes:
+    """The records of a batch. Raises CorruptData for bytes that are not what the codec writes, and
+    PayloadTooLarge for those that open into more than `limit` bytes."""
+    try:
+        if codec == Codec.NONE:
+            return bytes(data)
+        if codec == Codec.LZ4:
+            return _from_lz4(data, limit)
+        if codec == Codec.ZSTD:
+            return _from_zstd(data, limit)
+        if codec == Codec.GZIP:
+            return _from_gzip(data, limit)
+        if codec == Codec.SNAPPY:
+            from mirror.protocol.batches import snappy  # its library takes 1.5 MiB, and few need it
+
+            return snappy.decompress(memoryview(data), limit)
+    except (RuntimeError, EOFError, zlib.error, zstandard.ZstdError) as error:
+        raise CorruptData(f"records that are not {Codec(codec).name.lower()}: {error}") from error
+    raise CorruptData(f"records of the unknown codec {codec}")
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """Records as the codec's usual writer writes them."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.LZ4:
+        return lz4.frame.compress(data, block_linked=False, store_size=False)
+    if codec == Codec.ZSTD:
+        return _zstd.compress(data)
+    if codec == Codec.GZIP:
+        return zlib.compress(data, wbits=31)
+    from mirror.protocol.batches import snappy
+
+    return snappy.compress(memoryview(data))
+
+
+def _from_lz4(data: Buffer, limit: int) -> bytes:
+    if len(data) > _LZ4_FRAME_HEADER and data[4] & _LZ4_HAS_SIZE:
+        claimed = int.from_bytes(data[6:14], "little")
+        if claimed > len(data) * _LZ4_GREATEST_RATIO:
+            raise CorruptData("an lz4 frame claims more than its bytes can hold")
+        if claimed > limit:
+            raise PayloadTooLarge(f"an lz4 frame opens into more than {limit} bytes")
+    if len(data) * _LZ4_GREATEST_RATIO <= limit:
+        return lz4.frame.decompress(data)
+    reader = lz4.frame.LZ4FrameDecompressor()
+    payload = reader.decompress(data, max_length=limit)
+    if not reader.eof:
+        if len(payload) >= limit:
+            raise PayloadTooLarge(f"an lz4 frame opens into more than {limit} bytes")
+        raise CorruptData("an lz4 frame is cut off")
+    return payload
+
+
+def _from_zstd(data: Buffer, limit: int) -> bytes:
+    reader = _unzstd.decompressobj()
+    view = memoryview(data)
+    parts, size = [], 0
+    for start in range(0, len(view), _ZSTD_STEP):
+        part = reader.decompress(view[start : start + _ZSTD_STEP])
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise PayloadTooLarge(f"a zstd frame opens into more than {limit} bytes")
+        if reader.eof:
+            return part if len(parts) == 1 else b"".join(parts)
+    raise CorruptData("a zstd frame is cut off")
+
+
+def _from_gzip(data: Buffer, limit: int) -> bytes:
+    reader = zlib.decompressobj(wbits=31)
+    payload = reader.decompress(data, limit)
+    if not reader.eof:
+        if len(payload) >= limit:
+            raise PayloadTooLarge(f"a gzip stream opens into more than {limit} bytes")
+        raise CorruptData("a gzip stream is cut off")
+    return payload

@@ -1,0 +1,92 @@
+"""Messages of formats 0 and 1, which old segments may still hold; brokers since 4.0 only read them.
+
+Always the record path: their records are decoded and written again in format 2. A compressed message
+holds a message set in its value; in format 1 the inner offsets are relative and the outer one is that
+of the last inner message. Layout: Apache Kafka, `LegacyRecord` and `AbstractLegacyRecordBatch`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final
+
+from mirror.errors import CorruptData
+from mirror.protocol.batches.batch import CODEC_MASK, LEGACY_SMALLEST, LOG_APPEND_TIME, OVERHEAD
+from mirror.protocol.batches.compression import LARGEST_PAYLOAD, decompress
+from mirror.protocol.batches.records import Record
+
+_HEAD: Final = struct.Struct(">qiIbb")
+"""Offset, size, CRC-32 of what follows it, magic, attributes."""
+_CHECKED_FROM: Final = 16
+_NO_TIMESTAMP: Final = -1
+SMALLEST_MESSAGE: Final = OVERHEAD + LEGACY_SMALLEST
+
+
+def last_offset(message: memoryview) -> int:
+    """Offset of the (last) record of one whole message."""
+    return int.from_bytes(message[:8], "big", signed=True)
+
+
+def read_message(message: memoryview, limit: int = LARGEST_PAYLOAD) -> list[Record]:
+    """The records of one whole message, compressed or not. Raises CorruptData, PayloadTooLarge for more than
+    `limit` bytes."""
+    try:
+        return _read(message, limit, nested=False)
+    except (struct.error, IndexError):
+        raise CorruptData(f"the message at offset {last_offset(message)} ends too early") from None
+
+
+def _read(message: memoryview, limit: int, *, nested: bool) -> list[Record]:
+    offset, _, checksum, magic, attributes = _HEAD.unpack_from(message)
+    if zlib.crc32(message[_CHECKED_FROM:]) != checksum:
+        raise CorruptData(f"the message at offset {offset} does not match its checksum")
+    position = _HEAD.size
+    timestamp = _NO_TIMESTAMP
+    if magic == 1:
+        (timestamp,) = struct.unpack_from(">q", message, position)
+        position += 8
+    key, position = _field(message, position)
+    value, position = _field(message, position)
+    if not attributes & CODEC_MASK:
+        return [Record(offset, timestamp, key, value)]
+    if nested or value is None:
+        raise CorruptData(f"the compressed message at offset {offset} holds no message set")
+    inner = _inner(memoryview(decompress(attributes & CODEC_MASK, value, limit)))
+    return _placed(inner, offset, magic, timestamp if attributes & LOG_APPEND_TIME else None)
+
+
+def _inner(data: memoryview) -> list[Record]:
+    records: list[Record] = []
+    position = 0
+    while position < len(data):
+        (size,) = struct.unpack_from(">i", data, position + 8)
+        end = position + OVERHEAD + size
+        if size < 0 or end > len(data):
+            raise CorruptData("a message runs beyond its set")
+        records += _read(data[position:end], 0, nested=True)
+        position = end
+    if not records:
+        raise CorruptData("a compressed message is empty")
+    return records
+
+
+def _placed(inner: list[Record], last: int, magic: int, append_time: int | None) -> list[Record]:
+    shift = last - inner[-1].offset if magic == 1 else 0
+    return [
+        record._replace(
+            offset=record.offset + shift,
+            timestamp=record.timestamp if append_time is None else append_time,
+        )
+        for record in inner
+    ]
+
+
+def _field(message: memoryview, position: int) -> tuple[bytes | None, int]:
+    (length,) = struct.unpack_from(">i", message, position)
+    position += 4
+    if length == -1:
+        return None, position
+    if length < 0 or position + length > len(message):
+        raise CorruptData(f"a field of the message at offset {last_offset(message)} claims {length} bytes")
+    return bytes(message[position : position + length]), position + length

@@ -1,0 +1,125 @@
+"""Records as values: decoding and encoding the payload of a batch of format 2.
+
+The expensive way to treat a record, for where something must look inside: transforms, comparison
+with the destination's tail, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from mirror.errors import CorruptData
+from mirror.protocol.batches.batch import HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, assemble
+from mirror.protocol.batches.compression import LARGEST_PAYLOAD, Codec, compress, decompress
+from mirror.protocol.varint import decode, encode
+
+Header = tuple[bytes, bytes | None]
+
+
+class Record(NamedTuple):
+    """One record. `timestamp` in epoch milliseconds; None is a null, b"" is empty."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+    @property
+    def content(self) -> tuple[int, bytes | None, bytes | None, tuple[Header, ...]]:
+        """Everything that a mirror must preserve; the offset is not part of it."""
+        return self[1:]
+
+
+SMALLEST_RECORD: Final = 7
+"""Bytes of a record with neither key nor value."""
+
+
+def read_batch(batch: memoryview, header: BatchHeader, limit: int = LARGEST_PAYLOAD) -> list[Record]:
+    """The records of a whole batch. Raises CorruptData, PayloadTooLarge for more than `limit` bytes."""
+    return read_records(decompress(header.codec, batch[HEADER_SIZE:], limit), header)
+
+
+def read_records(payload: bytes, header: BatchHeader) -> list[Record]:
+    """The records of a decompressed payload. Raises CorruptData when it is not what the header says."""
+    if header.record_count * SMALLEST_RECORD > len(payload):
+        raise CorruptData(f"the batch at offset {header.base_offset} claims {header.record_count} records")
+    stamped = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    records: list[Record] = []
+    position = 0
+    for _ in range(header.record_count):
+        length, position = decode(payload, position)
+        end = position + length
+        if length < 0 or end > len(payload):
+            raise CorruptData(f"a record at offset {header.base_offset} claims {length} bytes")
+        delta, position = decode(payload, position + 1)
+        place, position = decode(payload, position)
+        key, position = _field(payload, position, end)
+        value, position = _field(payload, position, end)
+        headers, position = _headers(payload, position, end)
+        if position != end:
+            raise CorruptData(f"a record of the batch at offset {header.base_offset} has the wrong length")
+        timestamp = header.base_timestamp + delta if stamped is None else stamped
+        records.append(Record(header.base_offset + place, timestamp, key, value, headers))
+    if position != len(payload):
+        raise CorruptData(f"the batch at offset {header.base_offset} holds more than its records")
+    return records
+
+
+def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = decode(payload, position)
+    if length == -1:
+        return None, position
+    if length < 0 or position + length > end:
+        raise CorruptData(f"a field claims {length} bytes")
+    return payload[position : position + length], position + length
+
+
+def _headers(payload: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    count, position = decode(payload, position)
+    if count == 0:
+        return (), position
+    if not 0 <= count <= end - position:
+        raise CorruptData(f"a record claims {count} headers")
+    headers: list[Header] = []
+    for _ in range(count):
+        key, position = _field(payload, position, end)
+        if key is None:
+            raise CorruptData("a header has no name")
+        value, position = _field(payload, position, end)
+        headers.append((key, value))
+    return tuple(headers), position
+
+
+def write_batch(records: Sequence[Record], codec: int = Codec.NONE) -> bytearray:
+    """A dense batch of the records, numbered from 0, without identity."""
+    base = records[0].timestamp
+    payload = b"".join(_written(record, index, base) for index, record in enumerate(records))
+    return assemble(
+        compress(codec, payload),
+        codec=codec,
+        base_timestamp=base,
+        max_timestamp=max(record.timestamp for record in records),
+        count=len(records),
+    )
+
+
+def _written(record: Record, place: int, base_timestamp: int) -> bytes:
+    parts = [
+        b"\x00",
+        encode(record.timestamp - base_timestamp),
+        encode(place),
+        _sized(record.key),
+        _sized(record.value),
+        encode(len(record.headers)),
+    ]
+    for key, value in record.headers:
+        parts.append(_sized(key))
+        parts.append(_sized(value))
+    body = b"".join(parts)
+    return encode(len(body)) + body
+
+
+def _sized(field: bytes | None) -> bytes:
+    return b"\x01" if field is None else encode(len(field)) + field

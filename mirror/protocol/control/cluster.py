@@ -1,0 +1,141 @@
+"""What a broker speaks, and what the cluster looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+
+from mirror.protocol.control.call import Call
+
+NO_TOPIC_ID: Final = bytes(16)
+"""Clusters before Kafka 2.8 know no topic ids."""
+_CLIENT: Final = "headrace"
+
+
+class BrokerFeatures(NamedTuple):
+    """Versions by api key, and the level of every finalised feature. `error`: 35 asks for version 0."""
+
+    error: int
+    versions: Mapping[int, tuple[int, int]]
+    features: Mapping[str, int]
+
+
+def api_versions() -> Call[BrokerFeatures]:
+    """Which versions of which requests the broker speaks."""
+    return Call(
+        ApiVersionsRequest,
+        ApiVersionsResponse,
+        (0, 3),
+        lambda version: ApiVersionsRequest(
+            client_software_name=_CLIENT, client_software_version="1", version=version
+        ),
+        _features,
+    )
+
+
+def _features(response: Any) -> BrokerFeatures:
+    return BrokerFeatures(
+        response.error_code,
+        {key.api_key: (key.min_version, key.max_version) for key in response.api_keys},
+        {feature.name: feature.max_version_level for feature in response.finalized_features or ()},
+    )
+
+
+class Endpoint(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+
+class TopicMetadata(NamedTuple):
+    """A topic. `leaders`: (broker id, leader epoch) by partition number; broker -1 where there is none.
+
+    `topic_id` is `NO_TOPIC_ID` where the cluster has none.
+    """
+
+    name: str
+    error: int
+    topic_id: bytes
+    internal: bool
+    leaders: tuple[tuple[int, int], ...]
+
+
+class ClusterMetadata(NamedTuple):
+    """Brokers by id, and the topics that were asked for."""
+
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, Endpoint]
+    topics: tuple[TopicMetadata, ...]
+
+
+def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
+    """The brokers and the named topics (None: all of them). Never creates a topic."""
+
+    def build(version: int) -> Any:
+        asked = None
+        if topics is not None:
+            asked = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in topics]
+        return MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=version)
+
+    return Call(MetadataRequest, MetadataResponse, (4, 12), build, _metadata)
+
+
+def _metadata(response: Any) -> ClusterMetadata:
+    brokers = {broker.node_id: Endpoint(broker.host, broker.port) for broker in response.brokers}
+    topics = tuple(_topic(topic) for topic in response.topics)
+    return ClusterMetadata(response.cluster_id or "", response.controller_id, brokers, topics)
+
+
+def _topic(topic: Any) -> TopicMetadata:
+    known = {
+        partition.partition_index: (partition.leader_id, partition.leader_epoch)
+        for partition in topic.partitions
+    }
+    count = max(known, default=-1) + 1
+    leaders = tuple(known.get(number, (-1, -1)) for number in range(min(count, len(known))))
+    identity = topic.topic_id.bytes if topic.topic_id else NO_TOPIC_ID
+    return TopicMetadata(topic.name or "", topic.error_code, identity, bool(topic.is_internal), leaders)
+
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+MANY_COORDINATORS_FROM: Final = 4
+
+
+class Coordinator(NamedTuple):
+    """The broker that coordinates a group or a transactional id."""
+
+    error: int
+    node: int
+    endpoint: Endpoint
+
+
+def find_coordinators(kind: int, keys: Sequence[str]) -> Call[Mapping[str, Coordinator]]:
+    """Coordinators by key. Before version 4 only one key can be asked at a time."""
+
+    def build(version: int) -> Any:
+        if version >= MANY_COORDINATORS_FROM:
+            return FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys), version=version)
+        return FindCoordinatorRequest(key_type=kind, key=keys[0], version=version)
+
+    def read(response: Any) -> Mapping[str, Coordinator]:
+        if response.coordinators:
+            return {one.key: _coordinator(one) for one in response.coordinators}
+        return {keys[0]: _coordinator(response)}
+
+    return Call(FindCoordinatorRequest, FindCoordinatorResponse, (1, 6), build, read)
+
+
+def _coordinator(answer: Any) -> Coordinator:
+    return Coordinator(answer.error_code, answer.node_id, Endpoint(answer.host, answer.port))

@@ -1,0 +1,186 @@
+"""Offsets of logs and of consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+
+from mirror.model.topics import TopicPartition
+from mirror.protocol.control.call import Call
+
+LATEST: Final = -1
+"""High watermark, or last stable offset when asked for committed data."""
+EARLIEST: Final = -2
+
+
+class OffsetAnswer(NamedTuple):
+    """An offset with the leader epoch of its record; -1 where there is no such offset."""
+
+    error: int
+    offset: int
+    leader_epoch: int
+
+
+Answers = Mapping[TopicPartition, OffsetAnswer]
+
+
+def list_offsets(asked: Mapping[TopicPartition, int], *, committed: bool) -> Call[Answers]:
+    """Offsets by time: epoch milliseconds (the first record not older), `EARLIEST` or `LATEST`.
+
+    Goes to the partitions' leader.
+    """
+
+    def build(version: int) -> Any:
+        topic_class = ListOffsetsRequest.ListOffsetsTopic
+        topics = [
+            topic_class(
+                name=name,
+                partitions=[
+                    topic_class.ListOffsetsPartition(
+                        partition_index=number,
+                        current_leader_epoch=-1,
+                        timestamp=asked[TopicPartition(name, number)],
+                        version=version,
+                    )
+                    for number in numbers
+                ],
+                version=version,
+            )
+            for name, numbers in by_topic(asked)
+        ]
+        return ListOffsetsRequest(
+            replica_id=-1, isolation_level=int(committed), topics=topics, version=version
+        )
+
+    return Call(ListOffsetsRequest, ListOffsetsResponse, (1, 8), build, _offsets)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    """Partition numbers under their topics, sorted."""
+    return [
+        (topic, [number for _, number in group])
+        for topic, group in groupby(sorted(partitions), key=itemgetter(0))
+    ]
+
+
+def _offsets(response: Any) -> Answers:
+    return {
+        TopicPartition(topic.name, one.partition_index): OffsetAnswer(
+            one.error_code, one.offset, one.leader_epoch
+        )
+        for topic in response.topics
+        for one in topic.partitions
+    }
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that holds back the last stable offset. Times in epoch milliseconds."""
+
+    producer_id: int
+    first_offset: int
+    last_write_ms: int
+
+
+def open_transactions(
+    partitions: Iterable[TopicPartition],
+) -> Call[Mapping[TopicPartition, tuple[OpenTransaction, ...]]]:
+    """Transactions that are open in the partitions, oldest first; goes to their leader."""
+
+    def build(version: int) -> Any:
+        topics = [
+            DescribeProducersRequest.TopicRequest(name=name, partition_indexes=numbers, version=version)
+            for name, numbers in by_topic(partitions)
+        ]
+        return DescribeProducersRequest(topics=topics, version=version)
+
+    def read(response: Any) -> Mapping[TopicPartition, tuple[OpenTransaction, ...]]:
+        return {
+            TopicPartition(topic.name, one.partition_index): tuple(
+                sorted(
+                    (
+                        OpenTransaction(p.producer_id, p.current_txn_start_offset, p.last_timestamp)
+                        for p in one.active_producers or ()
+                        if p.current_txn_start_offset >= 0
+                    ),
+                    key=lambda transaction: transaction.first_offset,
+                )
+            )
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    return Call(DescribeProducersRequest, DescribeProducersResponse, (0, 0), build, read)
+
+
+def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -> Call[Answers]:
+    """What a consumer group has committed (None: everywhere). Goes to the group's coordinator."""
+
+    def build(version: int) -> Any:
+        topics = None
+        if partitions is not None:
+            topics = [
+                OffsetFetchRequest.OffsetFetchRequestTopic(
+                    name=name, partition_indexes=numbers, version=version
+                )
+                for name, numbers in by_topic(partitions)
+            ]
+        return OffsetFetchRequest(group_id=group, topics=topics, require_stable=True, version=version)
+
+    def read(response: Any) -> Answers:
+        return {
+            TopicPartition(topic.name, one.partition_index): OffsetAnswer(
+                one.error_code or response.error_code, one.committed_offset, one.committed_leader_epoch
+            )
+            for topic in response.topics
+            for one in topic.partitions
+            if one.committed_offset >= 0 or one.error_code
+        }
+
+    return Call(OffsetFetchRequest, OffsetFetchResponse, (2, 7), build, read)
+
+
+def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Mapping[TopicPartition, int]]:
+    """Commit offsets of a group without members; answers with an error code a partition."""
+
+    def build(version: int) -> Any:
+        topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
+        topics = [
+            topic_class(
+                name=name,
+                partitions=[
+                    topic_class.OffsetCommitRequestPartition(
+                        partition_index=number,
+                        committed_offset=offsets[TopicPartition(name, number)],
+                        committed_metadata="",
+                        version=version,
+                    )
+                    for number in numbers
+                ],
+                version=version,
+            )
+            for name, numbers in by_topic(offsets)
+        ]
+        return OffsetCommitRequest(
+            group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics, version=version
+        )
+
+    def read(response: Any) -> Mapping[TopicPartition, int]:
+        return {
+            TopicPartition(topic.name, one.partition_index): one.error_code
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    return Call(OffsetCommitRequest, OffsetCommitResponse, (2, 8), build, read)

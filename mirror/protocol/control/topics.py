@@ -1,0 +1,109 @@
+"""Creating, growing and describing topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+
+from mirror.protocol.control.call import Call
+
+_TOPIC: Final = 2
+_SET_ON_TOPIC: Final = 1
+_TIMEOUT_MS: Final = 15_000
+
+
+class Outcome(NamedTuple):
+    """What became of one topic, with the broker's words."""
+
+    error: int
+    message: str
+
+
+class TopicSetting(NamedTuple):
+    """A setting in force. `own`: set on the topic itself, not inherited."""
+
+    value: str
+    own: bool
+
+
+def create_topic(name: str, partitions: int, replication: int, settings: Mapping[str, str]) -> Call[Outcome]:
+    """Create one topic; goes to the controller (any broker with KRaft). Replication -1: the default."""
+
+    def build(version: int) -> Any:
+        topic_class = CreateTopicsRequest.CreatableTopic
+        topic = topic_class(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication,
+            assignments=[],
+            configs=[
+                topic_class.CreatableTopicConfig(name=key, value=value, version=version)
+                for key, value in sorted(settings.items())
+            ],
+            version=version,
+        )
+        return CreateTopicsRequest(
+            topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False, version=version
+        )
+
+    return Call(
+        CreateTopicsRequest,
+        CreateTopicsResponse,
+        (2, 7),
+        build,
+        lambda response: Outcome(response.topics[0].error_code, response.topics[0].error_message or ""),
+    )
+
+
+def create_partitions(name: str, count: int) -> Call[Outcome]:
+    """Raise a topic's partition count to `count`."""
+
+    def build(version: int) -> Any:
+        topic = CreatePartitionsRequest.CreatePartitionsTopic(
+            name=name, count=count, assignments=None, version=version
+        )
+        return CreatePartitionsRequest(
+            topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False, version=version
+        )
+
+    return Call(
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+        (0, 3),
+        build,
+        lambda response: Outcome(response.results[0].error_code, response.results[0].error_message or ""),
+    )
+
+
+def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, TopicSetting]]]:
+    """All settings of each topic that can be read; a topic that cannot is left out."""
+
+    def build(version: int) -> Any:
+        resources = [
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=_TOPIC, resource_name=name, configuration_keys=None, version=version
+            )
+            for name in topics
+        ]
+        return DescribeConfigsRequest(resources=resources, include_synonyms=False, version=version)
+
+    def read(response: Any) -> Mapping[str, Mapping[str, TopicSetting]]:
+        return {
+            result.resource_name: {
+                entry.name: TopicSetting(entry.value or "", entry.config_source == _SET_ON_TOPIC)
+                for entry in result.configs
+            }
+            for result in response.results
+            if not result.error_code
+        }
+
+    return Call(DescribeConfigsRequest, DescribeConfigsResponse, (1, 4), build, read)

@@ -1,0 +1,113 @@
+"""Producer ids and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.batch import NO_PRODUCER
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.offsets import by_topic
+
+NEW_EPOCH_FROM: Final = 5
+"""From this version on, EndTxn answers with the identity to go on with (KIP-890)."""
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id with its epoch; id -1 in answers that carry an error."""
+
+    error: int
+    producer_id: int
+    epoch: int
+
+
+def init_producer_id(
+    transactional_id: str | None, timeout_ms: int, known: tuple[int, int] = (NO_PRODUCER, -1)
+) -> Call[ProducerIdentity]:
+    """Take (or take again, with a higher epoch) the producer id of a transactional id.
+
+    Aborts an open transaction of the former holder. `known`: the (id, epoch) that we hold; the broker
+    then refuses when somebody else has taken the id since (KIP-360, version 3).
+    """
+
+    def build(version: int) -> Any:
+        return InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=known[0],
+            producer_epoch=known[1],
+            version=version,
+        )
+
+    lowest = 0 if known[0] == NO_PRODUCER else 3
+    return Call(
+        InitProducerIdRequest,
+        InitProducerIdResponse,
+        (lowest, 5),
+        build,
+        lambda response: ProducerIdentity(response.error_code, response.producer_id, response.producer_epoch),
+    )
+
+
+def add_partitions(
+    transactional_id: str, producer: tuple[int, int], partitions: list[TopicPartition]
+) -> Call[Mapping[TopicPartition, int]]:
+    """Begin or widen a transaction; an error code for each partition."""
+
+    def build(version: int) -> Any:
+        topics = [
+            AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=numbers, version=version)
+            for name, numbers in by_topic(partitions)
+        ]
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=topics,
+            version=version,
+        )
+
+    def read(response: Any) -> Mapping[TopicPartition, int]:
+        return {
+            TopicPartition(topic.name, one.partition_index): one.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for one in topic.results_by_partition
+        }
+
+    return Call(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, (0, 3), build, read)
+
+
+def end_transaction(
+    transactional_id: str, producer: tuple[int, int], *, commit: bool, newest: int = NEW_EPOCH_FROM
+) -> Call[ProducerIdentity]:
+    """Commit or abort. The identity in the answer is -1 below version 5: the old one goes on.
+
+    `newest`: 4 for a transaction whose partitions were added one by one.
+    """
+
+    def build(version: int) -> Any:
+        return EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            committed=commit,
+            version=version,
+        )
+
+    return Call(
+        EndTxnRequest,
+        EndTxnResponse,
+        (0, newest),
+        build,
+        lambda response: ProducerIdentity(response.error_code, response.producer_id, response.producer_epoch),
+    )

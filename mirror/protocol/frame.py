@@ -1,0 +1,173 @@
+"""The frame around every message: size, header, and the field types that all messages share.
+
+A topic is named in requests by its name or, in newer versions, by its 16-byte id. `TopicKey` holds
+either as bytes; which of the two it is follows from the version of the request.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from mirror.errors import CorruptData
+from mirror.protocol.varint import decode_unsigned, encode_unsigned
+
+TopicKey = bytes
+"""A topic's name in UTF-8, or its id."""
+
+View = memoryview
+
+Nodes = Mapping[int, tuple[str, int]]
+"""(host, port) by broker id."""
+
+NO_TAGS: Final = b"\x00"
+SIZE_BYTES: Final = 4
+_ID_SIZE: Final = 16
+LARGEST_FRAME: Final = 2**30
+"""A response that claims more is nonsense (or another protocol on that port)."""
+
+_HEADER: Final = struct.Struct(">ihhi")
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+
+
+def request_head(
+    api: int, version: int, correlation: int, client: bytes, body_size: int, *, flexible: bool
+) -> bytes:
+    """Size and request header (version 2 when flexible, else 1) in front of a body of that size."""
+    client_field = _SHORT.pack(len(client)) + client + (NO_TAGS if flexible else b"")
+    size = _HEADER.size - SIZE_BYTES + len(client_field) + body_size
+    return _HEADER.pack(size, api, version, correlation) + client_field
+
+
+def response_body(frame: View, *, flexible: bool) -> View:
+    """What follows the response header (version 1 when flexible, else 0). Raises CorruptData."""
+    if not flexible:
+        return frame[4:]
+    position = skip_tags(frame, 4)
+    return frame[position:]
+
+
+def frame_size(head: bytes | bytearray | View) -> int:
+    """Bytes that follow the four of the size. Raises CorruptData for what cannot be a frame."""
+    (size,) = _INT.unpack_from(head)
+    if not 4 <= size <= LARGEST_FRAME:
+        raise CorruptData(
+            f"a broker announces a frame of {size} bytes",
+            advice="is this port a Kafka listener of that protocol?",
+        )
+    return int(size)
+
+
+def correlation_of(frame: View) -> int:
+    """The request that a frame answers."""
+    (correlation,) = _INT.unpack_from(frame)
+    return int(correlation)
+
+
+def write_string(text: bytes | None, *, flexible: bool) -> bytes:
+    """A (nullable) string in either encoding."""
+    if flexible:
+        return b"\x00" if text is None else encode_unsigned(len(text) + 1) + text
+    return b"\xff\xff" if text is None else _SHORT.pack(len(text)) + text
+
+
+def write_topic(topic: TopicKey, *, by_id: bool, flexible: bool) -> bytes:
+    """A topic's id as it is, or its name."""
+    return topic if by_id else write_string(topic, flexible=flexible)
+
+
+def write_count(count: int, *, flexible: bool) -> bytes:
+    """The length of an array in either encoding."""
+    return encode_unsigned(count + 1) if flexible else _INT.pack(count)
+
+
+def read_count(data: View, position: int, *, flexible: bool) -> tuple[int, int]:
+    """(length of an array, position behind it); a null array has length 0.
+
+    Raises CorruptData when `data` is too short to hold that many elements.
+    """
+    if flexible:
+        count, position = decode_unsigned(data, position)
+        count -= 1
+    else:
+        (count,) = _INT.unpack_from(data, position)
+        position += 4
+    if count > len(data) - position:
+        raise CorruptData(f"an array of {count} elements in {len(data) - position} bytes")
+    return max(count, 0), position
+
+
+def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False) -> tuple[View | None, int]:
+    """(nullable string or bytes, position behind it). `wide`: a 4-byte length where not flexible.
+
+    Raises CorruptData when it runs beyond `data`.
+    """
+    if flexible:
+        length, position = decode_unsigned(data, position)
+        length -= 1
+    elif wide:
+        (length,) = _INT.unpack_from(data, position)
+        position += 4
+    else:
+        (length,) = _SHORT.unpack_from(data, position)
+        position += 2
+    if length < 0:
+        return None, position
+    end = position + length
+    if end > len(data):
+        raise CorruptData(f"a field of {length} bytes in {len(data) - position} bytes")
+    return data[position:end], end
+
+
+def read_topic(data: View, position: int, *, by_id: bool, flexible: bool) -> tuple[TopicKey, int]:
+    """(a topic's id or name, position behind it). Raises CorruptData for a name that ends too early."""
+    if by_id:
+        return bytes(data[position : position + _ID_SIZE]), position + _ID_SIZE
+    name, position = read_bytes(data, position, flexible=flexible)
+    return bytes(name or b""), position
+
+
+def skip_tags(data: View, position: int) -> int:
+    """Position behind a tag buffer that does not matter. Raises CorruptData."""
+    count, position = decode_unsigned(data, position)
+    for _ in range(count):
+        _, position = decode_unsigned(data, position)
+        size, position = decode_unsigned(data, position)
+        position += size
+        if position > len(data):
+            raise CorruptData("a tagged field runs beyond its message")
+    return position
+
+
+def read_nodes(data: View) -> Nodes:
+    """The brokers that a Fetch or Produce response names as leaders (KIP-951).
+
+    Raises CorruptData, struct.error or UnicodeDecodeError when `data` is too short or no text.
+    """
+    nodes: dict[int, tuple[str, int]] = {}
+    count, position = read_count(data, 0, flexible=True)
+    for _ in range(count):
+        (node,) = _INT.unpack_from(data, position)
+        host, position = read_bytes(data, position + 4, flexible=True)
+        (port,) = _INT.unpack_from(data, position)
+        _rack, position = read_bytes(data, position + 4, flexible=True)
+        position = skip_tags(data, position)
+        nodes[node] = (str(host or b"", "utf-8"), port)
+    return nodes
+
+
+def read_tags(data: View, position: int) -> tuple[dict[int, View], int]:
+    """(fields by tag, position behind them). Raises CorruptData."""
+    count, position = decode_unsigned(data, position)
+    fields: dict[int, View] = {}
+    for _ in range(count):
+        tag, position = decode_unsigned(data, position)
+        size, position = decode_unsigned(data, position)
+        end = position + size
+        if end > len(data):
+            raise CorruptData("a tagged field runs beyond its message")
+        fields[tag] = data[position:end]
+        position = end
+    return fields, position

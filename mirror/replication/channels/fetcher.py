@@ -1,0 +1,400 @@
+"""Reading: a channel for each broker, isolation level and tier, one fetch under way on each.
+
+Lanes that are up to date have channels of their own ("live") with small responses and memory of their
+own, so that a topic that catches up by gigabytes cannot delay them. A lane changes tier when it falls
+behind or catches up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, NamedTuple, Protocol
+
+from mirror.client.cluster import BULK, LIVE, Cluster
+from mirror.client.connection import Connection, Request
+from mirror.errors import HeadraceError
+from mirror.lane.memory import Slab
+from mirror.model.datastreams.policy import Isolation
+from mirror.model.topics import TopicPartition
+from mirror.protocol import fetch
+from mirror.protocol.codes import MOVED
+from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
+from mirror.protocol.fetch_session import LOST, FetchSession, Place
+from mirror.protocol.frame import Nodes
+from mirror.replication.channels.leaders import LeaderSearch, Replicas
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.options import CopyingOptions
+
+_log = logging.getLogger(__name__)
+
+_WAIT_WHILE_SOME_ARE_FULL_MS: Final = 10
+_NO_LEADER_TICK: Final = 0.1
+_SESSIONS_FROM: Final = 7
+_SILENT_SECONDS: Final = 5.0
+_LEAST_SHARE: Final = 256 * 1024
+"""Enough for a batch that many small ones are merged into."""
+
+
+class Tier(NamedTuple):
+    """What makes a channel one of its own besides the broker. `copy`: 0, or more where several lanes read
+    the same partition, because a fetch can name a partition once only. `near`: requests say our rack, so
+    that a leader may answer with the name of a replica that is nearer."""
+
+    committed: bool
+    live: bool
+    near: bool = False
+    copy: int = 0
+
+    @property
+    def role(self) -> str:
+        """What its connection is for."""
+        isolation, rack = "committed" if self.committed else "all", " near" if self.near else ""
+        return f"{LIVE if self.live else BULK} {isolation}{rack} {self.copy}"
+
+
+class FetchListener(Protocol):
+    """Takes what was read. Called on the loop."""
+
+    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+        """One partition's part of a response, good or bad. Retain the slab to keep the records.
+        `squeezed`: the response had no room for all that was asked of the partition."""
+        ...
+
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        """What is to be asked for the lane cannot be said."""
+        ...
+
+    def on_relocated(self, lane: LiveLane) -> None:
+        """There is fresh metadata of the lane's topic; attach the lane again, or do what else it says."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRules:
+    """Sizes and waits of one tier's requests."""
+
+    wait_ms: int
+    max_bytes: int
+    gather_ms: int
+
+
+class FetchChannel:
+    """One connection that reads many partitions from one broker."""
+
+    def __init__(self, source: Fetcher, broker: int, tier: Tier, rules: ReadingRules) -> None:
+        self.broker = broker
+        self.tier = tier
+        self._source = source
+        self._cluster = source.cluster
+        self._rules = rules
+        self._lanes: dict[Place, LiveLane] = {}
+        self._partitions: set[TopicPartition] = set()
+        self._excluded = 0
+        self._connection: Connection | None = None
+        self._version = -1
+        self._session = FetchSession(incremental=True)
+        self._is_asking = False
+        self._is_waiting = False
+        self._is_opening = False
+        self._is_closed = False
+        self._not_before = 0.0
+
+    def has_room_for(self, lane: LiveLane) -> bool:
+        """Whether no other lane reads that partition here."""
+        return lane.key.partition not in self._partitions
+
+    def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
+        """Read for the lane, from its position on; later where it `waits`."""
+        lane.reader = self
+        lane.waits = False
+        self._partitions.add(lane.key.partition)
+        if self._connection is None:
+            lane.place = (b"", id(lane))  # until the version tells whether topics go by id
+            self._lanes[lane.place] = lane
+            self._open()
+        else:
+            self._place(lane)
+        if waits:
+            self.exclude(lane)
+        elif self._connection is not None:
+            self.include(lane)
+
+    def _place(self, lane: LiveLane) -> None:
+        topic, number = lane.key.partition
+        by_id = self._version >= fetch.BY_ID_FROM
+        lane.place = (lane.source.topic_id if by_id else topic.encode(), number)
+        self._lanes[lane.place] = lane
+
+    def include(self, lane: LiveLane) -> None:
+        if not lane.is_writable:
+            self.exclude(lane)
+            return
+        if lane.waits:
+            lane.waits = False
+            self._excluded -= 1
+        if self._connection is not None and lane.place is not None:
+            leader = self._cluster.leader(lane.key.partition)
+            try:
+                position = lane.fetch_position(leader[1] if leader else -1, self._share())
+            except Exception as error:  # noqa: BLE001 - the other lanes are asked for
+                self._source.listener.on_broken(lane, error)
+                return
+            self._session.put(lane.place, position)
+            self.pump()
+
+    def _share(self) -> int:
+        """Bytes of a response for each partition: the more of them are in one, the more go into one
+        produce request, and the sooner its memory is free again."""
+        if self.tier.live:
+            return self._rules.max_bytes
+        return max(self._rules.max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
+
+    def exclude(self, lane: LiveLane) -> None:
+        if not lane.waits:
+            lane.waits = True
+            self._excluded += 1
+        if lane.place is not None:
+            self._session.remove(lane.place)
+
+    def detach(self, lane: LiveLane) -> None:
+        if lane.waits:
+            lane.waits = False
+            self._excluded -= 1
+        if lane.place is not None and self._lanes.pop(lane.place, None) is not None:
+            self._session.remove(lane.place)
+            self._partitions.discard(lane.key.partition)
+        lane.reader, lane.place = None, None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._is_closed = True
+        if self._connection is not None:
+            self._connection.close()
+
+    def is_silent(self, now: float) -> bool:
+        if self._connection is None:
+            return True
+        return now - self._connection.next_deadline + self._cluster.timeout_seconds >= _SILENT_SECONDS
+
+    def pump(self) -> None:
+        """Send the next fetch if none is under way and there is something to read."""
+        connection = self._connection
+        if connection is None or self._is_asking or self._is_waiting or self._is_closed:
+            return
+        if self._session.is_empty:
+            return
+        loop = self._cluster.loop
+        wait = max(self._not_before, connection.throttled_until) - loop.now()
+        if wait > 0:
+            self._is_waiting = True
+            loop.call_later(wait, self._pump_again)
+            return
+        self._ask(connection)
+
+    def _pump_again(self) -> None:
+        self._is_waiting = False
+        self.pump()
+
+    def _ask(self, connection: Connection) -> None:
+        self._is_asking = True
+        part = self._session.build()
+        wait_ms = (
+            min(self._rules.wait_ms, _WAIT_WHILE_SOME_ARE_FULL_MS) if self._excluded else self._rules.wait_ms
+        )
+        request = FetchRequest(
+            wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=self._rules.max_bytes,
+            read_committed=self.tier.committed,
+            topics=part.topics,
+            session_id=part.session_id,
+            session_epoch=part.epoch,
+            forgotten=part.forgotten,
+            rack=self._source.rack if self.tier.near else b"",
+        )
+        body = fetch.encode_request(self._version, request)
+        flexible = fetch.is_flexible(self._version)
+        patience = self._cluster.timeout_seconds + self._rules.wait_ms / 1000
+        connection.send(
+            Request(
+                fetch.API,
+                self._version,
+                flexible,
+                flexible,
+                [body],
+                len(body),
+                patience,
+                self._on_answer,
+                self._on_failure,
+            )
+        )
+
+    def _on_answer(self, body: memoryview, slab: Slab) -> None:
+        response = fetch.decode_response(self._version, body)
+        if self._connection is not None:
+            self._connection.throttle(response.throttle_ms)
+        self._session.answered(response.error, response.session_id)
+        if response.error and response.error not in LOST:
+            _log.warning("%s answers a fetch with error %d", self._cluster.name, response.error)
+            self._not_before = self._cluster.loop.now() + _NO_LEADER_TICK
+        room = self._rules.max_bytes - sum([len(part.records) for part in response.partitions])
+        for part in response.partitions:
+            place = (part.topic, part.partition)
+            lane, asked = self._lanes.get(place), self._session.asked(place)
+            if lane is None or asked is None:
+                continue
+            if self._has_moved(lane, part, asked, response.nodes):
+                self._source.move(lane)
+            elif asked.offset == lane.position:
+                self._source.listener.on_fetched(lane, part, slab, squeezed=room < asked.max_bytes)
+            elif not lane.waits:
+                self.include(lane)  # it has gone back since it was asked for
+        # Not before: the next request would change what has been `asked`, and an answer from further on
+        # would pass for one from where its lane has gone back to.
+        self._is_asking = False
+        if self._rules.gather_ms and response.partitions:
+            self._not_before = self._cluster.loop.now() + self._rules.gather_ms / 1000
+        self.pump()
+
+    def _has_moved(self, lane: LiveLane, part: FetchedPartition, asked: FetchPosition, nodes: Nodes) -> bool:
+        """Whether the broker does not lead the partition any more, and it is known by now who does."""
+        if part.error not in MOVED:
+            return False
+        place = lane.key.partition
+        if part.leader is not None:
+            self._cluster.learn_leader(place, part.leader.leader, part.leader.epoch, nodes)
+        leader = self._cluster.leader(place)
+        return leader is not None and leader[1] > asked.leader_epoch >= 0
+
+    def _on_failure(self, error: HeadraceError) -> None:
+        self._is_asking = False
+        self._connection = None
+        if not self._is_closed:
+            _log.debug("reading from %s, broker %d: %s", self._cluster.name, self.broker, error)
+            self._source.relocate(tuple(self._lanes.values()))
+
+    def _open(self) -> None:
+        if not self._is_opening and not self._is_closed:
+            self._is_opening = True
+            self._cluster.loop.spawn(self._opened())
+
+    async def _opened(self) -> None:
+        try:
+            connection = await self._cluster.connection(self.broker, self.tier.role)
+        except HeadraceError as error:
+            self._is_opening = False
+            self._on_failure(error)
+            return
+        self._is_opening = False
+        if self._is_closed:
+            return
+        self._version = connection.version_of(fetch.API, fetch.VERSIONS)
+        self._session = FetchSession(incremental=self._version >= _SESSIONS_FROM)
+        self._connection = connection
+        connection.on_close = self._on_close
+        lanes, self._lanes = list(self._lanes.values()), {}
+        for lane in lanes:
+            self._place(lane)
+            if not lane.waits:
+                self.include(lane)
+
+    def _on_close(self, error: HeadraceError) -> None:
+        if self._connection is not None:
+            self._on_failure(error)
+
+
+class Fetcher:
+    """All reading from one cluster."""
+
+    def __init__(
+        self, cluster: Cluster, settings: CopyingOptions, listener: FetchListener, rack: str
+    ) -> None:
+        self.cluster = cluster
+        self.listener = listener
+        self.rack = rack.encode()
+        self._replicas = Replicas(cluster, bool(rack), self._attach_again)
+        self._bulk = ReadingRules(settings.fetch_wait_ms, settings.fetch_bytes, 0)
+        self._live = ReadingRules(settings.fetch_wait_ms, settings.live_fetch_bytes, settings.gather_ms)
+        self._channels: dict[tuple[int, Tier], FetchChannel] = {}
+        self._search = LeaderSearch(cluster, lambda lane: lane.key.partition.topic, listener.on_relocated)
+
+    def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
+        """Read from the partition's leader, or the replica that it has named; waits while nobody leads it."""
+        leader = self.cluster.leader(lane.key.partition)
+        if leader is None:
+            self._search.add([lane])
+            return
+        broker, near = self._replicas.broker(lane, leader[0])
+        committed = lane.spec.policy.isolation is Isolation.READ_COMMITTED
+        for copy in count():
+            channel = self._channel(broker, Tier(committed, lane.is_live, near, copy))
+            if channel.has_room_for(lane):
+                channel.attach(lane, waits=waits)
+                return
+
+    def follow(self, lane: LiveLane, replica: int) -> bool:
+        """The broker sent only the name of a replica: read there. False where nothing else can be read."""
+        leader = self.cluster.leader(lane.key.partition)
+        if leader is None or not self._replicas.follow(lane, replica, leader[0]):
+            return False
+        if replica in self.cluster.brokers:
+            self._attach_again(lane)
+        else:
+            self.relocate([lane])  # it may be new
+        return True
+
+    def leave_replica(self, lane: LiveLane) -> bool:
+        """If a follower is read, whose trouble may be its own, continue with the leader."""
+        if not self._replicas.leave(lane):
+            return False
+        self._attach_again(lane)
+        return True
+
+    def _attach_again(self, lane: LiveLane) -> None:
+        if lane.reader is not None:
+            waits = lane.waits
+            self.detach(lane)
+            self.attach(lane, waits=waits)
+
+    def move(self, lane: LiveLane) -> None:
+        """Continue with the leader that is known by now."""
+        self.detach(lane)
+        self._replicas.forget(lane)
+        self.listener.on_relocated(lane)
+
+    def _channel(self, broker: int, tier: Tier) -> FetchChannel:
+        channel = self._channels.get((broker, tier))
+        if channel is None:
+            channel = FetchChannel(self, broker, tier, self._live if tier.live else self._bulk)
+            self._channels[broker, tier] = channel
+        return channel
+
+    def detach(self, lane: LiveLane) -> None:
+        """Read for the lane no more."""
+        self._search.remove(lane)
+        if lane.reader is not None:
+            lane.reader.detach(lane)
+
+    def change_tier(self, lane: LiveLane, *, live: bool) -> None:
+        """Move the lane to the other tier's channel."""
+        if lane.is_live != live:
+            self.detach(lane)
+            lane.is_live = live
+            self.attach(lane)
+
+    def relocate(self, lanes: Iterable[LiveLane]) -> None:
+        """Look for the leaders of these again and go on with them."""
+        lanes = list(lanes)
+        for lane in lanes:
+            if lane.reader is not None:
+                lane.reader.detach(lane)
+            self._replicas.leave(lane)
+        self._search.add(lanes)
+
+    def close(self) -> None:
+        """Close all channels."""
+        for channel in self._channels.values():
+            channel.close()

@@ -1,0 +1,111 @@
+"""Which broker serves a lane: the search for a leader, and the replica to read instead of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.errors import HeadraceError
+from mirror.lane.flow import Replica, avoided, named
+from mirror.replication.live_lane import LiveLane
+
+_log = logging.getLogger(__name__)
+_TICK_SECONDS: Final = 0.1
+
+
+class LeaderSearch:
+    """Asks for metadata of the lanes' topics, at most ten times a second, until every lane has been told.
+
+    `found` is called for each lane after a refresh; it attaches the lane, or adds it here again.
+    """
+
+    def __init__(
+        self, cluster: Cluster, topic_of: Callable[[LiveLane], str], found: Callable[[LiveLane], None]
+    ) -> None:
+        self._cluster = cluster
+        self._topic_of = topic_of
+        self._found = found
+        self._lanes: dict[LiveLane, None] = {}
+        self._is_running = False
+        self._asked_at = -_TICK_SECONDS
+
+    def add(self, lanes: Iterable[LiveLane]) -> None:
+        """Search for these."""
+        self._lanes.update(dict.fromkeys(lanes))
+        if not self._is_running and self._lanes:
+            self._is_running = True
+            self._cluster.loop.spawn(self._search())
+
+    def remove(self, lane: LiveLane) -> None:
+        """Search for it no more."""
+        self._lanes.pop(lane, None)
+
+    async def _search(self) -> None:
+        try:
+            while self._lanes:
+                wait = self._asked_at + _TICK_SECONDS - self._cluster.loop.now()
+                if wait > 0:
+                    await self._cluster.loop.sleep(wait)
+                self._asked_at = self._cluster.loop.now()
+                try:
+                    await self._cluster.refresh({self._topic_of(lane) for lane in self._lanes})
+                except HeadraceError as error:
+                    _log.debug("%s: %s", self._cluster.name, error)
+                else:
+                    lanes, self._lanes = self._lanes, {}
+                    for lane in lanes:
+                        self._found(lane)
+        finally:
+            self._is_running = False
+
+
+class Replicas:
+    """The replicas that lanes read (KIP-392). `again` is called when the leader is to be asked again."""
+
+    def __init__(self, cluster: Cluster, has_rack: bool, again: Callable[[LiveLane], None]) -> None:
+        self._cluster = cluster
+        self._has_rack = has_rack
+        self._again = again
+
+    def broker(self, lane: LiveLane, leader: int) -> tuple[int, bool]:
+        """Where to read for the lane, and whether to say our rack there."""
+        now = self._cluster.loop.now()
+        if lane.replica is not None and not lane.replica.is_usable(leader, self._cluster.brokers, now):
+            lane.replica = None
+        replica = lane.replica
+        if replica is None:
+            return leader, self._has_rack
+        return (leader, False) if replica.broker is None else (replica.broker, self._has_rack)
+
+    def follow(self, lane: LiveLane, replica: int, leader: int) -> bool:
+        """Choose what to read after an answer that only names a replica; False where nothing else is left."""
+        present = lane.replica
+        if present is not None and present.broker is None:
+            return False
+        now = self._cluster.loop.now()
+        self._choose(lane, named(replica, present, leader, self._cluster.brokers, now))
+        return True
+
+    def leave(self, lane: LiveLane) -> bool:
+        """Choose the leader for a while, if the lane reads from a follower."""
+        if lane.replica is None or lane.replica.broker is None:
+            return False
+        self._choose(lane, avoided(self._cluster.loop.now()))
+        return True
+
+    def forget(self, lane: LiveLane) -> None:
+        """Ask the leader."""
+        lane.replica = None
+
+    def _choose(self, lane: LiveLane, replica: Replica) -> None:
+        _log.debug("%s: %s is read from %s", self._cluster.name, lane.key.partition, replica)
+        lane.replica = replica
+        wait = replica.until - self._cluster.loop.now()
+        self._cluster.loop.call_later(wait, lambda: self._end(lane, replica))
+
+    def _end(self, lane: LiveLane, replica: Replica) -> None:
+        if lane.replica is replica:
+            lane.replica = None
+            self._again(lane)

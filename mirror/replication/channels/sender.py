@@ -1,0 +1,342 @@
+"""Writing: three channels for each broker of the destination, up to five requests under way on each, and one
+more for partitions that lack replicas.
+
+A request takes one batch from each lane that has something, lanes that are up to date first, until it is
+full: under load requests are large, on a quiet topic a batch goes at once. Transactions cannot share a
+request, so a lane in one has requests of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, Protocol
+
+from mirror.client.cluster import Cluster
+from mirror.client.connection import Connection, Request
+from mirror.client.produce_terms import produce_version, replication_ms
+from mirror.errors import CorruptData, HeadraceError
+from mirror.lane.memory import Slab
+from mirror.lane.outgoing import Outgoing
+from mirror.model.topics import TopicPartition
+from mirror.protocol import produce
+from mirror.protocol.fetch_session import Place
+from mirror.protocol.produce import Batch, ProducedPartition
+from mirror.replication.channels.leaders import LeaderSearch
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.options import CopyingOptions
+
+_log = logging.getLogger(__name__)
+
+MOST_REQUESTS: Final = 5
+ROLES: Final = ("produce 0", "produce 1", "produce 2")
+"""What the connections to a broker are for. It takes the requests of a connection one after the other;
+with several it can receive one while it checks and stores others (`python -m bench mirror_drain`)."""
+SLOW_ROLE: Final = "produce slow"
+"""For partitions that were not replicated in time. A broker answers the requests of a connection one after
+the other: what waits for replicas there holds up nobody else."""
+
+
+Sent = dict[Place, tuple[LiveLane, Outgoing]]
+
+
+class ProduceListener(Protocol):
+    """Takes answers. Called on the loop."""
+
+    def on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        """The broker's answer for one batch, good or bad."""
+        ...
+
+    def on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
+        """The connection broke; whether the broker has the batch is not known."""
+        ...
+
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        """The lane's next batch cannot be sent."""
+        ...
+
+    def on_writable(self, lane: LiveLane) -> None:
+        """There is a connection to write to (again)."""
+        ...
+
+    def on_unwritable(self, lane: LiveLane) -> None:
+        """The connection is gone; nothing of the lane is outstanding."""
+        ...
+
+    def on_target_relocated(self, lane: LiveLane) -> None:
+        """There is fresh metadata of the destination topic; attach the lane again, or do what it says."""
+        ...
+
+
+class ProduceChannel:
+    """One connection that writes to the partitions that one broker leads."""
+
+    def __init__(self, sink: Sender, broker: int, role: str, settings: CopyingOptions) -> None:
+        self.broker = broker
+        self._role = role
+        self._sink = sink
+        self._cluster = sink.cluster
+        self._request_bytes = settings.request_bytes
+        self._most_bytes = settings.buffer_bytes // 4
+        self._lanes: dict[LiveLane, None] = {}
+        self._bulk: deque[LiveLane] = deque()
+        self._live: deque[LiveLane] = deque()
+        self._connection: Connection | None = None
+        self._requests = 0
+        self._bytes = 0
+        self._is_opening = False
+        self._is_pumping = False
+        self._is_closed = False
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes it writes for."""
+        return len(self._lanes)
+
+    def attach(self, lane: LiveLane) -> None:
+        """Write for the lane."""
+        lane.writer = self
+        self._lanes[lane] = None
+        if self._connection is None:
+            self._open()
+        else:
+            self._is_writable(lane)
+
+    def detach(self, lane: LiveLane) -> None:
+        self._lanes.pop(lane, None)
+        if lane.is_ready:
+            (self._live if lane in self._live else self._bulk).remove(lane)
+            lane.is_ready = False
+        lane.writer = None
+        lane.is_writable = False
+
+    def wake(self, lane: LiveLane) -> None:
+        if not lane.is_ready and lane.queue:
+            lane.is_ready = True
+            (self._live if lane.is_live else self._bulk).append(lane)
+            self._pump_soon()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._is_closed = True
+        if self._connection is not None:
+            self._connection.close()
+
+    def _pump_soon(self, seconds: float = 0.0) -> None:
+        if self._is_pumping:
+            return
+        self._is_pumping = True
+        if seconds > 0:
+            self._cluster.loop.call_later(seconds, self._pump)
+        else:
+            self._cluster.loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Send what can be sent now."""
+        self._is_pumping = False
+        while self._connection is not None and self._may_send():
+            wait = self._connection.throttled_until - self._cluster.loop.now()
+            if wait > 0:
+                self._pump_soon(wait)
+                return
+            batches, transactional_id = self._choose()
+            if not batches:
+                return
+            self._send(self._connection, batches, transactional_id)
+
+    def _may_send(self) -> bool:
+        if not (self._live or self._bulk) or self._requests >= MOST_REQUESTS:
+            return False
+        return self._bytes < self._most_bytes or not self._requests
+
+    def _choose(self) -> tuple[list[tuple[LiveLane, Outgoing]], bytes | None]:
+        """One batch of each of the lanes that are ready, and the transaction that they belong to."""
+        chosen: list[tuple[LiveLane, Outgoing]] = []
+        targets: set[TopicPartition] = set()
+        again: list[LiveLane] = []
+        size = 0
+        for ready in (self._live, self._bulk):
+            for _ in range(len(ready)):
+                transactional_id = ready[0].transactional_id
+                if size >= self._request_bytes or (transactional_id is not None and chosen):
+                    break
+                lane = ready.popleft()
+                lane.is_ready = False
+                target = lane.target
+                if target in targets:
+                    again.append(lane)  # another lane writes there too, and a request names a partition once
+                    continue
+                try:
+                    outgoing = lane.next_to_send()
+                except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
+                    self._sink.listener.on_broken(lane, error)
+                    continue
+                if outgoing is None:
+                    continue
+                chosen.append((lane, outgoing))
+                targets.add(target)
+                again.append(lane)
+                size += len(outgoing.batch)
+                if transactional_id is not None:
+                    self._wake_all(again)
+                    return chosen, transactional_id
+        self._wake_all(again)
+        return chosen, None
+
+    def _wake_all(self, lanes: Iterable[LiveLane]) -> None:
+        for lane in lanes:
+            if lane.queue and lane.may_send:
+                self.wake(lane)
+
+    def _send(
+        self,
+        connection: Connection,
+        batches: Iterable[tuple[LiveLane, Outgoing]],
+        transactional_id: bytes | None,
+    ) -> None:
+        version = produce_version(connection, in_transaction=transactional_id is not None)
+        by_id = version >= produce.BY_ID_FROM
+        topics: dict[bytes, list[tuple[int, Batch]]] = {}
+        sent: Sent = {}
+        now = self._cluster.loop.now()
+        for lane, outgoing in batches:
+            topic = lane.target_id if by_id else lane.spec.destination_topic.encode()
+            number = lane.key.partition.partition
+            topics.setdefault(topic, []).append((number, outgoing.batch))
+            sent[topic, number] = (lane, outgoing)
+            outgoing.sent_at = now
+        timeout = self._cluster.timeout_seconds
+        buffers, size = produce.encode_request(version, topics, replication_ms(timeout), transactional_id)
+        self._requests += 1
+        self._bytes += size
+        flexible = produce.is_flexible(version)
+        connection.send(
+            Request(
+                produce.API,
+                version,
+                flexible,
+                flexible,
+                buffers,
+                size,
+                timeout,
+                partial(self._on_answer, version, sent, size),
+                partial(self._on_failure, sent, size),
+            )
+        )
+
+    def _on_answer(self, version: int, sent: Sent, size: int, body: memoryview, _slab: Slab) -> None:
+        response = produce.decode_response(version, body)
+        answers = {(answer.topic, answer.partition): answer for answer in response.partitions}
+        if answers.keys() != sent.keys():
+            raise CorruptData(f"{self._cluster.name} answers for other partitions than were sent")
+        self._requests -= 1
+        self._bytes -= size
+        if self._connection is not None:
+            self._connection.throttle(response.throttle_ms)
+        for place, (lane, outgoing) in sent.items():
+            hint = answers[place].leader
+            if hint is not None:
+                self._cluster.learn_leader(lane.target, hint.leader, hint.epoch, response.nodes)
+            self._sink.listener.on_answer(lane, outgoing, answers[place])
+        if self._live or self._bulk:
+            self._pump_soon()
+
+    def _on_failure(self, sent: Sent, size: int, _error: HeadraceError) -> None:
+        self._requests -= 1
+        self._bytes -= size
+        for lane, outgoing in sent.values():
+            self._sink.listener.on_lost(lane, outgoing)
+
+    def _open(self) -> None:
+        if not self._is_opening and not self._is_closed:
+            self._is_opening = True
+            self._cluster.loop.spawn(self._opened())
+
+    async def _opened(self) -> None:
+        try:
+            connection = await self._cluster.connection(self.broker, self._role)
+        except HeadraceError as error:
+            self._is_opening = False
+            self._on_close(error)
+            return
+        self._is_opening = False
+        connection.on_close = self._on_close
+        self._connection = connection
+        for lane in list(self._lanes):
+            self._is_writable(lane)
+        self._pump_soon()
+
+    def _is_writable(self, lane: LiveLane) -> None:
+        lane.is_writable = True
+        self.wake(lane)
+        self._sink.listener.on_writable(lane)
+
+    def _on_close(self, error: HeadraceError) -> None:
+        self._connection = None
+        if not self._is_closed:
+            _log.debug("writing to %s, broker %d: %s", self._cluster.name, self.broker, error)
+            lanes = list(self._lanes)
+            self._sink.relocate(lanes)
+            for lane in lanes:
+                self._sink.listener.on_unwritable(lane)
+
+
+class Sender:
+    """All writing to one cluster."""
+
+    def __init__(self, cluster: Cluster, settings: CopyingOptions, listener: ProduceListener) -> None:
+        self.cluster = cluster
+        self.listener = listener
+        self._settings = settings
+        self._channels: dict[int, tuple[ProduceChannel, ...]] = {}
+        self._search = LeaderSearch(
+            cluster, lambda lane: lane.spec.destination_topic, listener.on_target_relocated
+        )
+
+    def attach(self, lane: LiveLane) -> None:
+        """Write for the lane to whoever leads its partition; waits while nobody does."""
+        leader = self.cluster.leader(lane.target)
+        if leader is None:
+            self._search.add([lane])
+            return
+        channels = self._channels.get(leader[0])
+        if channels is None:
+            roles = *ROLES, SLOW_ROLE
+            channels = tuple(ProduceChannel(self, leader[0], role, self._settings) for role in roles)
+            self._channels[leader[0]] = channels
+        if lane.is_slow:
+            channels[-1].attach(lane)
+        else:
+            min(channels[:-1], key=lambda channel: channel.lanes).attach(lane)
+
+    def detach(self, lane: LiveLane) -> None:
+        """Write for the lane no more; nothing of it is outstanding."""
+        self._search.remove(lane)
+        if lane.writer is not None:
+            lane.writer.detach(lane)
+
+    def relocate(self, lanes: Iterable[LiveLane]) -> None:
+        """Look for the leaders of these again and go on with them."""
+        lanes = list(lanes)
+        for lane in lanes:
+            if lane.writer is not None:
+                lane.writer.detach(lane)
+        self._search.add(lanes)
+
+    def follow_leader(self, lane: LiveLane) -> bool:
+        """Go on with the leader that is known by now, where that is another broker than the one that does
+        not lead any more; False where it has to be looked for."""
+        leader = self.cluster.leader(lane.target)
+        if leader is None or lane.writer is None or leader[0] == lane.writer.broker:
+            return False
+        lane.writer.detach(lane)
+        self.listener.on_target_relocated(lane)
+        return True
+
+    def close(self) -> None:
+        """Close all channels."""
+        for channels in self._channels.values():
+            for channel in channels:
+                channel.close()

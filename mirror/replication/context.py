@@ -1,0 +1,166 @@
+"""What everything in a worker shares: the loop, memory, clusters, and the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, replace
+from selectors import BaseSelector
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from mirror.client.access import ClusterAccess
+from mirror.client.cluster import Cluster, Dialings
+from mirror.client.event_loop import Loop
+from mirror.client.handshake import Dialing
+from mirror.lane.flow import TokenBucket
+from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.ports import Clock, LaneKey, LaneSpec
+from mirror.replication.options import CopyingOptions
+from mirror.replication.progress_log import ProgressLog
+
+T = TypeVar("T")
+
+_TICK_SECONDS: Final = 0.5
+_ASIDE_BYTES: Final = 2 * 1024 * 1024
+"""For answers that nobody holds: one at a time is enough, and none waits for what another one holds."""
+_FRAME_MARGIN: Final = 64 * 1024
+"""A response is a little larger than the records that were asked for."""
+
+
+@dataclass(frozen=True)
+class EngineIdentity:
+    """Who copies. `client_id` is what brokers show; `progress_topic` and `replication_factor` say where
+    progress is kept; `task_bytes_per_second` is the quota of a task, 0 for none; `keeps_reports` keeps a
+    report of every lane that stops."""
+
+    instance: str
+    client_id: str = "headrace"
+    progress_topic: str = "headrace-progress"
+    replication_factor: int = -1
+    task_bytes_per_second: int = 0
+    checkpoint_interval_seconds: float = 2.0
+    keeps_reports: bool = False
+
+
+class EngineContext:
+    """Made once for an engine; clusters are opened when a lane first needs them."""
+
+    def __init__(
+        self,
+        access: Callable[[ClusterRef], ClusterAccess],
+        settings: CopyingOptions,
+        identity: EngineIdentity,
+        clock: Clock,
+        selector: BaseSelector | None = None,
+    ) -> None:
+        self.settings = settings
+        self.identity = identity
+        self.clock = clock
+        self.token = uuid4().hex[:12]
+        """Names this engine in what it stores."""
+        self.loop = Loop(clock, selector)
+        self.budget = ByteBudget(settings.buffer_bytes)
+        self.live_budget = ByteBudget(settings.live_buffer_bytes)
+        self._pool = SlabPool(settings.fetch_bytes + _FRAME_MARGIN, self.budget)
+        self._live_pool = SlabPool(settings.live_fetch_bytes + _FRAME_MARGIN, self.live_budget)
+        self._aside_pool = SlabPool(_ASIDE_BYTES, ByteBudget(_ASIDE_BYTES))
+        self._access = access
+        self._clusters: dict[ClusterRef, Cluster] = {}
+        self._progress: dict[ClusterRef, ProgressLog] = {}
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+
+    def cluster(self, reference: ClusterRef) -> Cluster:
+        """The cluster of that name. Raises ConfigError for an unknown one."""
+        known = self._clusters.get(reference)
+        if known is None:
+            dialing = Dialing(
+                self.loop,
+                self._pool,
+                self._access(reference),
+                self.identity.client_id,
+                self.settings.request_timeout_seconds,
+            )
+            dialings = Dialings(
+                replace(dialing, pool=self._live_pool), dialing, replace(dialing, pool=self._aside_pool)
+            )
+            known = Cluster(dialings, str(reference))
+            self._clusters[reference] = known
+        return known
+
+    def progress(self, reference: ClusterRef) -> ProgressLog:
+        """The progress topic of a destination cluster."""
+        known = self._progress.get(reference)
+        if known is None:
+            known = ProgressLog(
+                self.cluster(reference), self.identity.progress_topic, self.identity.replication_factor
+            )
+            self._progress[reference] = known
+        return known
+
+    def release_progress(self, reference: ClusterRef, key: LaneKey) -> None:
+        """Keep nothing in memory of what is stored of the lane."""
+        known = self._progress.get(reference)
+        if known is not None:
+            known.release(key)
+
+    def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
+        """Clusters that have not answered something since a moment before that, with the moment."""
+        return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
+
+    def take_returned(self) -> dict[ClusterRef, float]:
+        """Clusters back from an outage since the last call, with its beginning in monotonic seconds."""
+        found = {name: one.reachability.take_returned() for name, one in self._clusters.items()}
+        return {name: since for name, since in found.items() if since is not None}
+
+    def silence(self, reference: ClusterRef) -> str:
+        """Which address of the cluster does not answer, and how."""
+        return self._clusters[reference].silence
+
+    def rack(self, reference: ClusterRef) -> str:
+        """Our rack, as far as the cluster is concerned."""
+        return self._access(reference).rack
+
+    def buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
+        """The quotas that the lane shares with others: its task's and its datastream's."""
+        rates = (
+            ("task", spec.task, self.identity.task_bytes_per_second),
+            ("datastream", spec.key.group, spec.policy.bytes_per_second),
+        )
+        found = []
+        for kind, name, rate in rates:
+            if rate:
+                bucket = self._buckets.get((kind, name))
+                if bucket is None:
+                    bucket = self._buckets[kind, name] = TokenBucket(rate, self.loop.now())
+                found.append(bucket)
+        return tuple(found)
+
+    def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
+        """What lanes of these groups may copy here in a second, as much as others copy elsewhere."""
+        for group, rate in shares.items():
+            bucket = self._buckets.get(("datastream", group))
+            if bucket is not None:
+                bucket.set_rate(rate, self.loop.now())
+
+    def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
+        """How much a lane asks for at a time: a quota is shared by small takes."""
+        return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
+
+    def budget_of(self, *, live: bool) -> ByteBudget:
+        """The memory of a tier."""
+        return self.live_budget if live else self.budget
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run one coroutine to its end; for commands, where nothing else happens."""
+        promise = self.loop.spawn(coroutine)
+        while not promise.is_done:
+            self.loop.run_once(_TICK_SECONDS)
+        return promise.result()
+
+    def close(self) -> None:
+        """Drop all connections. Idempotent."""
+        for cluster in self._clusters.values():
+            cluster.close()
+        self._clusters.clear()
+        self.loop.close()

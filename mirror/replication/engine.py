@@ -1,0 +1,192 @@
+"""The engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
+
+This file wires the parts and runs the round; a batch goes through them in this order:
+`source` (fetch) -> `reading` -> `lane.intake` -> `lane.lane` -> `sink` (produce) -> `writing` ->
+`lane.lane` (ledger, map) -> `checkpoints`. `steering` changes the state of lanes, `starting` begins them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from selectors import BaseSelector
+from time import process_time
+from typing import Final
+
+from mirror.client.access import ClusterAccess
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.metrics import MirrorMetric
+from mirror.ports import Clock, LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.handlers.ack_handler import AckHandler
+from mirror.replication.handlers.fetch_handler import OPENED_AT_ONCE, FetchHandler
+from mirror.replication.handlers.rejections import Rejections
+from mirror.replication.handlers.stalls import Stalls
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.options import CopyingOptions
+from mirror.replication.ownership.checkpoints import Checkpoints
+from mirror.replication.ownership.producer_ids import ProducerIdManager
+from mirror.replication.ownership.transactions import TransactionManager
+from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
+from mirror.replication.reports.measurements import Interval, share_cpu, take_metric
+from mirror.replication.startup import LaneStartup
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_TICK_SECONDS: Final = 0.05
+_CLOSING_STEP: Final = 0.02
+
+
+class BatchEngine:
+    """Used by one thread; every wait happens in `step`. `selector`: see `Loop`."""
+
+    def __init__(
+        self,
+        access: Callable[[ClusterRef], ClusterAccess],
+        settings: CopyingOptions,
+        identity: EngineIdentity,
+        clock: Clock,
+        selector: BaseSelector | None = None,
+    ) -> None:
+        self._clock = clock
+        self._bench = EngineContext(access, settings, identity, clock, selector)
+        self._steering = Steering(self._bench)
+        self._identifying = ProducerIdManager(self._steering)
+        self._refusals = Rejections(self._steering)
+        self._reading = FetchHandler(self._steering, self._identifying, self._refusals)
+        self._writing = AckHandler(self._steering, self._refusals)
+        self._writing.on_sent = self._reading.resume_reading
+        self._committing = TransactionManager(self._steering)
+        self._reading.on_data = self._committing.begin
+        self._steering.on_drained = self._committing.commit
+        self._steering.on_abandoned = self._committing.abandon
+        self._identifying.on_ready = self._on_ready
+        self._starting = LaneStartup(self._steering, self._reading, self._writing)
+        self._checkpoints = Checkpoints(self._steering)
+        self._stalls = Stalls(self._steering)
+        self._next_tick = 0.0
+        self._measured_ms = clock.now_ms()
+        self._measured_cpu = process_time()
+        self._is_closed = False
+
+    def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
+        """Get ready for these, which another instance still has: connect and look around, copy nothing."""
+        self._starting.expect(specs)
+
+    def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
+        """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
+        for spec in specs:
+            if spec.key in self._steering.lanes:
+                continue
+            try:
+                self._start(spec)
+            except Exception as error:  # noqa: BLE001 - the others start
+                _log.exception("lane %s cannot start", spec.key.partition)
+                self._steering.events.append(LanePaused(spec.key, f"it cannot start: {error!r}"))
+
+    def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
+        """Stop fetching these, drain and checkpoint them; `LaneStopped` tells when each is done."""
+        for key in keys:
+            lane = self._steering.lanes.get(key)
+            if lane is None:
+                self._steering.events.append(LaneStopped(key, None))
+            else:
+                self._steering.guard(lane, self._steering.stop)
+
+    def _start(self, spec: LaneSpec) -> None:
+        buckets = self._bench.buckets(spec)
+        lane = LiveLane(spec, self._bench.fetch_bytes(buckets), buckets)
+        lane.started_at = self._bench.loop.now()
+        self._steering.lanes[spec.key] = lane
+        self._steering.to_start[lane] = None
+
+    def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
+        """Let the lanes of these datastream groups together copy so many bytes a second from now on."""
+        self._bench.share_quotas(shares)
+
+    def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
+        """Copy until something has happened to a lane, at most for so long."""
+        steering, loop = self._steering, self._bench.loop
+        now = loop.now()
+        until = now + timeout_seconds
+        while True:
+            self._starting.pump()
+            self._reading.room = OPENED_AT_ONCE
+            loop.run_once(0.0 if steering.events else until - now)
+            now = loop.now()
+            if now >= self._next_tick or steering.stopping:
+                self._tick(now)
+            if steering.events or now >= until:
+                events, steering.events = steering.events, []
+                return events
+
+    def _tick(self, now: float) -> None:
+        self._next_tick = now + _TICK_SECONDS
+        for cluster, since in self._bench.take_returned().items():
+            self._steering.wake(cluster, self._clock.now_ms() - int((now - since) * 1000))
+            self._checkpoints.hurry(cluster)
+        self._steering.probe(self._clock.now_ms())
+        self._reading.hanging.pump(now)
+        self._committing.pump(now)
+        self._checkpoints.pump(now)
+        self._stalls.pump(now)
+
+    def metrics(self) -> Sequence[MirrorMetric]:
+        """What was copied since the last call, a record for every lane with something to say."""
+        now_ms = self._clock.now_ms()
+        interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
+        when = Interval(now_ms, interval_ms, self._bench.identity.instance, self._bench.loop.now())
+        cpu_seconds = process_time()
+        cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
+        lanes = self._steering.lanes.values()
+        return share_cpu([one for lane in lanes if (one := self._metric(lane, when)) is not None], cpu_ms)
+
+    def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
+        try:
+            return take_metric(lane, when)
+        except Exception as error:  # noqa: BLE001 - the others are measured all the same
+            self._steering.set_aside(lane, error)
+            return None
+
+    def reports(self) -> list[LaneReport]:
+        """Every lane that has not stopped, as it is now."""
+        now = self._bench.loop.now()
+        return [report_of(lane, now) for lane in self._steering.lanes.values()]
+
+    def sums(self) -> LaneSums:
+        """Over every lane that has not stopped; much quicker than reports."""
+        return sums_of(self._steering.lanes.values())
+
+    def take_final_reports(self) -> list[LaneReport]:
+        """Lanes that have stopped since the last call, as they were in the end; none unless the engine's
+        identity says that reports are kept."""
+        final, self._steering.final = self._steering.final, []
+        return final
+
+    def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
+        """Drain and checkpoint all lanes up to the deadline, then drop connections. Idempotent."""
+        if self._is_closed:
+            return ()
+        until = self._bench.loop.now() + deadline_seconds
+        events: list[LaneEvent] = []
+        self.stop_lanes(tuple(self._steering.lanes))
+        while self._steering.lanes and self._bench.loop.now() < until:
+            events.extend(self.step(_CLOSING_STEP))
+        self._is_closed = True
+        shown = self._bench.loop.spawn(self._checkpoints.commit_groups())
+        while not shown.is_done and self._bench.loop.now() < until:
+            self._bench.loop.run_once(_CLOSING_STEP)
+        for source in self._steering.sources.values():
+            source.close()
+        for sink in self._steering.sinks.values():
+            sink.close()
+        self._bench.close()
+        return events
+
+    def _on_ready(self, lane: LiveLane) -> None:
+        if lane.transaction is not None:
+            self._committing.begin(lane)
+        elif lane.writer is not None:
+            lane.writer.wake(lane)
+        # While it waited for its id, it may have let go of what it had read, and stopped reading (`stalls`).
+        self._reading.resume_reading(lane)

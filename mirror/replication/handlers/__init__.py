@@ -1,0 +1,1 @@
+"""What becomes of answers: fetched batches, acknowledgements, refusals, and stalls."""

@@ -1,0 +1,235 @@
+"""What becomes of a produce answer: acknowledgements into lanes, refusals to where they are judged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from mirror.client.produce_terms import replication_ms
+from mirror.errors import DataLossDetected, HeadraceError, TopicMissing
+from mirror.lane.lane import LaneState
+from mirror.lane.outgoing import Outgoing, Trouble
+from mirror.model.datastreams.policy import OnLoss
+from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
+from mirror.protocol.produce import ProducedPartition
+from mirror.replication.handlers.rejections import REFUSED, Rejections
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_FIRST_RETRY_SECONDS: Final = 0.01
+_LONGEST_RETRY_SECONDS: Final = 0.5
+_DAMAGED_TRIES: Final = 3
+_ANSWER_SECONDS: Final = 3.0
+"""For the way to the broker and back, and the wait before it."""
+_HOLD_SECONDS: Final = 5.0
+"""How long batches whose answers were lost are kept in memory while there is nobody to ask."""
+
+
+class AckHandler:
+    """Satisfies `sink.ProduceListener`."""
+
+    def __init__(self, steering: Steering, refusals: Rejections) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._refusals = refusals
+        self.on_sent: Callable[[LiveLane], None] = lambda _lane: None
+        """Told when a lane holds less than before."""
+
+    def on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        if not outgoing.outstanding:
+            outgoing.free()  # its lane has forgotten it
+            return
+        try:
+            self._on_answer(lane, outgoing, answer)
+        except Exception as error:  # noqa: BLE001 - the other lanes of the answer continue
+            outgoing.outstanding = False
+            self._steering.set_aside(lane, error)
+
+    def _on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        if answer.error:
+            lane.unanswered(outgoing, maybe_stored=answer.error in _MAYBE_STORED)
+            if lane.trouble is None:
+                lane.trouble = Trouble(outgoing, answer.error, answer.message, answer.record_errors)
+        else:
+            gaps = len(lane.gaps)
+            lane.acknowledge(outgoing, answer.base_offset, self._bench.clock.now_ms(), self._bench.loop.now())
+            self._steering.mark_dirty(lane)
+            if lane.pause is not None or lane.retries:
+                self._steering.note_headway(lane)
+            if lane.is_slow and not lane.in_flight:
+                self._share_requests(lane)
+            if len(lane.gaps) > gaps:
+                self._destination_lost(lane)
+        self._go_on(lane)
+
+    def on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
+        if not outgoing.outstanding:
+            outgoing.free()
+            return
+        try:
+            self._on_lost(lane, outgoing)
+        except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
+            outgoing.outstanding, outgoing.maybe_stored = False, True
+            self._steering.set_aside(lane, error)
+
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        self._steering.set_aside(lane, error)
+
+    def _on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
+        lane.unanswered(outgoing, maybe_stored=True)
+        if not lane.in_flight:
+            if lane.trouble is None or lane.trouble.code in TRANSIENT:
+                lane.requeue()
+            self._go_on(lane)
+
+    def on_unwritable(self, lane: LiveLane) -> None:
+        self._steering.guard(lane, self._unwritable)
+
+    def _unwritable(self, lane: LiveLane) -> None:
+        self._hold_less(lane)
+        if lane.bytes_in_hand and not lane.in_flight:
+            self._steering.later(lane, _HOLD_SECONDS, self._give_up_memory)
+
+    def _give_up_memory(self, lane: LiveLane) -> None:
+        """Others need it more; what was under way is looked for at the destination later."""
+        if not lane.is_writable and lane.bytes_in_hand and not lane.in_flight:
+            self._steering.restart(lane, "its destination cannot be reached")
+
+    def on_writable(self, lane: LiveLane) -> None:
+        if lane.waits:
+            self._steering.guard(lane, self.on_sent)
+
+    def _go_on(self, lane: LiveLane) -> None:
+        if lane.in_flight == 0 and lane.trouble is not None:
+            self._resolve(lane, lane.trouble)
+        if lane.intent is not None:
+            self._steering.settle(lane)
+        if lane.writer is not None and lane.queue and lane.may_send:
+            lane.writer.wake(lane)
+        if lane.waits:
+            self.on_sent(lane)
+
+    def _resolve(self, lane: LiveLane, trouble: Trouble) -> None:
+        """Everything that was sent is answered, and this was the first refusal."""
+        code = trouble.code
+        if code in TRANSIENT:
+            lane.requeue()
+            self._try_again(lane, trouble)
+        elif code in FENCED:
+            error = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
+            self._steering.pause(lane, error, lasting=True)
+        elif code in SEQUENCE_LOST:
+            trouble.outgoing.maybe_stored = True
+            self._steering.restart(lane, str(error_of(code, "the destination has lost track")))
+        elif code == Code.CORRUPT_MESSAGE and lane.retries < _DAMAGED_TRIES:
+            lane.retries += 1
+            self._steering.restart(lane, "a batch was damaged on its way to the destination")
+        elif code in REFUSED:
+            self._refusals.refused(lane, trouble)
+        else:
+            doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
+            self._steering.pause(lane, error_of(code, doing, trouble.message))
+
+    def _try_again(self, lane: LiveLane, trouble: Trouble) -> None:
+        sink, code = self._steering.sink(lane), trouble.code
+        self._steering.note_failure(
+            lane,
+            f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}",
+            replication_ms(sink.cluster.timeout_seconds) / 1000 + _ANSWER_SECONDS,
+            since=trouble.outgoing.sent_at,
+        )
+        if code in MOVED:
+            if not sink.follow_leader(lane):
+                sink.relocate([lane])
+            return
+        if code in _UNREPLICATED:
+            self._send_alone(lane)
+        lane.retries += 1
+        wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.retries, 10), _LONGEST_RETRY_SECONDS)
+        sink.detach(lane)
+        self._steering.later(lane, wait, self._attach)
+
+    def _send_alone(self, lane: LiveLane) -> None:
+        """Until the destination has taken a batch, send one at a time where nobody else waits for its answer,
+        and hold no more memory than for what may be stored already."""
+        lane.is_slow, lane.is_established = True, False
+        self._hold_less(lane)
+
+    def _share_requests(self, lane: LiveLane) -> None:
+        """The destination has taken a batch of a slow lane: send with the others again."""
+        lane.is_slow = False
+        sink = self._steering.sink(lane)
+        sink.detach(lane)
+        sink.attach(lane)
+
+    def _hold_less(self, lane: LiveLane) -> None:
+        lane.shed()
+        for item in lane.queue:
+            if isinstance(item, Outgoing):
+                item.detach(self._bench.budget_of(live=lane.is_live))
+        if lane.reader is not None:
+            lane.reader.exclude(lane)
+
+    def _attach(self, lane: LiveLane) -> None:
+        if lane.writer is None:
+            self._steering.sink(lane).attach(lane)
+
+    def _destination_lost(self, lane: LiveLane) -> None:
+        if lane.spec.policy.on_loss is OnLoss.HALT:
+            error = DataLossDetected(
+                lane.gaps[-1], advice="copy the topic anew, or let on_loss = continue go on behind the gap"
+            )
+            self._steering.pause(lane, error)
+
+    def on_target_relocated(self, lane: LiveLane) -> None:
+        self._steering.guard(lane, self._target_relocated)
+
+    def _target_relocated(self, lane: LiveLane) -> None:
+        """Look at fresh metadata before writing on: is it still the same topic?"""
+        if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
+            return
+        problem = self.target_problem(lane)
+        if problem is None:
+            sink = self._steering.sink(lane)
+            sink.attach(lane)
+            if lane.writer is None:
+                self._steering.note_failure(lane, f"{lane.target} at {sink.cluster.name} has no leader")
+        else:
+            self._steering.pause(lane, problem)
+
+    def target_problem(self, lane: LiveLane) -> HeadraceError | None:
+        """What fresh metadata says against writing to the lane's destination; None when all is well."""
+        cluster = self._steering.sink(lane).cluster
+        name, number = lane.target
+        topic = cluster.topics.get(name)
+        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return TopicMissing(
+                f"topic {name} does not exist on {cluster.name}",
+                advice="it is created by the leader of the service, or by headrace copy",
+            )
+        if topic.error and topic.error not in TRANSIENT:
+            return error_of(topic.error, f"looking at topic {name} on {cluster.name}")
+        if not topic.error and number >= len(topic.leaders):
+            return TopicMissing(
+                f"topic {name} on {cluster.name} has only {len(topic.leaders)} partitions",
+                advice="it needs as many as at the source",
+            )
+        identity = cluster.topic_id(name)
+        if lane.target_id and identity and identity != lane.target_id:
+            return DataLossDetected(
+                f"topic {name} on {cluster.name} was deleted and created again: what was mirrored is gone",
+                advice="on_loss = continue goes on with the new topic from the checkpoint",
+            )
+        return None
+
+
+_UNREPLICATED: Final = frozenset(
+    {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+)
+"""Answers that took, or may take, as long as the broker waits for replicas."""
+_MAYBE_STORED: Final = frozenset(
+    {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
+)
+"""After these answers the batch may be in the log all the same."""

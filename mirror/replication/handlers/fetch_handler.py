@@ -1,0 +1,396 @@
+"""What becomes of a fetch response: data into lanes, trouble to where it is dealt with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from mirror.errors import (
+    BatchTooLarge,
+    CorruptData,
+    EpochDiverged,
+    HeadraceError,
+    RecordTooLarge,
+    SourceTruncated,
+    TopicMissing,
+    TopicRecreated,
+    TransformFailed,
+)
+from mirror.lane.intake import Intake
+from mirror.lane.lane import LaneState
+from mirror.lane.memory import Slab
+from mirror.model.datastreams.policy import OnLoss
+from mirror.protocol.batches.batch import first_size, scan
+from mirror.protocol.codes import MOVED, TRANSIENT, Code, error_of, name_of
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.fetch import FetchedPartition
+from mirror.replication.handlers.open_transactions import OpenTransactionWatch
+from mirror.replication.handlers.rejections import Rejections
+from mirror.replication.live_lane import LiveLane, Reader
+from mirror.replication.ownership.producer_ids import ProducerIdManager
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_CORRUPT_READS: Final = 3
+"""A damaged response is fetched again so often before the lane pauses."""
+_MOST_EMPTY_ANSWERS: Final = 20
+"""Room for one batch doubles with each of them; it is beyond any limit long before."""
+_BEHIND_BYTES_SHARE: Final = 0.9
+_RETRY_SECONDS: Final = 0.2
+OPENED_AT_ONCE: Final = 200_000
+"""Records to open, about, before the loop looks at everything else again: a second's work at most. What a
+response holds beyond that is fetched again."""
+
+
+class FetchHandler:
+    """Satisfies `source.FetchListener`."""
+
+    def __init__(self, steering: Steering, identifying: ProducerIdManager, refusals: Rejections) -> None:
+        self._steering = steering
+        self._identifying = identifying
+        self._refusals = refusals
+        self._bench = steering.bench
+        self._settings = steering.bench.settings
+        self.room = OPENED_AT_ONCE
+        """What may still be opened in this round of the loop, in units of `Intake.work`."""
+        self.on_data: Callable[[LiveLane], None] = lambda _lane: None
+        """Told when a lane has something to send and needs a transaction for it."""
+        self.hanging = OpenTransactionWatch(steering)
+
+    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+        try:
+            self._on_fetched(lane, part, slab, squeezed)
+        except Exception as error:  # noqa: BLE001 - the other lanes of the response continue
+            self._steering.set_aside(lane, error)
+
+    def _on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, squeezed: bool) -> None:
+        if part.error or part.diverging is not None:
+            if not self._steering.source(lane).leave_replica(lane):
+                self._on_trouble(lane, part)
+            return
+        lane.note_end(part.high_watermark, part.last_stable_offset, self._bench.clock.now_ms())
+        lane.log_start = part.log_start
+        if not len(part.records):
+            if part.preferred_replica >= 0:
+                self._on_preferred(lane, part.preferred_replica)
+            else:
+                self._on_nothing(lane, squeezed=squeezed)
+            return
+        lane.empty_answers = 0
+        self.hanging.flows(lane)
+        failure = self._take(lane, part, slab)
+        self._steering.mark_dirty(lane)
+        if failure is not None:
+            self._on_bad_records(lane, failure)
+            return
+        self._steering.note_headway(lane)
+        self._note_transactions(lane)
+        self._read_on(lane, len(part.records))
+        if lane.queue:
+            self._send(lane)
+
+    def _take(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> HeadraceError | None:
+        budget = self._bench.budget_of(live=lane.is_live)
+        intake = Intake(lane.rules, lane.position, budget, lane.spec.end_offset, self.room)
+        failure: HeadraceError | None = None
+        before, now = lane.position, self._bench.loop.now()
+        try:
+            intake.take(part.records, part.aborted, slab)
+        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed) as error:
+            failure = error
+        except Exception:
+            intake.free()
+            raise
+        self.room -= intake.work
+        try:
+            lane.accept(intake, now, slab.began_at)
+        except Exception:
+            intake.free()
+            raise
+        for bucket in lane.buckets:
+            bucket.take(len(part.records), now)
+        if failure is not None:
+            _note_unread(lane, part.records)
+        is_too_small = failure is None and lane.position == before and not intake.is_cut
+        size = first_size(part.records) if is_too_small else intake.largest
+        if size:
+            lane.note_batch(size)
+        return failure
+
+    def _read_on(self, lane: LiveLane, received: int) -> None:
+        """Ask for what comes next, unless the lane holds enough, its quota is used up, or it is done."""
+        reader = lane.reader
+        if reader is None:
+            return
+        end = lane.spec.end_offset
+        if end is not None and lane.position >= end:
+            self._steering.finish(lane)
+            return
+        if lane.bytes_in_hand > self._settings.lane_buffer_bytes:
+            reader.exclude(lane)
+            return
+        if lane.buckets and self._waits_for_quota(lane, reader):
+            return
+        if not self._change_tier(lane, received):
+            reader.include(lane)
+
+    def _waits_for_quota(self, lane: LiveLane, reader: Reader) -> bool:
+        now = self._bench.loop.now()
+        wait = max(bucket.seconds_until_open(now) for bucket in lane.buckets)
+        if wait > 0:
+            reader.exclude(lane)
+            self._steering.later(lane, wait, self._include)
+        return wait > 0
+
+    def _include(self, lane: LiveLane) -> None:
+        if lane.reader is not None and lane.waits:
+            self._read_on(lane, 0)
+
+    def resume_reading(self, lane: LiveLane) -> None:
+        """The lane has sent something: read on if it was full."""
+        if lane.waits and lane.bytes_in_hand <= self._settings.lane_buffer_bytes // 2:
+            self._read_on(lane, 0)
+
+    def _change_tier(self, lane: LiveLane, received: int) -> bool:
+        end = lane.readable_end
+        if lane.is_live:
+            full = received >= _BEHIND_BYTES_SHARE * min(lane.fetch_bytes, self._settings.live_fetch_bytes)
+            if full and lane.position < end:
+                self._steering.source(lane).change_tier(lane, live=False)
+                return True
+        elif lane.position >= end:
+            self._steering.source(lane).change_tier(lane, live=True)
+            return True
+        return False
+
+    def _on_nothing(self, lane: LiveLane, *, squeezed: bool) -> None:
+        """No records: up to date, held back by a transaction, a batch larger than was asked for, or no
+        more room in the response."""
+        end = lane.readable_end
+        if lane.position < end:
+            lane.empty_answers += not squeezed
+            if lane.empty_answers > _MOST_EMPTY_ANSWERS:
+                self._stands_still(lane, end)
+                return
+            self._steering.note_headway(lane)
+            if not squeezed:
+                tried = max(lane.fetch_bytes, lane.batch_bytes)
+                lane.batch_bytes = min(tried * 2, max(self._settings.fetch_bytes, tried))
+            if lane.reader is not None:
+                lane.reader.include(lane)
+            return
+        lane.empty_answers = 0
+        self._steering.note_headway(lane)
+        self._note_transactions(lane)
+        self._change_tier(lane, 0)
+
+    def _stands_still(self, lane: LiveLane, end: int) -> None:
+        """The broker says that there are records and sends none, however large the response may be."""
+        if self._steering.source(lane).leave_replica(lane):
+            lane.empty_answers = 0
+            return
+        self._note_failure(
+            lane, f"the broker sends no records from offset {lane.position} on, and says they go to {end}"
+        )
+        self._try_later(lane)
+
+    def _on_preferred(self, lane: LiveLane, replica: int) -> None:
+        """The leader wants the partition to be read from another replica."""
+        if not self._steering.source(lane).follow(lane, replica):
+            self._note_failure(
+                lane, f"the leader sends no records and refers to broker {replica}, which has failed"
+            )
+            self._try_later(lane)
+
+    def _note_transactions(self, lane: LiveLane) -> None:
+        """Does an open transaction hold the lane back? Asked after records too: a fetch session says nothing
+        more of a partition whose high watermark stays."""
+        at_open_transaction = lane.stable_offset < lane.high_watermark and lane.position >= lane.stable_offset
+        if lane.rules.read_committed and at_open_transaction:
+            self.hanging.holds(lane)
+        else:
+            self.hanging.flows(lane)
+
+    def _send(self, lane: LiveLane) -> None:
+        if lane.identity is None:
+            self._identifying.identify(lane)
+        elif lane.transaction is not None and lane.transaction.started_at is None:
+            self.on_data(lane)
+        elif lane.writer is not None:
+            lane.writer.wake(lane)
+
+    def _on_bad_records(self, lane: LiveLane, error: HeadraceError) -> None:
+        if lane.queue:
+            self._send(lane)
+        if isinstance(error, (RecordTooLarge, TransformFailed)):
+            self._refusals.unsendable(lane, error)
+            return
+        if isinstance(error, BatchTooLarge):
+            self._refusals.unopenable(lane, error)
+            return
+        lane.retries += 1
+        if lane.retries < _CORRUPT_READS:
+            _log.warning("%s: %s; fetching again", lane.key.partition, error)
+            if self._steering.source(lane).leave_replica(lane):
+                return
+            if lane.reader is not None:
+                lane.reader.include(lane)
+            return
+        lane.retries = 0
+        self._steering.pause(lane, error, drain=True)
+
+    def _on_trouble(self, lane: LiveLane, part: FetchedPartition) -> None:
+        code = part.error
+        if part.diverging is not None:
+            self._diverged(lane, *part.diverging)
+        elif code == Code.OFFSET_OUT_OF_RANGE:
+            self._steering.source(lane).detach(lane)
+            self._steering.spawn(lane, self._out_of_range(lane, lane.turn))
+        elif code in TRANSIENT:
+            self._note_failure(lane, name_of(code))
+            if code in MOVED:
+                self._steering.source(lane).relocate([lane])
+            else:
+                self._try_later(lane)
+        elif code == Code.CORRUPT_MESSAGE:
+            self._on_bad_records(lane, error_of(code, f"reading {lane.key.partition}"))
+        else:
+            self._steering.pause(lane, error_of(code, f"reading {lane.key.partition}"), drain=True)
+
+    def _try_later(self, lane: LiveLane) -> None:
+        reader = lane.reader
+        if reader is not None:
+            reader.exclude(lane)
+            self._steering.later(lane, _RETRY_SECONDS, self._include)
+
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        self._steering.set_aside(lane, error)
+
+    def on_relocated(self, lane: LiveLane) -> None:
+        self._steering.guard(lane, self._relocated)
+
+    def _relocated(self, lane: LiveLane) -> None:
+        """Look at fresh metadata before reading on: is it still the same topic?"""
+        if lane.state is not LaneState.COPYING or lane.intent is not None:
+            return
+        problem = self.source_problem(lane)
+        if isinstance(problem, TopicRecreated):
+            self._steering.restart(lane, str(problem))
+        elif problem is not None:
+            self._steering.pause(lane, problem, drain=True)
+        else:
+            self._steering.source(lane).attach(lane)
+            if lane.reader is None:
+                self._note_failure(lane, "it has no leader")
+
+    def _note_failure(self, lane: LiveLane, what: str) -> None:
+        self._steering.note_failure(lane, f"reading {lane.key.partition} from {lane.spec.source}: {what}")
+
+    def source_problem(self, lane: LiveLane) -> HeadraceError | None:
+        """What fresh metadata says against reading the lane's partition; None when all is well."""
+        cluster = self._steering.source(lane).cluster
+        name, number = lane.key.partition
+        topic = cluster.topics.get(name)
+        if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return TopicMissing(
+                f"topic {name} does not exist on {cluster.name}",
+                advice="remove it from the datastream or create it",
+            )
+        if topic.error and topic.error not in TRANSIENT:
+            return error_of(topic.error, f"looking at topic {name} on {cluster.name}")
+        if not topic.error and number >= len(topic.leaders):
+            return TopicMissing(f"topic {name} on {cluster.name} has only {len(topic.leaders)} partitions")
+        identity = cluster.topic_id(name)
+        if lane.source.topic_id and identity and identity != lane.source.topic_id:
+            before, now = lane.source.cluster_id, cluster.cluster_id
+            if before and now and before != now:
+                return TopicRecreated(
+                    f"{cluster.name} is another cluster ({now}) than the one that topic {name} was copied"
+                    f" from ({before})",
+                    advice="give the datastream another destination name, or another name and"
+                    " system.taskPrefix; on_loss = continue copies the new topic behind what is there",
+                )
+            return TopicRecreated(
+                f"topic {name} on {cluster.name} was deleted and created again",
+                advice="on_loss = continue begins with the new topic, at its beginning",
+            )
+        return None
+
+    async def _out_of_range(self, lane: LiveLane, turn: int) -> None:
+        """The source has no record at our position: is the beginning gone, or is it another log?"""
+        place, cluster = lane.key.partition, self._steering.source(lane).cluster
+        try:
+            await cluster.refresh([place.topic])
+            start = (await cluster.offsets({place: EARLIEST}))[place]
+            end = (await cluster.offsets({place: LATEST}))[place]
+        except HeadraceError as error:
+            if lane.turn == turn:
+                self._steering.pause(lane, error, drain=True)
+            return
+        if lane.turn != turn or lane.intent is not None:
+            return
+        problem = self.source_problem(lane)
+        if problem is not None:
+            self._relocated(lane)
+        elif start.error or end.error:
+            self._steering.source(lane).relocate([lane])
+        elif lane.position < start.offset:
+            self._truncated(lane, start.offset)
+        elif lane.position > end.offset or 0 <= end.leader_epoch < lane.source.leader_epoch:
+            # A leader that knows no epoch as high as ours does not hold what we have copied.
+            self._diverged(lane, end.leader_epoch, min(lane.position, end.offset))
+        else:
+            self._steering.later(lane, _RETRY_SECONDS, self._read_again)
+
+    def _read_again(self, lane: LiveLane) -> None:
+        if lane.intent is None and lane.reader is None:
+            self._steering.source(lane).attach(lane)
+
+    def _truncated(self, lane: LiveLane, log_start: int) -> None:
+        missing = (
+            f"offsets {lane.position} to {log_start - 1} of {lane.key.partition} are gone from the source"
+        )
+        if lane.spec.policy.on_loss is OnLoss.HALT:
+            error = SourceTruncated(missing, advice="on_loss = continue notes the gap and goes on behind it")
+            self._steering.pause(lane, error, drain=True)
+            return
+        _log.warning("%s; going on behind the gap", missing)
+        lane.lose(log_start, missing)
+        lane.source = replace(lane.source, leader_epoch=-1)
+        self._steering.mark_dirty(lane)
+        self._steering.read_on(lane)
+
+    def _diverged(self, lane: LiveLane, epoch: int, end: int) -> None:
+        """The leader's log parts at `end` from what we have copied."""
+        sentence = (
+            f"the source's log of {lane.key.partition} parts at offset {end} (leader epoch {epoch}) from what"
+            f" was copied up to {lane.position}: the destination holds records that the source has lost"
+        )
+        if lane.spec.policy.on_loss is OnLoss.HALT:
+            error = EpochDiverged(sentence, advice="on_loss = continue copies the new history from there")
+            self._steering.pause(lane, error, drain=True)
+            return
+        _log.warning("%s; copying the new history", sentence)
+        self._steering.source(lane).detach(lane)
+        self._steering.spawn(lane, self._follow_new_history(lane, lane.turn, end, sentence))
+
+    async def _follow_new_history(self, lane: LiveLane, turn: int, end: int, sentence: str) -> None:
+        while lane.turn == turn and not lane.is_drained:
+            await self._bench.loop.sleep(_RETRY_SECONDS)
+        if lane.turn == turn and lane.intent is None:
+            lane.begin_life(end, sentence, same_log=True)
+            self._steering.mark_dirty(lane)
+            self._steering.read_on(lane)
+
+
+def _note_unread(lane: LiveLane, records: memoryview) -> None:
+    """How old the batch is that the lane cannot take, as far as it can be read."""
+    try:
+        for _start, _end, header in scan(records):
+            if header is not None and header.last_offset >= lane.position:
+                lane.waiting = lane.position, header.max_timestamp
+                return
+    except CorruptData as error:
+        _log.debug("%s: the age of what waits is not known: %s", lane.key.partition, error)

@@ -1,0 +1,102 @@
+"""Transactions at the source that stay open: they hold committed readers back, and somebody should know.
+
+Nothing can be done about one from here. It is reported as what the lane waits for, with the producer that
+opened it, until records flow again. Who may not ask the brokers for producers still gets the offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from mirror.errors import HeadraceError
+from mirror.lane.lane import LaneState
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import LanePaused, LaneResumed
+from mirror.protocol.control.offsets import OpenTransaction, open_transactions
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS: Final = 1.0
+
+
+class OpenTransactionWatch:
+    """Watches the lanes that an open transaction holds back."""
+
+    def __init__(self, steering: Steering) -> None:
+        self._steering = steering
+        self._loop = steering.bench.loop
+        self._patience = steering.bench.settings.hanging_transaction_seconds
+        self._held: dict[LiveLane, None] = {}
+        self._next = 0.0
+        self._asking: set[ClusterRef] = set()
+
+    def holds(self, lane: LiveLane) -> None:
+        """The lane has come to a last stable offset that lies below the end."""
+        if lane not in self._held:
+            lane.since_stable = self._loop.now()
+            self._held[lane] = None
+
+    def flows(self, lane: LiveLane) -> None:
+        """The lane reads on, or is at the end."""
+        self._held.pop(lane, None)
+        if lane.held_by:
+            lane.held_by = ""
+            self._steering.events.append(LaneResumed(lane.key))
+
+    def pump(self, now: float) -> None:
+        """Ask about the lanes that have been held back for too long."""
+        if not self._held or now < self._next:
+            return
+        self._next = now + _LOOK_SECONDS
+        for lane in [one for one in self._held if one.state is not LaneState.COPYING]:
+            self._held.pop(lane)
+            lane.held_by = ""
+        late: dict[ClusterRef, list[LiveLane]] = {}
+        for lane in self._held:
+            if not lane.held_by and now - lane.since_stable >= self._patience:
+                late.setdefault(lane.spec.source, []).append(lane)
+        for source, lanes in late.items():
+            if source not in self._asking:
+                self._asking.add(source)
+                self._loop.spawn(self._report(source, lanes))
+
+    async def _report(self, source: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+        for lane in lanes:
+            turn = lane.turn
+            try:
+                await self._report_one(lane)
+            except Exception as error:  # noqa: BLE001 - it concerns one lane
+                self._steering.set_aside(lane, error, turn)
+        self._asking.discard(source)
+
+    async def _report_one(self, lane: LiveLane) -> None:
+        transactions = await self._transactions(lane)
+        if lane in self._held:
+            lane.held_by = _sentence(lane, self._loop.now() - lane.since_stable, transactions)
+            _log.warning("lane %s waits: %s", lane.key.partition, lane.held_by)
+            self._steering.events.append(LanePaused(lane.key, lane.held_by))
+
+    async def _transactions(self, lane: LiveLane) -> Sequence[OpenTransaction]:
+        cluster, place = self._steering.source(lane).cluster, lane.key.partition
+        leader = cluster.leader(place)
+        if leader is None:
+            return ()
+        try:
+            return (await cluster.ask(open_transactions([place]), leader[0])).get(place, ())
+        except HeadraceError as error:
+            _log.debug("the open transactions of %s are not told: %s", place, error)
+            return ()
+
+
+def _sentence(lane: LiveLane, seconds: float, transactions: Sequence[OpenTransaction]) -> str:
+    told = (
+        f"a transaction at the source has been open for {seconds:.0f} s and holds {lane.key.partition}"
+        f" back at offset {lane.stable_offset} of {lane.high_watermark}"
+    )
+    if transactions:
+        oldest = transactions[0]
+        told += f": producer {oldest.producer_id}, open since offset {oldest.first_offset}"
+    return told + "; its producer has to end it, or kafka-transactions.sh abort"

@@ -1,0 +1,197 @@
+"""Batches that the destination refuses for what they are: find the records at fault, apply the policy.
+
+The broker may name the records (Produce 8), or not. Then the batch is opened: first encoded anew as a
+whole (a batch of another codec's dialect may pass then), after that record by record. Only the records at
+fault are paused for, put aside or left out; what comes before them is at the destination by then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from mirror.client.log_reader import Stretch, fetch_once
+from mirror.errors import (
+    BatchTooLarge,
+    HeadraceError,
+    RecordRejected,
+    RecordTooLarge,
+    TransformFailed,
+    Unreachable,
+)
+from mirror.lane.ledger import Fate
+from mirror.lane.outgoing import Outgoing, Path, Trouble
+from mirror.model.datastreams.policy import OnRejection
+from mirror.protocol.batches.batch import scan
+from mirror.protocol.batches.legacy import read_message
+from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.codes import Code, error_of
+from mirror.replication.handlers.dead_letters import DeadLetterTopic
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+
+REFUSED: Final = frozenset(
+    {
+        Code.UNKNOWN_SERVER_ERROR,
+        Code.CORRUPT_MESSAGE,
+        Code.MESSAGE_TOO_LARGE,
+        Code.RECORD_LIST_TOO_LARGE,
+        Code.INVALID_TIMESTAMP,
+        Code.UNSUPPORTED_COMPRESSION_TYPE,
+        Code.INVALID_RECORD,
+    }
+)
+"""Answers that concern the batch itself. UNKNOWN_SERVER_ERROR is what brokers answer for records that
+they cannot decompress."""
+
+
+class Rejections:
+    """Decides what happens after a refusal, when nothing of the lane is outstanding."""
+
+    def __init__(self, steering: Steering) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._aside: set[LiveLane] = set()
+        """Their letters are being written; what else is refused meanwhile is refused again after that."""
+
+    def refused(self, lane: LiveLane, trouble: Trouble) -> None:
+        """The destination refused a batch."""
+        outgoing = trouble.outgoing
+        doing = (
+            f"writing offsets {outgoing.first_offset} to {outgoing.next_offset - 1} of {lane.key.partition}"
+        )
+        error = error_of(trouble.code, f"{doing} to {lane.spec.destination_topic}", trouble.message)
+        if isinstance(error, RecordTooLarge) and outgoing.count > 1:
+            lane.size_cap = max(len(outgoing.batch) // 2, 1024)
+            self._steering.restart(lane, f"the destination takes no batch of {len(outgoing.batch)} bytes")
+            return
+        culprits = _culprits(outgoing, trouble)
+        if culprits:
+            self._apply_policy(lane, culprits, error)
+        elif outgoing.path is Path.PASSTHROUGH:
+            self._open_up_to(lane, outgoing, singly=False)
+        else:
+            self._open_up_to(lane, outgoing, singly=True)
+
+    def unsendable(self, lane: LiveLane, error: RecordTooLarge | TransformFailed) -> None:
+        """A single record exceeds what the destination takes or cannot be transformed; it was not sent."""
+        if lane.spec.policy.on_rejection is OnRejection.PAUSE:
+            self._steering.pause(lane, error, drain=True)
+        else:
+            self._apply_policy(lane, [error.offset], error)
+
+    def unopenable(self, lane: LiveLane, error: BatchTooLarge) -> None:
+        """A batch would have to be opened and is too large for that."""
+        policy = lane.spec.policy.on_rejection
+        if policy is OnRejection.PAUSE:
+            self._steering.pause(lane, error, drain=True)
+        elif policy is OnRejection.SKIP:
+            self._leave_unopened(lane, Fate.FILTERED, error)
+        else:
+            self._write_letters(lane, self._put_batch_aside(lane, error))
+
+    async def _put_batch_aside(self, lane: LiveLane, error: BatchTooLarge) -> None:
+        """Write the whole batch, as it came, as the value of one dead letter."""
+        life = lane.life
+        part = await fetch_once(
+            self._steering.source(lane).cluster, lane.key.partition, error.offset, committed=False
+        )
+        for start, end, header in scan(part.records):
+            if header is not None and header.base_offset == error.offset:
+                whole = Record(error.offset, header.max_timestamp, None, bytes(part.records[start:end]))
+                await self._topic(lane).write([_letter(lane, whole, error)], self._bench.clock.now_ms())
+                break
+        else:
+            raise Unreachable(f"the batch at offset {error.offset} of {lane.key.partition} was not read")
+        if lane.life == life:
+            self._leave_unopened(lane, Fate.DEAD_LETTERED, error)
+
+    def _leave_unopened(self, lane: LiveLane, fate: Fate, error: BatchTooLarge) -> None:
+        _log.warning("%s: %s; leaving it out", lane.key.partition, error)
+        lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, error.offset: fate})
+        self._steering.restart(lane, "continuing without the batch that is too large")
+
+    def _open_up_to(self, lane: LiveLane, outgoing: Outgoing, *, singly: bool) -> None:
+        lane.rules = replace(lane.rules, opened_below=outgoing.next_offset, opens_singly=singly)
+        self._steering.restart(lane, "a refused batch is opened" + (", record by record" if singly else ""))
+
+    def _apply_policy(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
+        policy = lane.spec.policy.on_rejection
+        if policy is OnRejection.PAUSE:
+            coordinates = ", ".join(map(str, offsets[:5])) + (" …" if len(offsets) > 5 else "")
+            advice = "change the destination topic's settings, or let the rejection policy put it aside"
+            self._steering.pause(
+                lane, RecordRejected(f"{error.message}; source offset {coordinates}", advice=advice)
+            )
+        elif policy is OnRejection.SKIP:
+            self._omit(lane, offsets, Fate.FILTERED, error)
+        else:
+            self._write_letters(lane, self._put_aside(lane, offsets, error))
+
+    def _omit(self, lane: LiveLane, offsets: Sequence[int], fate: Fate, error: HeadraceError) -> None:
+        _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
+        lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, fate)})
+        self._steering.restart(lane, "going on without the refused records")
+
+    def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
+        self._steering.source(lane).detach(lane)
+        if lane in self._aside:
+            writing.close()
+        else:
+            self._aside.add(lane)
+            self._bench.loop.spawn(self._written(lane, writing))
+
+    async def _written(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
+        try:
+            await writing
+        except Exception as error:  # noqa: BLE001 - it concerns one lane
+            self._steering.set_aside(lane, error)
+        finally:
+            self._aside.remove(lane)
+
+    async def _put_aside(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
+        """Copy the records to the dead-letter topic. What is there is left out from then on, even where the
+        lane has restarted meanwhile, or its letters would be written again."""
+        life = lane.life
+        letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
+        await self._topic(lane).write(letters, self._bench.clock.now_ms())
+        if lane.life == life:
+            self._omit(lane, offsets, Fate.DEAD_LETTERED, error)
+
+    def _topic(self, lane: LiveLane) -> DeadLetterTopic:
+        replication = self._bench.identity.replication_factor
+        return DeadLetterTopic(self._steering.sink(lane).cluster, lane.spec.destination_topic, replication)
+
+    async def _read(self, lane: LiveLane, offsets: Sequence[int]) -> list[Record]:
+        cluster, wanted = self._steering.source(lane).cluster, set(offsets)
+        found: list[Record] = []
+        stretch = Stretch(cluster, lane.key.partition, min(offsets), max(offsets) + 1)
+        async for batch, header in stretch.batches():
+            records = read_message(batch) if header is None else read_batch(batch, header)
+            found += [record for record in records if record.offset in wanted]
+        return found
+
+
+def _letter(lane: LiveLane, record: Record, error: HeadraceError) -> Record:
+    """The record as it was at the source, with where it comes from and what is wrong with it."""
+    place = lane.key.partition
+    origin = (
+        (b"headrace-source", f"{lane.spec.source}/{place.topic}".encode()),
+        (b"headrace-partition", str(place.partition).encode()),
+        (b"headrace-offset", str(record.offset).encode()),
+        (b"headrace-reason", error.message.encode()[:1000]),
+    )
+    return record._replace(headers=(*record.headers, *origin))
+
+
+def _culprits(outgoing: Outgoing, trouble: Trouble) -> list[int]:
+    """Source offsets of the records that the broker complains about; empty when it does not say."""
+    if outgoing.count == 1:
+        return [outgoing.runs[0][0]]
+    indexes = sorted({index for index, _ in trouble.record_errors if 0 <= index < outgoing.count})
+    offsets = [first + step for first, length in outgoing.runs for step in range(length)]
+    return [offsets[index] for index in indexes]

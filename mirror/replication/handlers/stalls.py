@@ -1,0 +1,116 @@
+"""Lanes that wait for a cluster which does not answer, or which gives the same answer again and again.
+
+They are not paused: every step is tried again by itself. After some seconds it is reported what they wait for
+and since when, until they get on. Clusters note their own silence, and lanes only what fails in them, so that
+a lane that copies is never looked at for this.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Final
+
+from mirror.lane.lane import LaneState
+from mirror.lane.outgoing import Outgoing
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import LanePaused, LaneResumed
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS: Final = 1.0
+_LANES_A_SECOND: Final = 20_000
+"""With more lanes it is looked less often."""
+PATIENCE_SECONDS: Final = 5.0
+
+
+class Stalls:
+    """Reports what lanes wait for."""
+
+    def __init__(self, steering: Steering) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._stalled: dict[LiveLane, None] = {}
+        self._suspected: set[LiveLane] = set()
+        self._next = 0.0
+
+    def pump(self, now: float) -> None:
+        """Look at clusters that are silent, and at lanes that have failed."""
+        if now < self._next:
+            return
+        self._next = now + max(_LOOK_SECONDS, len(self._steering.lanes) / _LANES_A_SECOND)
+        silent = self._bench.silent_clusters(now - PATIENCE_SECONDS)
+        if not (silent or self._steering.failing or self._stalled):
+            return
+        reasons: dict[LiveLane, str] = {}
+        if silent:
+            for lane in self._steering.lanes.values():
+                name = _waits_for(lane, silent, now)
+                if name is not None and name == lane.spec.destination:
+                    self._steering.guard(lane, _give_way)
+                if name is not None:
+                    reasons[lane] = f"{self._bench.silence(name)}, since {self._time(silent[name], now)}"
+        self._note_failing(reasons, now)
+        for lane in [one for one in self._stalled if one not in reasons]:
+            self._resumed(lane)
+        for lane, reason in reasons.items():
+            if lane in self._suspected:  # once may be chance: it was looked at while it was busy
+                self._report(lane, reason)
+        self._suspected = set(reasons)
+
+    def _note_failing(self, reasons: dict[LiveLane, str], now: float) -> None:
+        for lane, failure in list(self._steering.failing.items()):
+            if now > failure.until or lane.state in (LaneState.PAUSED, LaneState.STOPPED):
+                del self._steering.failing[lane]
+            elif now - failure.since >= PATIENCE_SECONDS:
+                reasons[lane] = f"{failure.sentence}, since {self._time(failure.since, now)}"
+
+    def _report(self, lane: LiveLane, reason: str) -> None:
+        self._stalled[lane] = None
+        if lane.stalled_by != reason:
+            lane.stalled_by = reason
+            _log.warning("lane %s waits: %s", lane.key.partition, reason)
+            self._steering.events.append(LanePaused(lane.key, reason))
+
+    def _resumed(self, lane: LiveLane) -> None:
+        del self._stalled[lane]
+        lane.stalled_by = ""
+        if lane.state in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
+            self._steering.events.append(LaneResumed(lane.key))
+
+    def _time(self, since: float, now: float) -> str:
+        return utc_time(self._bench.clock.now_ms() - int((now - since) * 1000))
+
+
+def utc_time(epoch_ms: int) -> str:
+    """As people read it: 2026-11-22 08:00:00 UTC."""
+    return datetime.fromtimestamp(epoch_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _waits_for(lane: LiveLane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
+    """The silent cluster that the lane cannot get on without."""
+    source, target = lane.spec.source, lane.spec.destination
+    if lane.state is LaneState.STARTING:
+        return source if source in silent else target if target in silent else None
+    if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
+        return None
+    if target in silent and (lane.is_identifying or lane.writer is None or _is_unanswered(lane, now)):
+        return target
+    if source in silent and (lane.reader.is_silent(now) if lane.reader else lane.state is LaneState.COPYING):
+        return source
+    return None
+
+
+def _give_way(lane: LiveLane) -> None:
+    """Let go of what has not been sent: lanes that write elsewhere need the memory."""
+    lane.shed()
+    if lane.reader is not None:
+        lane.reader.exclude(lane)
+
+
+def _is_unanswered(lane: LiveLane, now: float) -> bool:
+    return any(
+        isinstance(item, Outgoing) and item.outstanding and now - item.sent_at >= PATIENCE_SECONDS
+        for item in lane.sent
+    ) or (not lane.is_writable and bool(lane.queue))

@@ -1,0 +1,110 @@
+"""What a destination topic takes, and the rules that follow for the lanes that write to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.lane.rules import LARGEST_BATCH, IntakeRules, MergeRule
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
+from mirror.protocol.control.topics import TopicSetting, describe_settings
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.options import CopyingOptions
+from mirror.replication.transforms import load_transforms
+
+_AT_ONCE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLimits:
+    """The settings of a topic that decide how batches must look."""
+
+    batch_bytes: int = LARGEST_BATCH
+    stamps_append_time: bool = False
+
+
+class LimitBook:
+    """Looks the limits of topics up, for each topic again after a while."""
+
+    def __init__(self, cluster: Cluster, age_seconds: float) -> None:
+        self._cluster = cluster
+        self._age = age_seconds
+        self._known: dict[str, tuple[float, TopicLimits]] = {}
+
+    async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
+        """The limits of each topic; the defaults where we may not look. Raises Unreachable."""
+        now = self._cluster.loop.now()
+        wanted = set(topics)
+        missing = sorted(topic for topic in wanted if self._is_old(topic, now))
+        for start in range(0, len(missing), _AT_ONCE):
+            part = missing[start : start + _AT_ONCE]
+            ask = partial(self._cluster.ask, describe_settings(part))
+            found = await self._cluster.patiently(ask)
+            for topic in part:
+                self._known[topic] = (now, _limits(found.get(topic, {})))
+        return {topic: self._known[topic][1] for topic in wanted}
+
+    def forget(self, topic: str) -> None:
+        """Look again next time."""
+        self._known.pop(topic, None)
+
+    def _is_old(self, topic: str, now: float) -> bool:
+        known = self._known.get(topic)
+        return known is None or now - known[0] > self._age
+
+
+def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
+    size, stamp = settings.get("max.message.bytes"), settings.get("message.timestamp.type")
+    return TopicLimits(
+        int(size.value) if size is not None and size.value.isdecimal() else LARGEST_BATCH,
+        stamp is not None and stamp.value == "LogAppendTime",
+    )
+
+
+class RuleBook:
+    """Rules by policy and limits; lanes with the same share one object."""
+
+    def __init__(self, settings: CopyingOptions) -> None:
+        self._merges = settings.merge_small_batches
+        self._settings = settings
+        self._known: dict[tuple[CopyPolicy, TopicLimits], IntakeRules] = {}
+
+    def rules(self, lane: LiveLane, limits: TopicLimits) -> IntakeRules:
+        """The rules for a lane that starts, with what it has learned from refusals of records that are still
+        to come: where it starts is what is stored, not what an open transaction held. A position of -1 is
+        still to be found."""
+        policy = lane.spec.policy
+        shared = self._known.get((policy, limits))
+        if shared is None:
+            shared = self._known[policy, limits] = self._make(policy, limits)
+        learned, checkpoint = lane.rules, min(lane.checkpoint, lane.position)
+        omitted = {offset: fate for offset, fate in learned.omitted.items() if offset >= checkpoint}
+        unopened = {offset: fate for offset, fate in learned.unopened.items() if offset >= checkpoint}
+        is_learned = omitted or unopened or learned.opened_below > checkpoint
+        if lane.size_cap is None and not is_learned:
+            return shared
+        return replace(
+            shared,
+            batch_limit=min(limits.batch_bytes, lane.size_cap or limits.batch_bytes),
+            omitted=omitted,
+            unopened=unopened,
+            opened_below=learned.opened_below,
+            opens_singly=learned.opens_singly,
+        )
+
+    def _make(self, policy: CopyPolicy, limits: TopicLimits) -> IntakeRules:
+        merges = self._merges and policy.path is CopyPath.AUTO
+        return IntakeRules(
+            read_committed=policy.isolation is Isolation.READ_COMMITTED,
+            batch_limit=limits.batch_bytes,
+            merge=MergeRule() if merges else None,
+            keeps_append_time=not limits.stamps_append_time,
+            opens_records=policy.path is CopyPath.RECORD,
+            transforms=load_transforms(policy.transforms),
+            transform_names=policy.transforms,
+            opened_bytes=self._settings.opened_batch_bytes,
+            opened_records=self._settings.opened_batch_records,
+        )

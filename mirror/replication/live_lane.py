@@ -1,0 +1,221 @@
+"""A lane with its place in the machinery: who reads for it, who writes for it, what it waits for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, Protocol
+
+from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
+from mirror.lane.lane import Lane
+from mirror.lane.progress import LaneProgress
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey, LaneSpec
+from mirror.protocol.fetch import FetchPosition
+from mirror.protocol.fetch_session import Place
+
+_FORGETTING: Final = 16
+"""Each response takes this part from the largest batch that a lane remembers, unless it has larger ones."""
+
+
+class TransactionState:
+    """The transactions of an exactly-once lane. `started_at`: monotonic seconds of the open one's
+    beginning, None between two. `progress_sequence`: of the next record in the progress topic."""
+
+    __slots__ = ("has_failed", "is_beginning", "is_ending", "progress_sequence", "started_at")
+
+    def __init__(self) -> None:
+        self.started_at: float | None = None
+        self.is_beginning = False
+        self.is_ending = False
+        self.has_failed = False
+        """It cannot be committed; what it holds is copied again."""
+        self.progress_sequence = 0
+
+
+class Reader(Protocol):
+    """Reads partitions from one broker."""
+
+    def include(self, lane: LiveLane) -> None:
+        """Read on from the lane's position with the next request."""
+        ...
+
+    def exclude(self, lane: LiveLane) -> None:
+        """Do not read for now."""
+        ...
+
+    def detach(self, lane: LiveLane) -> None:
+        """Forget the lane."""
+        ...
+
+    def is_silent(self, now: float) -> bool:
+        """Whether the broker has not answered for some seconds."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes batches to one broker, whose id `broker` is."""
+
+    broker: int
+
+    def wake(self, lane: LiveLane) -> None:
+        """The lane has something to send."""
+        ...
+
+    def detach(self, lane: LiveLane) -> None:
+        """Forget the lane; nothing of it is outstanding."""
+        ...
+
+
+class Intent(StrEnum):
+    """What a lane is about to do, once nothing of it is outstanding."""
+
+    PAUSE_WHEN_DRAINED = "pause when drained"
+    """The source has a problem behind what is in hand."""
+    PAUSE = "pause"
+    """The destination refuses what is in hand."""
+    RESTART = "restart"
+    FINISH = "finish"
+    """All is read. What the destination refuses may still pause or restart the lane."""
+    STOP = "stop"
+    """Somebody else wants it stopped: it ends where it stands."""
+
+
+_DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED})
+
+
+class LiveLane(Lane):
+    """`turn` rises whenever the lane begins anew; what was begun in an earlier turn no longer counts.
+
+    `is_live`: up to date, so it is read through the channel that catching up cannot delay. `is_ready`:
+    queued for sending. `is_slow`: the destination has not enough replicas of its partition, so its batches go
+    alone. `is_writable`: there is a connection to write to; without one nothing is read.
+    `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
+    been read. `is_announced`: its start has been reported. `has_owned`: it has had a producer id here.
+    `is_forgotten`: it was copied before, and its progress is gone. `is_broken`: a step has failed half-way,
+    so what is known of it in memory does not count, and nothing of that may be stored.
+    """
+
+    __slots__ = (
+        "batch_bytes",
+        "batch_spread",
+        "buckets",
+        "empty_answers",
+        "fetch_bytes",
+        "found",
+        "has_owned",
+        "held_by",
+        "intent",
+        "is_announced",
+        "is_broken",
+        "is_forgotten",
+        "is_identifying",
+        "is_live",
+        "is_loaded",
+        "is_ready",
+        "is_slow",
+        "is_writable",
+        "needs_fence",
+        "place",
+        "reader",
+        "replica",
+        "retries",
+        "since_stable",
+        "size_cap",
+        "stalled_by",
+        "started_at",
+        "target",
+        "transaction",
+        "turn",
+        "waits",
+        "was_measured",
+        "writer",
+    )
+
+    def __init__(self, spec: LaneSpec, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
+        super().__init__(spec)
+        self.target = TopicPartition(spec.destination_topic, spec.key.partition.partition)
+        """Where the lane writes."""
+        self.turn = 0
+        self.intent: Intent | None = None
+        self.reader: Reader | None = None
+        self.writer: Writer | None = None
+        self.place: Place | None = None
+        self.replica: Replica | None = None
+        """Which replica its source reads; None when the leader is to be asked."""
+        self.empty_answers = 0
+        """Answers in a row that brought no records though there are some."""
+        self.is_live = False
+        self.is_ready = False
+        self.is_slow = False
+        self.is_writable = False
+        self.is_loaded = False
+        self.is_announced = False
+        self.has_owned = False
+        self.is_forgotten = False
+        self.is_broken = False
+        self.found: LaneProgress | None = None
+        """The stored progress that has been read and not been compared with the two clusters yet."""
+        self.was_measured: tuple[bool, bool] | None = None
+        """Whether it had something to do, and whether its lag was not known, when that was said last."""
+        self.is_identifying = False
+        self.needs_fence = False
+        """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""
+        self.waits = False
+        self.fetch_bytes = fetch_bytes
+        """Most bytes to ask for at a time, unless a batch is larger."""
+        self.batch_bytes = 0
+        """The largest batch that came lately, or that must be there; 0 when nothing is known."""
+        self.batch_spread = 0
+        """How much the sizes of batches differ, in bytes."""
+        self.buckets = buckets
+        self.retries = 0
+        self.since_stable = 0.0
+        self.held_by = ""
+        """What is known of a transaction at the source that hangs; empty when none does."""
+        self.stalled_by = ""
+        """What it waits for that has not happened for some seconds; empty when it gets on."""
+        self.size_cap: int | None = None
+        """Batches larger than this were refused although the topic's settings allow them."""
+        self.transaction: TransactionState | None = None
+        self.started_at: float | None = None
+        """When its engine took it, in monotonic seconds."""
+
+    @property
+    def may_drain(self) -> bool:
+        """Whether what is in hand is still to be sent."""
+        return self.intent in _DRAINS
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another owner has taken the lane for good; what we know of it must not be stored."""
+        return self.pause is not None and self.pause.lasting
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction of the lane is open."""
+        return self.transaction is not None and self.transaction.started_at is not None
+
+    @property
+    def has_failed_transaction(self) -> bool:
+        """Whether the open transaction can only be aborted."""
+        return self.transaction is not None and self.transaction.has_failed
+
+    @property
+    def transactional_id(self) -> bytes | None:
+        """The id of the transaction that its batches belong to, None outside of transactions."""
+        return identity_name(self.key).encode() if self.identity and self.identity.transactional else None
+
+    def note_batch(self, size: int) -> None:
+        """The largest batch of a response, or one that it was too small for, has so many bytes."""
+        self.batch_spread = spread_of(self.batch_spread, self.batch_bytes, size)
+        self.batch_bytes = max(size, self.batch_bytes - self.batch_bytes // _FORGETTING)
+
+    def fetch_position(self, leader_epoch: int, share: int) -> FetchPosition:
+        """What to ask the source for next; `share`: bytes of a response that are for this lane."""
+        size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes, self.batch_spread)
+        return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, size)
+
+
+def identity_name(key: LaneKey) -> str:
+    """The transactional id of a lane: whoever takes it next fences whoever had it before."""
+    return f"headrace-{key.group}-{key.partition.topic}-{key.partition.partition}"

@@ -1,0 +1,1 @@
+"""Who may write for a lane and from where: positions, producer ids, transactions, checkpoints."""

@@ -1,0 +1,278 @@
+"""Storing progress: every few seconds for what has moved, at once for lanes that stop.
+
+Nothing is flushed for it: what a lane stores is what has been acknowledged so far, without a gap. Lanes in
+transactions store with their commits (`committing.py`), only their clean end is written here. Every
+destination has a fate of its own: one that is away holds up no other's lanes. So has every source, where
+topics have to be looked at before their progress counts.
+
+Nobody but the owner of a lane may store its progress. A lane that has a producer id is known to be the owner
+by its epoch, which readers compare; one that has none looks at what is stored before it writes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence, Set
+from typing import Final
+
+from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
+from mirror.lane.lane import LaneState
+from mirror.lane.progress import Entry, entries_of, forgotten_chunks
+from mirror.model.datastreams.policy import Guarantee
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneStopped
+from mirror.protocol import fetch
+from mirror.protocol.control.cluster import GROUP
+from mirror.protocol.control.offsets import commit_offsets
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.progress_log import ProgressLog
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_GROUP_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 0.5
+_LONGEST_RETRY_SECONDS: Final = 10.0
+
+Saved = tuple[LiveLane, int, int]
+"""A lane, the runs of its map that are sealed now, its checkpoint."""
+
+
+class _Destination:
+    """When progress is stored next in one cluster. `told`: the last failure."""
+
+    def __init__(self) -> None:
+        self.due = 0.0
+        self.is_saving = False
+        self.told = ""
+        self.retry = _RETRY_SECONDS
+
+
+class Checkpoints:
+    """Writes progress records and commits the positions to consumer groups of the source."""
+
+    def __init__(self, steering: Steering) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._interval = steering.bench.identity.checkpoint_interval_seconds
+        self._next = self._next_groups = steering.bench.loop.now() + self._interval
+        self._destinations: dict[ClusterRef, _Destination] = {}
+        self._showing: set[ClusterRef] = set()
+
+    def pump(self, now: float) -> None:
+        """Begin to store where it is time, or where lanes wait for it to stop."""
+        urgent = {lane.spec.destination for lane in self._steering.stopping}
+        urgent = {name for name in urgent if self._may_hurry(name)}
+        if urgent or now >= self._next:
+            self._store(now, urgent)
+        if now >= self._next_groups:
+            self._next_groups = now + _GROUP_SECONDS
+            self._bench.loop.spawn(self.commit_groups())
+
+    def hurry(self, name: ClusterRef) -> None:
+        """The cluster is back from an outage: store soon what could not be stored there."""
+        destination = self._destinations.get(name)
+        if destination is not None and destination.told:
+            destination.retry = _RETRY_SECONDS
+            destination.due = 0.0
+            self._next = self._bench.loop.now()
+
+    def _may_hurry(self, name: ClusterRef) -> bool:
+        destination = self._destinations.get(name)
+        return destination is None or not (destination.is_saving or destination.told)
+
+    def _store(self, now: float, urgent: set[ClusterRef]) -> None:
+        self._next = now + self._interval
+        lanes: dict[ClusterRef, dict[LiveLane, None]] = {}
+        for lane in self._steering.stopping:
+            lanes.setdefault(lane.spec.destination, {})[lane] = None
+        for lane in self._steering.dirty:
+            if not is_transactional(lane) and lane.is_loaded:
+                lanes.setdefault(lane.spec.destination, {})[lane] = None
+        for name, mine in lanes.items():
+            destination = self._destinations.setdefault(name, _Destination())
+            if name in urgent or (now >= destination.due and not destination.is_saving):
+                destination.due = self._next
+                destination.is_saving = True
+                self._bench.loop.spawn(self._save(name, destination, list(mine)))
+            elif not destination.is_saving:
+                self._next = min(self._next, destination.due)
+
+    async def _save(self, name: ClusterRef, destination: _Destination, lanes: Sequence[LiveLane]) -> None:
+        dirty = {lane for lane in lanes if lane in self._steering.dirty}
+        stopping = [lane for lane in lanes if lane in self._steering.stopping]
+        for lane in dirty:
+            del self._steering.dirty[lane]
+            lane.dirty = False
+        try:
+            checked = await self._check_topics(lanes)
+            await self._save_to(name, [lane for lane in checked if self._has_news(lane, dirty)])
+        except HeadraceError as error:
+            self._put_off(name, destination, dirty, error)
+            stopping = [lane for lane in stopping if not self._has_news(lane, dirty)]
+        except Exception as error:  # noqa: BLE001 - the other destinations and the lanes continue
+            _log.exception("storing progress in %s", name)
+            self._put_off(name, destination, dirty, error)
+            stopping = []
+        else:
+            destination.told, destination.retry = "", _RETRY_SECONDS
+        for lane in stopping:
+            self._stopped(lane)
+        destination.is_saving = False
+
+    def _has_news(self, lane: LiveLane, dirty: Set[LiveLane]) -> bool:
+        """Whether there is something to store that may be stored."""
+        if not lane.is_loaded or lane.position < 0 or lane.is_fenced or lane.is_broken:
+            return False
+        return lane in dirty or (not lane.is_clean and not is_transactional(lane))
+
+    def _stopped(self, lane: LiveLane) -> None:
+        if lane in self._steering.stopping:
+            self._steering.forget(lane)
+            started = lane.is_loaded and lane.position >= 0
+            self._steering.events.append(LaneStopped(lane.key, lane.checkpoint if started else None))
+
+    def _put_off(
+        self, name: ClusterRef, destination: _Destination, lanes: Iterable[LiveLane], error: Exception
+    ) -> None:
+        reason = str(error) or type(error).__name__
+        if reason != destination.told:
+            _log.warning("progress cannot be stored in %s now: %s", name, reason)
+            destination.told = reason
+        for lane in lanes:
+            self._again(lane)
+            self._steering.note_failure(lane, f"progress cannot be stored: {reason}", destination.retry * 2)
+        destination.due = self._bench.loop.now() + destination.retry
+        self._next = min(self._next, destination.due)
+        destination.retry = min(destination.retry * 2, _LONGEST_RETRY_SECONDS)
+
+    def _again(self, lane: LiveLane) -> None:
+        lane.dirty = True
+        if lane.state is not LaneState.STOPPED:
+            self._steering.mark_dirty(lane)
+
+    async def _save_to(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+        mine = await self._without_foreign(destination, lanes)
+        if not mine:
+            return
+        now_ms = self._bench.clock.now_ms()
+        entries: list[Entry] = []
+        written: list[Saved] = []
+        for lane in mine:
+            try:
+                entries += self._entries(lane, now_ms, written)
+            except Exception as error:  # noqa: BLE001 - the progress of the other lanes is stored
+                self._steering.set_aside(lane, error)
+        try:
+            await self._bench.progress(destination).save(entries, now_ms)
+        except (CorruptData, RecordRejected, RecordTooLarge) as error:
+            if len(mine) == 1:
+                self._again(mine[0])
+                self._steering.set_aside(mine[0], error)
+                return
+            for half in (mine[: len(mine) // 2], mine[len(mine) // 2 :]):
+                await self._save_to(destination, half)
+            return
+        for lane, upto, position in written:
+            lane.offset_map.sealed = max(lane.offset_map.sealed, upto)
+            self._steering.note_moved(lane, position)
+
+    def _entries(self, lane: LiveLane, now_ms: int, written: list[Saved]) -> list[Entry]:
+        clean = lane in self._steering.stopping and not lane.is_ambiguous and not lane.needs_fence
+        before = lane.offset_map.first_index
+        lane.offset_map.prune(lane.log_start)
+        entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
+        progress = lane.progress(clean=clean or lane.is_clean)
+        mine, upto = entries_of(lane.key, progress, now_ms, self._bench.token)
+        written.append((lane, upto, lane.checkpoint))
+        return entries + mine
+
+    async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> list[LiveLane]:
+        """All but the lanes that another engine has taken and copied meanwhile; those look again."""
+        unproven = {lane for lane in lanes if not lane.has_owned or is_transactional(lane)}
+        if not unproven:
+            return list(lanes)
+        log = self._bench.progress(destination)
+        await log.catch_up([lane.key for lane in unproven])
+        foreign = {lane for lane in unproven if self._is_foreign(lane, log)}
+        return [lane for lane in lanes if lane not in foreign]
+
+    def _is_foreign(self, lane: LiveLane, log: ProgressLog) -> bool:
+        try:
+            if not self._steering.is_foreign(lane, log.stored(lane.key)):
+                return False
+            if lane not in self._steering.stopping:
+                self._steering.reload(lane, "another owner has stored its progress")
+        except Exception as error:  # noqa: BLE001 - the progress of the other lanes is stored
+            self._steering.set_aside(lane, error)
+        return True
+
+    async def _check_topics(self, lanes: Sequence[LiveLane]) -> list[LiveLane]:
+        """The lanes whose progress counts. Where topics go by name, a topic that was created anew is only
+        seen by looking for it; nothing of it may be counted as the old one's."""
+        by_source: dict[ClusterRef, list[LiveLane]] = {}
+        for lane in lanes:
+            by_source.setdefault(lane.spec.source, []).append(lane)
+        found: list[list[LiveLane]] = await self._bench.loop.together(
+            self._check_source(source, mine) for source, mine in by_source.items()
+        )
+        return [lane for part in found for lane in part]
+
+    async def _check_source(self, source: ClusterRef, lanes: list[LiveLane]) -> list[LiveLane]:
+        copying = {lane for lane in lanes if lane.state is LaneState.COPYING}
+        cluster = self._bench.cluster(source)
+        if not copying or not 0 <= cluster.newest(fetch.API) < fetch.BY_ID_FROM:
+            return lanes
+        try:
+            await cluster.refresh({lane.key.partition.topic for lane in copying})
+        except HeadraceError as error:
+            _log.info("progress of lanes that read %s is not stored now: %s", source, error)
+            for lane in copying:
+                self._again(lane)
+            return [lane for lane in lanes if lane not in copying]
+        for lane in copying:
+            identity = cluster.topic_id(lane.key.partition.topic)
+            if lane.source.topic_id and identity != lane.source.topic_id:
+                self._steering.restart(lane, "the source topic was deleted or created again")
+        return lanes
+
+    async def commit_groups(self) -> None:
+        """Show the positions to ordinary tools. Nothing depends on it, so a failure is only logged."""
+        moved, self._steering.moved = self._steering.moved, {}
+        by_source: dict[ClusterRef, dict[LiveLane, int]] = {}
+        for lane, position in moved.items():
+            if lane.spec.source in self._showing:
+                self._steering.moved.setdefault(lane, position)
+            else:
+                by_source.setdefault(lane.spec.source, {})[lane] = position
+        self._showing.update(by_source)
+        await self._bench.loop.together(self._show(source, mine) for source, mine in by_source.items())
+
+    async def _show(self, source: ClusterRef, moved: dict[LiveLane, int]) -> None:
+        by_group: dict[str, dict[TopicPartition, int]] = {}
+        for lane, position in moved.items():
+            by_group.setdefault(lane.spec.consumer_group, {})[lane.key.partition] = position
+        try:
+            for group, offsets in by_group.items():
+                await self._commit(source, group, offsets)
+        except HeadraceError as error:
+            _log.warning("the positions of groups at %s cannot be committed: %s", source, error)
+            for lane, position in moved.items():
+                self._steering.moved.setdefault(lane, position)
+        except Exception:  # noqa: BLE001 - it concerns what tools show of one cluster
+            _log.exception("the positions of groups at %s cannot be committed", source)
+        finally:
+            self._showing.discard(source)
+
+    async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
+        call = commit_offsets(group, offsets)
+        codes = await self._bench.cluster(source).ask_coordinator(
+            GROUP, group, call, lambda found: max(found.values(), default=0)
+        )
+        if any(codes.values()):
+            _log.warning("the positions of group %s are refused: %s", group, set(codes.values()) - {0})
+
+
+def is_transactional(lane: LiveLane) -> bool:
+    """Whether the lane stores its progress in transactions."""
+    return lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE

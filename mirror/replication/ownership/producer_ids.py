@@ -1,0 +1,223 @@
+"""Making a lane ready to write: its producer id, fencing, the comparison after a crash.
+
+Done when the lane has its first batch to send, so that idle partitions cost the brokers nothing. What
+has to be true before the first batch of an owner goes out:
+1. no other owner has stored progress that we have not loaded: this is looked at after the id is taken,
+   because a lane may have been idle, or its process frozen, for any time since it was loaded;
+2. the stored progress says that somebody writes (`clean` is false), so that the next owner will look;
+3. former owners that may still have a batch under way are fenced;
+4. what they have written behind the checkpoint is known (effectively-once) or undone (exactly-once).
+
+Epochs are the proof: when the id comes with the epoch that follows the one under which the loaded progress
+was made, nobody has owned the lane in between, and the stored progress need not be looked at again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.event_loop import Slots
+from mirror.client.producer_identity import fence, take_identity
+from mirror.errors import Fenced, Unreachable
+from mirror.lane.lane import Lane, LaneState
+from mirror.lane.ledger import Fate
+from mirror.lane.progress import LaneProgress, Owner, entries_of
+from mirror.model.datastreams.policy import Guarantee
+from mirror.model.identifiers import ClusterRef
+from mirror.protocol.batches.batch import ProducerStamp
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.replication.live_lane import Intent, LiveLane, TransactionState, identity_name
+from mirror.replication.ownership.tail import compare_tail
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_AT_ONCE: Final = 64
+_COMPARISONS: Final = 4
+"""Between two clusters. Each holds some MiB of both sides, outside of the budget."""
+
+
+class ProducerIdManager:
+    """Gives lanes their identity, a limited number at a time in each destination."""
+
+    def __init__(self, steering: Steering) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._waiting: dict[ClusterRef, deque[tuple[LiveLane, int]]] = {}
+        self._running: Counter[ClusterRef] = Counter()
+        self._comparing: dict[tuple[ClusterRef, ClusterRef], Slots] = {}
+        self.on_ready: Callable[[LiveLane], None] = lambda _lane: None
+
+    def identify(self, lane: LiveLane) -> None:
+        """See to it that the lane gets an identity; it sends as soon as it has one."""
+        if lane.identity is None and not lane.is_identifying and lane.may_drain:
+            lane.is_identifying = True
+            target = lane.spec.destination
+            self._waiting.setdefault(target, deque()).append((lane, lane.turn))
+            self._pump(target)
+
+    def _pump(self, target: ClusterRef) -> None:
+        waiting = self._waiting[target]
+        while waiting and self._running[target] < _AT_ONCE:
+            lane, turn = waiting.popleft()
+            self._running[target] += 1
+            self._bench.loop.spawn(self._run(lane, turn))
+
+    async def _run(self, lane: LiveLane, turn: int) -> None:
+        try:
+            await self._make_ready(lane, turn)
+        except Exception as error:  # noqa: BLE001 - it concerns one lane
+            self._steering.set_aside(lane, error, turn)
+        finally:
+            lane.is_identifying = False
+            self._running[lane.spec.destination] -= 1
+            if lane.queue:
+                self.identify(lane)  # it has begun anew meanwhile, and what it has read waits for this
+            self._pump(lane.spec.destination)
+
+    async def _make_ready(self, lane: LiveLane, turn: int) -> None:
+        target = self._steering.sink(lane).cluster
+        name = identity_name(lane.key)
+        patience = self._bench.settings.transaction_timeout_seconds
+        guarantee = lane.spec.policy.guarantee
+        transactional = guarantee is Guarantee.EXACTLY_ONCE
+        stamp = await take_identity(target, name, patience, transactional=transactional)
+        is_next = lane.is_clean and not transactional and _is_next(lane.owner, stamp)
+        if lane.turn == turn and not is_next:
+            stamp = await self._fence(lane, stamp)
+        if lane.turn != turn or not (is_next or await self._is_up_to_date(lane, turn)):
+            return
+        lane.has_owned = True
+        if lane.owner is None and lane.target_next is None and stamp.epoch > 0:
+            await self._note_forgotten(lane, target)
+        if transactional:
+            if lane.is_forgotten:
+                await self._look_for_ours(lane, turn, target)
+            if lane.turn != turn:
+                return
+            lane.transaction = TransactionState()
+            lane.target_next = None
+            lane.is_held = True
+        elif guarantee is Guarantee.EFFECTIVELY_ONCE:
+            await self._look_behind(lane, turn, target, stamp)
+        if lane.turn == turn:
+            lane.needs_fence = lane.is_clean = lane.is_forgotten = False
+            lane.identify(stamp)
+            self.on_ready(lane)
+
+    async def _fence(self, lane: LiveLane, stamp: ProducerStamp) -> ProducerStamp:
+        """Stop former owners, where the tail is to be looked at; returns the id to go on with."""
+        lane.needs_fence = lane.needs_fence or stamp.epoch > 0
+        if not lane.needs_fence or lane.spec.policy.guarantee is not Guarantee.EFFECTIVELY_ONCE:
+            return stamp
+        target, patience = self._steering.sink(lane).cluster, self._bench.settings.transaction_timeout_seconds
+        return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
+
+    async def _is_up_to_date(self, lane: LiveLane, turn: int) -> bool:
+        """With the id taken, former owners can store nothing more that counts: go back to what they have
+        stored if that is not what we know. Raises Fenced for a lane that somebody has taken from us."""
+        transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
+        stored = (await self._bench.progress(lane.spec.destination).load([lane.key]))[lane.key]
+        if lane.turn != turn:
+            return False
+        is_foreign = self._steering.is_foreign(lane, stored)
+        is_ours = stored is not None and stored.is_of(lane.spec.destination_topic, lane.target_id)
+        if stored is None or not (is_foreign or (transactional and is_ours and _differs(stored, lane))):
+            return True
+        found = f"progress of {lane.key.partition} is stored up to {stored.next_offset}"
+        if is_foreign and lane.has_owned:
+            raise Fenced(
+                f"{found} by another owner", advice="let only one copy of a state, or one service, run"
+            )
+        self._steering.reload(lane, found)
+        return False
+
+    async def _note_forgotten(self, lane: LiveLane, target: Cluster) -> None:
+        """The coordinator knows an owner of the lane, the progress topic knows none: what it knew is gone.
+        Everything at the destination may then be ours already."""
+        first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
+        lane.target_next = first
+        lane.is_forgotten = end > first
+        if lane.is_forgotten:
+            lane.gaps.append(
+                f"{lane.key.partition} was copied before, but no progress is stored: looked for a topic"
+                f" {self._bench.identity.progress_topic} at {target.name}; continuing at {lane.checkpoint}"
+            )
+            _log.warning("%s", lane.gaps[-1])
+            lane.dirty = True
+            self._steering.mark_dirty(lane)
+
+    async def _look_behind(self, lane: LiveLane, turn: int, target: Cluster, stamp: ProducerStamp) -> None:
+        end = await self._offset(target, lane, LATEST)
+        if lane.turn != turn:
+            return
+        # The marker of the fence lies there too, but one offset more may be a record as well.
+        if lane.needs_fence and lane.target_next is not None and end > lane.target_next:
+            await self._compare(lane, turn, target, end)
+        if lane.turn != turn:
+            return
+        lane.target_next = end
+        lane.owner = stamp.producer_id, stamp.epoch
+        if lane.is_clean:
+            await self._mark_as_written_to(lane)
+
+    async def _look_for_ours(self, lane: LiveLane, turn: int, target: Cluster) -> None:
+        end = await self._offset(target, lane, LATEST)
+        if lane.turn == turn and lane.target_next is not None and end > lane.target_next:
+            await self._compare(lane, turn, target, end)
+
+    async def _compare(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
+        lane.state = LaneState.RECOVERING
+        self._steering.source(lane).detach(lane)
+        lane.drop()
+        route = lane.spec.source, lane.spec.destination
+        async with self._comparing.setdefault(route, Slots(_COMPARISONS)).one():
+            if lane.turn != turn:
+                return
+            found = await compare_tail(self._steering.source(lane).cluster, target, lane, end)
+        if lane.turn != turn:
+            return
+        lane.find(found, end)
+        self._steering.mark_dirty(lane)
+        _log.info(
+            "lane %s: %d offsets were at the destination already, going on at %d",
+            lane.key.partition,
+            sum(stretch.length for stretch in found),
+            lane.position,
+        )
+        lane.state = LaneState.COPYING
+        if lane.intent is Intent.FINISH:
+            lane.intent = None  # what it had read was let go; it is read again, up to the end
+        if lane.intent is None:
+            self._steering.read_on(lane)
+        else:
+            self._steering.settle(lane)  # nothing is in hand any more, and no answer comes that would do it
+
+    async def _offset(self, target: Cluster, lane: LiveLane, which: int) -> int:
+        answer = (await target.offsets({lane.target: which}))[lane.target]
+        if answer.error:
+            raise Unreachable(f"the offsets of {lane.target} at {target.name} are not known now")
+        return answer.offset
+
+    async def _mark_as_written_to(self, lane: LiveLane) -> None:
+        now_ms = self._bench.clock.now_ms()
+        entries, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
+        await self._bench.progress(lane.spec.destination).save(entries, now_ms)
+        lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
+
+
+def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
+    """Whether nobody can have owned the lane between `former` and us."""
+    return former == (stamp.producer_id, stamp.epoch - 1)
+
+
+def _differs(stored: LaneProgress, lane: Lane) -> bool:
+    """Whether what an exactly-once lane has committed is not what it knows. It may be ahead by offsets that
+    need no copying, such as markers and aborted records, but not by records; so may a new topic's lane."""
+    if stored.life != lane.life:
+        return stored.life > lane.life
+    mirrored = stored.ledger.total(Fate.MIRRORED), lane.ledger.total(Fate.MIRRORED)
+    return stored.next_offset > lane.checkpoint or mirrored[0] != mirrored[1]

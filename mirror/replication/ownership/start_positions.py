@@ -1,0 +1,61 @@
+"""Where another mirror stood: lanes that take over from it begin at what its consumer group committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirror.client.cluster import Cluster
+from mirror.errors import HeadraceError
+from mirror.model.topics import TopicPartition
+from mirror.protocol.codes import error_of
+from mirror.protocol.control.cluster import GROUP
+from mirror.protocol.control.offsets import Answers, committed_offsets
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.steering import Steering
+
+
+async def take_over(steering: Steering, cluster: Cluster, lanes: Sequence[LiveLane]) -> list[LiveLane]:
+    """Let those begin that ask for their group's offsets; returns those that have no position yet.
+
+    A topic that was created anew has nothing to take over. A group that cannot be read pauses its lanes:
+    to begin anywhere else would lose records or repeat them.
+    """
+    waiting: list[LiveLane] = []
+    by_group: dict[str, list[LiveLane]] = {}
+    for lane in lanes:
+        if lane.position < 0 and not lane.life and lane.spec.start.is_committed and lane.spec.consumer_group:
+            by_group.setdefault(lane.spec.consumer_group, []).append(lane)
+        elif lane.position < 0:
+            waiting.append(lane)
+    for group, members in by_group.items():
+        try:
+            answers = await _committed(cluster, group, [lane.key.partition for lane in members])
+        except HeadraceError as error:
+            for lane in members:
+                steering.pause(lane, error)
+            continue
+        waiting += [lane for lane in members if not _begin(steering, lane, answers)]
+    return waiting
+
+
+def _begin(steering: Steering, lane: LiveLane, answers: Answers) -> bool:
+    """False when the group has committed nothing of the lane's partition."""
+    answer = answers.get(lane.key.partition)
+    if answer is None:
+        return False
+    if answer.error:
+        what = f"reading what group {lane.spec.consumer_group} committed of {lane.key.partition}"
+        steering.pause(lane, error_of(answer.error, what))
+    else:
+        lane.begin(answer.offset)
+        steering.mark_dirty(lane)
+    return True
+
+
+async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> Answers:
+    return await cluster.ask_coordinator(
+        GROUP,
+        group,
+        committed_offsets(group, partitions),
+        lambda found: max((answer.error for answer in found.values()), default=0),
+    )

@@ -1,0 +1,163 @@
+"""Comparing the destination's tail with the source, so that nothing is copied twice after a crash.
+
+A crash loses the answers of what was sent since the last checkpoint. What of it has arrived lies at the
+destination from `target_next` on, in order, perhaps with records of other writers between. So the tail is
+read from there, and matched record by record (key, value, headers, timestamp) with what the source holds
+from the checkpoint on; the lane then goes on behind the last match. Former owners must be fenced before,
+or a batch of theirs could arrive after the look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from mirror.client.cluster import Cluster
+from mirror.client.event_loop import Loop
+from mirror.client.log_reader import Stretch
+from mirror.errors import BatchTooLarge, TransformFailed, Unreachable
+from mirror.lane.intake import Intake
+from mirror.lane.ledger import Fate
+from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.outgoing import Found, Item, Passed
+from mirror.model.datastreams.policy import Guarantee, OnRejection
+from mirror.protocol.batches.batch import CONTROL, scan
+from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.control.offsets import LATEST
+from mirror.replication.live_lane import LiveLane
+
+_UNLIMITED = 2**31
+_AT_ONCE = 50_000
+"""Records to open, about, before the other lanes get their turn."""
+
+
+async def compare_tail(source: Cluster, target: Cluster, lane: LiveLane, end: int) -> list[Found]:
+    """What of the source, from the lane's checkpoint on, lies at the destination in [target_next, end).
+
+    Raises Unreachable, CorruptData.
+    """
+    assert lane.target_next is not None, "without it there is nothing to compare"
+    expected = _Expected(source, lane)
+    found: list[Found] = []
+    committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
+    stretch = Stretch(target, lane.target, lane.target_next, end, committed=committed)
+    async for record in _records(stretch, target.loop):
+        following = await expected.peek()
+        if following is None:
+            break
+        if record.content == following.content:
+            found.extend(expected.passed)
+            _add(found, following.offset, record.offset)
+            expected.advance()
+    return found
+
+
+def _add(found: list[Found], source: int, target: int) -> None:
+    if found and found[-1].fate is Fate.MIRRORED:
+        last = found[-1]
+        if last.source + last.length == source and last.target + last.length == target:
+            found[-1] = last._replace(length=last.length + 1)
+            return
+    found.append(Found(Fate.MIRRORED, 1, source, target))
+
+
+async def _records(stretch: Stretch, loop: Loop) -> AsyncIterator[Record]:
+    opened = 0
+    async for batch, header in stretch.batches():
+        if header is not None and not header.attributes & CONTROL:
+            for record in read_batch(batch, header):
+                yield record
+            opened += header.record_count
+            if opened > _AT_ONCE:
+                opened = 0
+                await loop.sleep(0.0)
+
+
+class _Expected:
+    """The records that the lane would send from its checkpoint on, one after the other.
+
+    `passed`: fates of the offsets between the last record taken and the next one.
+    """
+
+    def __init__(self, cluster: Cluster, lane: LiveLane) -> None:
+        self._cluster = cluster
+        self._lane = lane
+        self._rules = replace(lane.rules, merge=None, batch_limit=_UNLIMITED)
+        self._budget = ByteBudget(_UNLIMITED)
+        self._stretch: Stretch | None = None
+        self._waiting: list[Record | Passed] = []
+        self.passed: list[Found] = []
+
+    async def peek(self) -> Record | None:
+        """The next record; None when the source has no more."""
+        while True:
+            while self._waiting:
+                first = self._waiting[-1]
+                if isinstance(first, Record):
+                    return first
+                self.passed.append(Found(first.fate, first.count))
+                self._waiting.pop()
+            if not await self._read():
+                return None
+
+    def advance(self) -> None:
+        """Take the record that `peek` has shown."""
+        self._waiting.pop()
+        self.passed = []
+
+    async def _read(self) -> bool:
+        lane, place = self._lane, self._lane.key.partition
+        if self._stretch is None:
+            committed = lane.rules.read_committed
+            answer = (await self._cluster.offsets({place: LATEST}, committed=committed))[place]
+            if answer.error:
+                raise Unreachable(f"the end of {place} at {self._cluster.name} is not known now")
+            end = answer.offset
+            if lane.spec.end_offset is not None:
+                end = min(end, lane.spec.end_offset)
+            self._stretch = Stretch(self._cluster, place, lane.checkpoint, end, committed=committed)
+        part = await self._stretch.next_part()
+        if part is None:
+            return False
+        intake = Intake(self._rules, self._stretch.position, self._budget, lane.spec.end_offset, _AT_ONCE)
+        try:
+            intake.take(part.records, part.aborted, Slab(bytearray(), None))
+        except (BatchTooLarge, TransformFailed) as error:
+            self._omit(error)
+        self._stretch.position = intake.position
+        waiting: list[Record | Passed] = []
+        for item in intake.items:
+            waiting.extend(_opened(item))
+        self._waiting = waiting[::-1]
+        return True
+
+    def _omit(self, error: BatchTooLarge | TransformFailed) -> None:
+        """Treat it as the lane does, which meets it again if it continues before it."""
+        policy = self._lane.spec.policy.on_rejection
+        if policy is OnRejection.PAUSE:
+            raise error
+        fate = Fate.FILTERED if policy is OnRejection.SKIP else Fate.DEAD_LETTERED
+        if isinstance(error, BatchTooLarge):
+            self._rules = replace(self._rules, unopened={**self._rules.unopened, error.offset: fate})
+        else:
+            self._rules = replace(self._rules, omitted={**self._rules.omitted, error.offset: fate})
+
+
+def _opened(item: Item) -> list[Record | Passed]:
+    """An item's records with their source offsets, and the fates of the offsets between them."""
+    if isinstance(item, Passed):
+        return [item]
+    header = next(scan(item.batch))[2]
+    assert header is not None, "an intake makes batches of format 2"
+    offsets = [first + step for first, count in item.runs for step in range(count)]
+    fates = [passed.fate for passed in item.passed or () for _ in range(passed.count)]
+    opened: list[Record | Passed] = []
+    cursor = item.first_offset
+    for record, offset in zip(read_batch(item.batch, header), offsets, strict=True):
+        opened.extend(Passed(fate, 1) for fate in fates[: offset - cursor])
+        del fates[: offset - cursor]
+        opened.append(record._replace(offset=offset))
+        cursor = offset + 1
+    opened.extend(Passed(fate, 1) for fate in fates)
+    item.free()
+    return opened

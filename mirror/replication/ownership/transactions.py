@@ -1,0 +1,201 @@
+"""Exactly once: a lane's batches and its checkpoint in one transaction.
+
+Each lane has transactions of its own, under the transactional id that fences it, so one bad partition
+aborts nobody else's. A transaction ends once a second: nothing new is sent, what was sent is acknowledged,
+the progress record joins, the transaction is committed. Whoever takes the id after a crash thereby aborts
+what was open, and then reads progress that cannot change any more.
+
+Two protocols (KIP-890): with the old one partitions are added to a transaction before they are written to;
+with the new one a produce request does that, and every transaction has its own producer epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.log_writer import write_patiently
+from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.producer_identity import add_to_transaction, end
+from mirror.errors import Fenced, HeadraceError
+from mirror.lane.progress import Entry, entries_of, forgotten_chunks, main_key
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.codes import error_of
+from mirror.protocol.control.transactions import NEW_EPOCH_FROM
+from mirror.replication.live_lane import Intent, LiveLane, TransactionState, identity_name
+from mirror.replication.progress_log import batches_of
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
+_SETTLING_TICK: Final = 0.003
+_MARKER: Final = 1
+
+
+class TransactionManager:
+    """Begins and ends the transactions of exactly-once lanes."""
+
+    def __init__(self, steering: Steering) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._interval = steering.bench.settings.transaction_interval_seconds
+        self._open: dict[LiveLane, None] = {}
+
+    def begin(self, lane: LiveLane) -> None:
+        """The lane has something to send: open a transaction for it."""
+        transaction = lane.transaction
+        if transaction is None or transaction.is_beginning or transaction.started_at is not None:
+            return
+        if not (lane.queue or lane.dirty) or not lane.may_drain:
+            return
+        transaction.is_beginning = True
+        self._steering.spawn(lane, self._begin(lane, lane.turn, transaction))
+
+    def commit(self, lane: LiveLane) -> None:
+        """End the lane's transaction now."""
+        transaction = lane.transaction
+        if transaction is not None and transaction.started_at is not None and not transaction.is_ending:
+            transaction.is_ending = True
+            lane.is_held = True
+            self._steering.spawn(lane, self._commit(lane, lane.turn, transaction))
+
+    def abandon(self, lane: LiveLane) -> None:
+        """Abort the open transaction: what it holds is copied again from the last commit."""
+        self._open.pop(lane, None)
+        identity, lane.identity, lane.transaction = lane.identity, None, None
+        lane.is_loaded = False
+        if identity is not None:
+            self._steering.spawn(lane, self._abort(lane, identity))
+
+    def pump(self, now: float) -> None:
+        """End the transactions whose time has come; begin those of lanes that moved without sending."""
+        for lane in list(self._steering.dirty):
+            if lane.transaction is not None and lane.transaction.started_at is None:
+                self._steering.guard(lane, self.begin)
+        for lane in list(self._open):
+            transaction = lane.transaction
+            if transaction is None or transaction.started_at is None:
+                self._open.pop(lane, None)
+            elif now - transaction.started_at >= self._interval and lane.intent is None:
+                self._steering.guard(lane, self.commit)
+
+    async def _begin(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
+        try:
+            if not self._is_implicit(lane):
+                places = [lane.target, await self._progress_place(lane)]
+                await add_to_transaction(self._cluster(lane), identity_name(lane.key), _stamp(lane), places)
+        except HeadraceError as error:
+            if lane.turn == turn:
+                self._fail(lane, error)
+            return
+        finally:
+            transaction.is_beginning = False
+        if lane.turn != turn:
+            return
+        transaction.started_at = self._bench.loop.now()
+        self._open[lane] = None
+        lane.is_held = False
+        if lane.writer is not None:
+            lane.writer.wake(lane)
+
+    async def _commit(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
+        while not lane.is_settled:
+            await self._bench.loop.sleep(_SETTLING_TICK)
+            if lane.turn != turn:
+                return
+        position = lane.checkpoint
+        try:
+            entries, sealed = self._entries(lane)
+            await self._write_progress(lane, transaction, entries)
+            if lane.turn == turn:
+                await self._end(lane, transaction)
+        except Exception as error:
+            transaction.has_failed = True
+            if not isinstance(error, HeadraceError):
+                raise
+            if lane.turn == turn:
+                self._fail(lane, error)
+            return
+        if lane.turn != turn:
+            return
+        self._open.pop(lane, None)
+        lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
+        self._steering.note_moved(lane, position)
+        transaction.started_at, transaction.is_ending = None, False
+        if lane.intent is not None:
+            self._steering.settle(lane)
+        else:
+            self.begin(lane)
+
+    def _entries(self, lane: LiveLane) -> tuple[list[Entry], int]:
+        before = lane.offset_map.first_index
+        lane.offset_map.prune(lane.log_start)
+        entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
+        lane.dirty = False
+        self._steering.dirty.pop(lane, None)
+        now_ms = self._bench.clock.now_ms()
+        mine, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
+        return entries + mine, sealed
+
+    async def _write_progress(
+        self, lane: LiveLane, transaction: TransactionState, entries: list[Entry]
+    ) -> None:
+        identity, name = _stamp(lane), identity_name(lane.key).encode()
+        place = await self._progress_place(lane)
+        for batch in batches_of(entries, self._bench.clock.now_ms()):
+            sequence = transaction.progress_sequence
+            stamp(memoryview(batch), Codec.NONE, identity, sequence)
+            await write_patiently(self._cluster(lane), place, batch, name)
+            transaction.progress_sequence = next_sequence(sequence, int.from_bytes(batch[57:61], "big"))
+
+    async def _end(self, lane: LiveLane, transaction: TransactionState) -> None:
+        newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
+        identity = _stamp(lane)
+        answer = await end(self._cluster(lane), identity_name(lane.key), identity, commit=True, newest=newest)
+        if answer.error:
+            raise error_of(answer.error, f"committing {lane.key.partition}")
+        if lane.target_next is not None:
+            lane.target_next += _MARKER
+        if answer.producer_id >= 0:
+            transaction.progress_sequence = 0
+            lane.identify(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))
+
+    async def _abort(self, lane: LiveLane, identity: ProducerStamp) -> None:
+        newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
+        try:
+            await end(self._cluster(lane), identity_name(lane.key), identity, commit=False, newest=newest)
+        except HeadraceError as error:
+            _log.info(
+                "%s: the transaction will be aborted by whoever comes next: %s", lane.key.partition, error
+            )
+
+    def _fail(self, lane: LiveLane, error: HeadraceError) -> None:
+        """The outcome is not known; the next beginning finds it out."""
+        if isinstance(error, Fenced):
+            self._steering.pause(lane, error, lasting=True)
+        elif lane.intent is Intent.STOP:
+            _log.warning("lane %s stops without its last transaction: %s", lane.key.partition, error)
+            self._steering.give_up(lane)
+        elif error.retriable:
+            self._steering.restart(lane, str(error))
+        else:
+            self._steering.pause(lane, error)
+
+    def _cluster(self, lane: LiveLane) -> Cluster:
+        return self._steering.sink(lane).cluster
+
+    def _is_implicit(self, lane: LiveLane) -> bool:
+        return self._cluster(lane).feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
+
+    async def _progress_place(self, lane: LiveLane) -> TopicPartition:
+        log = self._bench.progress(lane.spec.destination)
+        await log.ensure()
+        return TopicPartition(log.topic, log.partition_of(main_key(lane.key)))
+
+
+def _stamp(lane: LiveLane) -> ProducerStamp:
+    assert lane.identity is not None, "a lane in a transaction has an identity"
+    return lane.identity

@@ -1,0 +1,281 @@
+"""Progress of lanes in a compacted topic of the destination cluster.
+
+Read on demand by new owners: the first look scans the topic, later ones only what came since. Only what is
+stored of the lanes that were asked for stays in memory, since the topic holds that of every lane there is;
+lanes that are asked for later cost one more scan of their partitions. The reader
+decides by itself which transactional records count (those whose marker it has seen), because the last
+stable offset of the topic is held back by transactions of lanes that do not matter here.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.event_loop import Promise
+from mirror.client.log_reader import Stretch
+from mirror.client.log_writer import write_patiently
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Unreachable
+from mirror.lane.progress import Entry, LaneProgress, is_outdated, main_key, read_progress
+from mirror.model.identifiers import GroupName
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneKey
+from mirror.protocol.batches.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.codes import TRANSIENT, Code, error_of
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.topics import create_topic
+
+PARTITIONS: Final = 8
+SETTINGS: Final = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.ms": "600000",
+    "compression.type": "producer",
+}
+_log = logging.getLogger(__name__)
+_BATCH_BYTES: Final = 512 * 1024
+_LARGEST_BATCH: Final = 16 * 1024 * 1024
+"""Of payload; ours are much smaller."""
+_COMMIT_MARKER: Final = 1
+_MAIN_PARTS: Final = 3
+"""Parts of the key of a main record: group, topic, partition."""
+
+
+class ProgressLog:
+    """The progress topic of one destination cluster."""
+
+    def __init__(self, cluster: Cluster, topic: str, replication: int = -1) -> None:
+        self.topic = topic
+        self._cluster = cluster
+        self._replication = replication
+        self._parts: dict[int, ProgressPart] = {}
+        self._wanted: set[bytes] = set()
+        self._unseen: set[bytes] = set()
+        self._keeps_all = False
+        self._reading: Promise[None] | None = None
+
+    async def load(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, LaneProgress | None]:
+        """What is stored of each lane. Raises Unreachable, CorruptData, NewerFormat."""
+        await self.catch_up(keys)
+        return {key: self.stored(key) for key in keys}
+
+    def stored(self, key: LaneKey) -> LaneProgress | None:
+        """What was stored of a lane at the last look for it. Raises CorruptData, NewerFormat."""
+        part = self._parts.get(self.partition_of(main_key(key)))
+        return None if part is None else read_progress(key, part.values)
+
+    def want(self, keys: Iterable[LaneKey]) -> None:
+        """From the next look on keep what is stored of these lanes."""
+        if not self._keeps_all:
+            self._unseen.update({main_key(key) for key in keys} - self._wanted)
+
+    def release(self, key: LaneKey) -> None:
+        """Keep nothing of the lane any more."""
+        main = main_key(key)
+        self._unseen.discard(main)
+        if main in self._wanted:
+            self._wanted.discard(main)
+            for part in self._parts.values():
+                part.forget(main)
+
+    async def read_all(self) -> None:
+        """Keep what is stored of every lane; for commands that look at all of them."""
+        self._keeps_all = True
+        self._parts.clear()
+        await self.catch_up()
+
+    async def catch_up(self, keys: Iterable[LaneKey] = ()) -> None:
+        """Read what was written since the last look, and what is stored of these lanes."""
+        self.want(keys)
+        while self._reading is not None and not self._reading.is_done:
+            await self._reading  # it may have looked before what we want to see was written
+        self._reading = self._cluster.loop.spawn(self._catch_up())
+        await self._reading
+
+    async def save(self, entries: Sequence[Entry], now_ms: int) -> None:
+        """Write; returns when all replicas have it. Entries of one lane stay together in one batch.
+
+        Raises Unreachable, NotAuthorized.
+        """
+        if not entries:
+            return
+        await self.ensure()
+        by_partition: dict[int, list[Entry]] = {}
+        for entry in entries:
+            by_partition.setdefault(self.partition_of(entry[0]), []).append(entry)
+        await self._cluster.loop.together(
+            self._save(number, part, now_ms) for number, part in by_partition.items()
+        )
+
+    async def forget(self, keys: Sequence[LaneKey], now_ms: int) -> None:
+        """Remove everything that is stored of these lanes. Raises Unreachable."""
+        await self.catch_up(keys)
+        mains = {main_key(key) for key in keys}
+        gone: list[Entry] = [(stored, None) for stored in self._keys() if _main_of(stored) in mains]
+        await self.save(gone, now_ms)
+
+    def groups(self) -> set[str]:
+        """Groups with stored progress, as far as it was read and kept."""
+        return {key.split(b"/", 1)[0].decode(errors="replace") for key in self._keys()}
+
+    def keys_of(self, group: GroupName) -> list[LaneKey]:
+        """The lanes of a group that have stored something, sorted, as far as it was read."""
+        parts = [key.decode(errors="replace").split("/") for key in self._keys()]
+        return sorted(
+            LaneKey(group, TopicPartition(part[1], int(part[2])))
+            for part in parts
+            if len(part) == _MAIN_PARTS and part[0] == group and part[2].isdecimal()
+        )
+
+    def _keys(self) -> list[bytes]:
+        return [key for part in self._parts.values() for key in part.values]
+
+    def partition_of(self, key: bytes) -> int:
+        """Where records of a lane go: all keys of a lane to the partition of its main key."""
+        topic = self._cluster.topics[self.topic]
+        return zlib.crc32(_main_of(key)) % len(topic.leaders)
+
+    async def ensure(self) -> None:
+        """Make the topic when it is not there. Raises Unreachable, NotAuthorized, Refused."""
+        known = self._cluster.topics.get(self.topic)
+        if known is not None and not known.error and known.leaders:
+            return
+        await self._cluster.patiently(self._create)
+
+    async def _create(self) -> None:
+        await self._cluster.refresh([self.topic])
+        topic = self._cluster.topics[self.topic]
+        if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            call = create_topic(self.topic, PARTITIONS, self._replication, SETTINGS)
+            outcome = await self._cluster.ask_controller(call)
+            if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                raise self._with_rights(outcome.error, "creating", outcome.message)
+            raise Unreachable(f"topic {self.topic} was just created")
+        if topic.error and topic.error not in TRANSIENT:
+            raise self._with_rights(topic.error, "looking at")
+        if topic.error or any(leader < 0 for leader, _ in topic.leaders):
+            raise Unreachable(f"topic {self.topic} has partitions without a leader")
+
+    def _with_rights(self, code: int, doing: str, message: str = "") -> HeadraceError:
+        error = error_of(code, f"{doing} topic {self.topic} on {self._cluster.name}", message)
+        if isinstance(error, NotAuthorized):
+            error.advice = (
+                f"grant Create, Read and Write on topic {self.topic}, or create it and grant the others"
+            )
+        return error
+
+    async def _catch_up(self) -> None:
+        await self.ensure()
+        numbers = range(len(self._cluster.topics[self.topic].leaders))
+        ends = await self._cluster.offsets({TopicPartition(self.topic, number): LATEST for number in numbers})
+        for place, answer in ends.items():
+            if answer.error:
+                raise error_of(answer.error, f"looking for the end of {place}")
+        unseen, self._unseen = self._unseen, set()
+        self._wanted |= unseen
+        again = {self.partition_of(main) for main in unseen}
+        try:
+            await self._cluster.loop.together(
+                self._read(place, end.offset, again=place.partition in again) for place, end in ends.items()
+            )
+        except HeadraceError:
+            self._wanted -= unseen
+            self._unseen |= unseen
+            raise
+
+    async def _read(self, place: TopicPartition, end: int, *, again: bool) -> None:
+        part = self._parts.get(place.partition)
+        if part is None or again or part.read_up_to > end:
+            first = (await self._cluster.offsets({place: EARLIEST}))[place].offset
+            part = ProgressPart(None if self._keeps_all else self._wanted, max(first, 0))
+        stretch = Stretch(self._cluster, place, part.read_up_to, end, on_damage=_pass_over)
+        async for batch, header in stretch.batches():
+            if header is not None:
+                part.take(batch, header)
+            part.read_up_to = stretch.position
+        part.read_up_to = max(stretch.position, end)
+        self._parts[place.partition] = part
+
+    async def _save(self, number: int, entries: Sequence[Entry], now_ms: int) -> None:
+        for batch in batches_of(entries, now_ms):
+            await write_patiently(self._cluster, TopicPartition(self.topic, number), batch)
+
+
+class ProgressPart:
+    """What one partition of the topic holds of the lanes that are wanted; of all when `wanted` is None."""
+
+    def __init__(self, wanted: set[bytes] | None, start: int) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self.read_up_to = start
+        self._wanted = wanted
+        self._open: dict[int, list[Entry]] = {}
+
+    def take(self, batch: memoryview, header: BatchHeader) -> None:
+        """One batch of the topic, in order."""
+        try:
+            records = read_batch(batch, header, _LARGEST_BATCH)
+        except CorruptData as error:
+            _pass_over(error)
+            return
+        if header.attributes & CONTROL:
+            written = self._open.pop(header.producer_id, [])
+            key = records[0].key if records else None
+            if key is not None and int.from_bytes(key[2:4], "big") == _COMMIT_MARKER:
+                self._apply(written)
+            return
+        entries = [
+            (record.key, record.value)
+            for record in records
+            if record.key is not None and (self._wanted is None or _main_of(record.key) in self._wanted)
+        ]
+        if header.attributes & TRANSACTIONAL:
+            self._open.setdefault(header.producer_id, []).extend(entries)
+        else:
+            self._apply(entries)
+
+    def forget(self, main: bytes) -> None:
+        """Keep nothing of that lane."""
+        for key in [key for key in self.values if key.startswith(main) and _main_of(key) == main]:
+            del self.values[key]
+
+    def _apply(self, entries: Sequence[Entry]) -> None:
+        outdated = {key for key, value in entries if self._is_outdated(key, value)}
+        for key, value in entries:
+            if outdated and _main_of(key) in outdated:
+                continue
+            if value is None:
+                self.values.pop(key, None)
+            else:
+                self.values[key] = value
+
+    def _is_outdated(self, key: bytes, value: bytes | None) -> bool:
+        if value is None or key.count(b"/") != _MAIN_PARTS - 1:
+            return False
+        before = self.values.get(key)
+        return before is not None and before != value and is_outdated(before, value)
+
+
+def _main_of(key: bytes) -> bytes:
+    """The key of the main record that a record of the topic belongs to."""
+    return key if key.count(b"/") < _MAIN_PARTS else b"/".join(key.split(b"/")[:_MAIN_PARTS])
+
+
+def _pass_over(error: CorruptData) -> None:
+    _log.error("a damaged batch of the progress topic is passed over: %s", error)
+
+
+def batches_of(entries: Sequence[Entry], now_ms: int) -> list[bytearray]:
+    """Records in as few batches as possible; entries of one lane are never parted."""
+    groups: list[list[Record]] = [[]]
+    size = 0
+    for key, value in entries:
+        size += len(key) + len(value or b"")
+        groups[-1].append(Record(0, now_ms, key, value))
+        if size > _BATCH_BYTES and b"/map/" not in key:
+            groups.append([])
+            size = 0
+    return [write_batch(group) for group in groups if group]

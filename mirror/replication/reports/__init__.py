@@ -1,0 +1,1 @@
+"""What a worker measures of its lanes and what it reports."""

@@ -1,0 +1,104 @@
+"""What can be said of a lane at any time: its range, fates, paths, map and state, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from mirror.lane.counters import LaneCounters
+from mirror.lane.lane import LaneState
+from mirror.lane.outgoing import Path
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.reports.measurements import lag_records
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """A lane since this engine started it; `offsets` (by fate) and `map_runs` since the very beginning.
+
+    `bytes` as fetched, `payload_bytes` before compression where that is known. `foreign_records`: offsets
+    at the destination that others have written between ours. `in_flight`: offsets read behind
+    `next_offset` whose fate is not certain yet. `seconds`: since the engine took it.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    destination_topic: str
+    state: str
+    reason: str
+    start_offset: int
+    next_offset: int
+    in_flight: int
+    source_end: int
+    lag: int
+    offsets: dict[str, int]
+    records: int
+    bytes: int
+    payload_bytes: int
+    source_batches: int
+    batches: dict[str, int]
+    map_runs: int
+    foreign_records: int
+    gaps: list[str]
+    life: int
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+class LaneSums(NamedTuple):
+    """Over several lanes; as in their reports. `fenced`: lanes that another owner has taken for good."""
+
+    records: int
+    bytes: int
+    lag: int
+    fenced: int
+
+
+def sums_of(lanes: Iterable[LiveLane]) -> LaneSums:
+    """What the reports of these would add up to."""
+    records = size = lag = fenced = 0
+    for lane in lanes:
+        for counters in (lane.counters, lane.totals):
+            if counters is not None:
+                records += counters.records
+                size += counters.source_bytes
+        lag += lag_records(lane)
+        fenced += lane.state is LaneState.PAUSED and lane.pause is not None and lane.pause.lasting
+    return LaneSums(records, size, lag, fenced)
+
+
+def report_of(lane: LiveLane, now: float) -> LaneReport:
+    """A snapshot at `now`, in monotonic seconds."""
+    sums = LaneCounters()
+    if lane.totals is not None:
+        sums.add(lane.totals)
+    sums.add(lane.counters)
+    return LaneReport(
+        group=lane.key.group,
+        topic=lane.key.partition.topic,
+        partition=lane.key.partition.partition,
+        destination_topic=lane.spec.destination_topic,
+        state=lane.state.value,
+        reason=lane.pause.reason if lane.pause else lane.stalled_by or lane.held_by,
+        start_offset=lane.ledger.start,
+        next_offset=lane.checkpoint,
+        in_flight=max(lane.position - lane.checkpoint, 0),
+        source_end=lane.high_watermark,
+        lag=lag_records(lane),
+        offsets=lane.ledger.by_fate(),
+        records=sums.records,
+        bytes=sums.source_bytes,
+        payload_bytes=sums.payload_bytes,
+        source_batches=sums.source_batches,
+        batches={path.name.lower(): sums.batches_by_path[path] for path in Path},
+        map_runs=len(lane.offset_map),
+        foreign_records=lane.foreign_records,
+        gaps=list(lane.gaps),
+        life=lane.life,
+        seconds=round(now - lane.started_at, 3) if lane.started_at is not None else 0.0,
+    )

@@ -1,0 +1,313 @@
+"""LaneStartup lanes, many at a time: progress, metadata, positions, limits; then reading and writing begin.
+
+Every question is asked for all lanes together; whatever is wrong with one lane pauses that lane only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unreachable
+from mirror.lane.lane import LaneState
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.pausing import Pause
+from mirror.lane.progress import LaneProgress, SourceIdentity
+from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneSpec, LaneStarted
+from mirror.protocol.control.offsets import EARLIEST, LATEST, Answers, OffsetAnswer
+from mirror.replication.channels.fetcher import Fetcher, Tier
+from mirror.replication.channels.sender import ROLES, Sender
+from mirror.replication.handlers.ack_handler import AckHandler
+from mirror.replication.handlers.fetch_handler import FetchHandler
+from mirror.replication.limits import LimitBook, RuleBook, TopicLimits
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.ownership.start_positions import take_over
+from mirror.replication.steering import Steering
+
+_log = logging.getLogger(__name__)
+_AT_ONCE: Final = 1000
+_OFFSETS_SECONDS: Final = 2.0
+"""Partitions without a leader may hold up those that are asked for with them for this long."""
+
+Turn = tuple[LiveLane, int]
+
+
+class LaneStartup:
+    """Takes lanes from `steering.to_start` and sets them going."""
+
+    def __init__(self, steering: Steering, reading: FetchHandler, writing: AckHandler) -> None:
+        self._steering = steering
+        self._bench = steering.bench
+        self._reading = reading
+        self._writing = writing
+        self._limits: dict[ClusterRef, LimitBook] = {}
+        self._rules = RuleBook(self._bench.settings)
+
+    def pump(self) -> None:
+        """Begin with all that wait."""
+        if not self._steering.to_start:
+            return
+        lanes = sorted(self._steering.to_start, key=_route)
+        self._steering.to_start.clear()
+        for lane in lanes:
+            self._steering.guard(lane, self._open)
+        lanes = [lane for lane in lanes if lane.state is LaneState.STARTING]
+        for _, group in groupby(lanes, key=_route):
+            together = list(group)
+            for start in range(0, len(together), _AT_ONCE):
+                turns = [(lane, lane.turn) for lane in together[start : start + _AT_ONCE]]
+                self._bench.loop.spawn(self._start(turns))
+
+    def expect(self, specs: Sequence[LaneSpec]) -> None:
+        """Do for lanes that will come what does not depend on where their present owner stops."""
+        for _, group in groupby(sorted(specs, key=_route_of), key=_route_of):
+            self._bench.loop.spawn(self._get_ready(list(group)))
+
+    def _open(self, lane: LiveLane) -> None:
+        """The lane's clusters, and what is stored of it. Raises ConfigError for one that cannot be opened."""
+        steering, bench, spec = self._steering, self._bench, lane.spec
+        if spec.source not in steering.sources:
+            cluster, rack = bench.cluster(spec.source), bench.rack(spec.source)
+            steering.sources[spec.source] = Fetcher(cluster, bench.settings, self._reading, rack)
+        if spec.destination not in steering.sinks:
+            steering.sinks[spec.destination] = Sender(
+                bench.cluster(spec.destination), bench.settings, self._writing
+            )
+        if not lane.is_loaded:
+            bench.progress(spec.destination).want([spec.key])
+
+    async def _get_ready(self, specs: Sequence[LaneSpec]) -> None:
+        try:
+            await self._expect(specs)
+        except HeadraceError as error:
+            _log.debug("not ready beforehand: %s", error)
+        except Exception:  # noqa: BLE001 - the lanes find out when they start
+            _log.exception("not ready beforehand for lanes of %s", specs[0].key.group)
+
+    async def _expect(self, specs: Sequence[LaneSpec]) -> None:
+        source, target = self._bench.cluster(specs[0].source), self._bench.cluster(specs[0].destination)
+        places = {spec.key.partition for spec in specs}
+        targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
+        committed = {spec.policy.isolation is Isolation.READ_COMMITTED for spec in specs}
+        roles = [Tier(one, live).role for one in committed for live in (False, True)]
+        await source.refresh({place.topic for place in places})
+        await target.refresh({place.topic for place in targets})
+        await self._bench.progress(specs[0].destination).catch_up([spec.key for spec in specs])
+        await self._limits_of(specs[0].destination).look_up({place.topic for place in targets})
+        await self._bench.loop.together(
+            [source.connection(broker, role) for broker in _leaders(source, places) for role in roles]
+            + [target.connection(broker, role) for broker in _leaders(target, targets) for role in ROLES]
+        )
+
+    def _limits_of(self, destination: ClusterRef) -> LimitBook:
+        if destination not in self._limits:
+            age = self._bench.settings.metadata_age_seconds
+            self._limits[destination] = LimitBook(self._bench.cluster(destination), age)
+        return self._limits[destination]
+
+    async def _start(self, turns: Sequence[Turn]) -> None:
+        try:
+            await self._load(turns)
+            await self._look_around(turns)
+            await self._find_positions([lane for lane, turn in turns if _is_valid(lane, turn)])
+        except Exception as error:  # noqa: BLE001 - it concerns one route between two clusters
+            for lane, turn in turns:
+                if _is_valid(lane, turn):
+                    self._steering.set_aside(lane, error)
+            return
+        for lane, turn in turns:
+            if _is_valid(lane, turn):
+                self._steering.guard(lane, self._go)
+        halted = [lane for lane, _ in turns if lane.state is LaneState.PAUSED and lane.is_loaded]
+        if halted:
+            self._bench.loop.spawn(self._look_at_ends(halted))
+
+    async def _look_at_ends(self, lanes: Sequence[LiveLane]) -> None:
+        """How far lanes that do not read are behind: the last answer to a fetch grows old."""
+        source = self._steering.source(lanes[0]).cluster
+        places = {lane.key.partition for lane in lanes}
+        try:
+            ends = await source.offsets(dict.fromkeys(places, LATEST), seconds=_OFFSETS_SECONDS)
+        except Exception as error:  # noqa: BLE001 - it is asked again at the next try
+            _log.debug("the ends of halted partitions of %s are not known: %s", source.name, error)
+            return
+        for lane in lanes:
+            end = ends[lane.key.partition]
+            if lane.state is LaneState.PAUSED and not end.error:
+                lane.high_watermark = end.offset
+
+    async def _load(self, turns: Sequence[Turn]) -> None:
+        """Stored progress of lanes that have none in memory."""
+        wanted = [lane for lane, _ in turns if not lane.is_loaded]
+        if not wanted:
+            return
+        log = self._bench.progress(wanted[0].spec.destination)
+        await log.catch_up([lane.key for lane in wanted])
+        now_ms = self._bench.clock.now_ms()
+        for lane, turn in turns:
+            if not lane.is_loaded and _is_valid(lane, turn):
+                self._steering.guard(lane, lambda one: _restore(one, log.stored(one.key), now_ms))
+
+    async def _look_around(self, turns: Sequence[Turn]) -> None:
+        """Fresh metadata of both sides; pause those that cannot go on, apply what the policy says."""
+        lanes = [lane for lane, _ in turns]
+        first = lanes[0]
+        source, sink = self._steering.source(first), self._steering.sink(first)
+        await source.cluster.patiently(
+            lambda: source.cluster.refresh({lane.key.partition.topic for lane in lanes})
+        )
+        await sink.cluster.patiently(
+            lambda: sink.cluster.refresh({lane.spec.destination_topic for lane in lanes})
+        )
+        for lane, turn in turns:
+            if _is_valid(lane, turn):
+                self._steering.guard(lane, self._look_at)
+        book = self._limits_of(first.spec.destination)
+        for lane in lanes:
+            if lane.pause is not None:
+                lane.size_cap = None
+                book.forget(lane.spec.destination_topic)  # its settings may be what has changed
+        limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
+        self._set_rules([lane for lane, turn in turns if _is_valid(lane, turn)], limits)
+
+    def _set_rules(self, lanes: Sequence[LiveLane], limits: Mapping[str, TopicLimits]) -> None:
+        failed: dict[CopyPolicy, Exception] = {}
+        for lane in lanes:
+            policy = lane.spec.policy
+            if policy not in failed:
+                try:
+                    lane.rules = self._rules.rules(lane, limits[lane.spec.destination_topic])
+                except Exception as error:  # noqa: BLE001 - it concerns the lanes of one policy
+                    failed[policy] = error
+            if policy in failed:
+                self._steering.set_aside(lane, failed[policy])
+
+    def _look_at(self, lane: LiveLane) -> None:
+        problem = self._problem(lane)
+        if problem is not None:
+            self._steering.pause(lane, problem)
+
+    def _problem(self, lane: LiveLane) -> HeadraceError | None:
+        if self._is_elsewhere(lane):
+            _log.warning(
+                "lane %s: what is stored is of another destination; %s begins by its own start",
+                lane.key.partition,
+                lane.spec.destination_topic,
+            )
+            lane.begin_elsewhere()
+        goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
+        problem = self._reading.source_problem(lane)
+        if isinstance(problem, TopicRecreated) and goes_on:
+            _log.warning("%s; copying the new topic", problem.message)
+            lane.begin_life(-1, problem.message, same_log=False)
+            problem = None
+        if problem is not None:
+            return problem
+        problem = self._writing.target_problem(lane)
+        if isinstance(problem, DataLossDetected) and goes_on:
+            _log.warning("%s; going on with the new one", problem.message)
+            lane.gaps.append(problem.message)
+            lane.offset_map = OffsetMap()
+            lane.target_id, lane.target_next = b"", None
+            problem = None
+        return problem
+
+    def _is_elsewhere(self, lane: LiveLane) -> bool:
+        """Whether the progress that was read is that of a former datastream of the same name, which had
+        another destination."""
+        progress, lane.found = lane.found, None
+        if progress is None:
+            return False
+        name = lane.spec.destination_topic
+        return not progress.is_of(name, self._steering.sink(lane).cluster.topic_id(name))
+
+    async def _find_positions(self, lanes: Sequence[LiveLane]) -> None:
+        """Where lanes begin that have no checkpoint, or whose topic is a new one."""
+        if lanes:
+            lanes = await take_over(self._steering, self._steering.source(lanes[0]).cluster, lanes)
+        for (committed, asked), group in groupby(sorted(lanes, key=_question), key=_question):
+            together = list(group)
+            source = self._steering.source(together[0]).cluster
+            places = {lane.key.partition for lane in together}  # several datastreams may share some
+            asking = dict.fromkeys(places, asked)
+            answers = dict(await source.offsets(asking, committed=committed, seconds=_OFFSETS_SECONDS))
+            none_younger = {place: LATEST for place, answer in answers.items() if _is_missing(answer)}
+            answers |= await source.offsets(none_younger, committed=committed, seconds=_OFFSETS_SECONDS)
+            for lane in together:
+                self._steering.guard(lane, partial(self._begin, answers))
+
+    def _begin(self, answers: Answers, lane: LiveLane) -> None:
+        answer = answers[lane.key.partition]
+        if answer.error:
+            raise Unreachable(f"{lane.spec.source} does not tell the offsets of {lane.key.partition} now")
+        lane.begin(answer.offset)
+        self._steering.mark_dirty(lane)
+
+    def _go(self, lane: LiveLane) -> None:
+        source, sink = self._steering.source(lane), self._steering.sink(lane)
+        identity = source.cluster.topic_id(lane.key.partition.topic)
+        lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
+        lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        lane.state = LaneState.COPYING
+        if not lane.is_announced:
+            lane.is_announced = True
+            self._steering.events.append(LaneStarted(lane.key, lane.position))
+        sink.attach(lane)
+        self._steering.read_on(lane)
+
+
+def _restore(lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
+    lane.is_loaded = True
+    if progress is None:
+        lane.is_clean = True
+        lane.position = -1
+        return
+    lane.restore(progress)
+    lane.found = progress
+    lane.needs_fence = not progress.clean
+    if progress.pause is not None and lane.pause is None:
+        lane.pause = Pause.from_json(progress.pause, now_ms)
+
+
+def _route_of(spec: LaneSpec) -> tuple[ClusterRef, ClusterRef]:
+    return spec.source, spec.destination
+
+
+def _route(lane: LiveLane) -> tuple[ClusterRef, ClusterRef]:
+    return _route_of(lane.spec)
+
+
+def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
+    """Brokers that lead some of these now."""
+    return {leader[0] for place in places if (leader := cluster.leader(place)) is not None}
+
+
+def _is_valid(lane: LiveLane, turn: int) -> bool:
+    return lane.turn == turn and lane.state is LaneState.STARTING
+
+
+def _question(lane: LiveLane) -> tuple[bool, int]:
+    """What its position depends on: whether only committed data counts, and what is asked for."""
+    return lane.spec.policy.isolation is Isolation.READ_COMMITTED, _begins_at(lane)
+
+
+def _begins_at(lane: LiveLane) -> int:
+    """What to ask for with ListOffsets; a topic that was created anew is copied from its beginning."""
+    spec = lane.spec
+    if lane.life:
+        return EARLIEST
+    if spec.start_ms is not None:
+        return spec.start_ms
+    return LATEST if spec.start.is_latest else EARLIEST
+
+
+def _is_missing(answer: OffsetAnswer) -> bool:
+    """No record is as young as the time asked for."""
+    return not answer.error and answer.offset < 0

@@ -1,0 +1,137 @@
+"""Transforms and filters: plug-ins that change or drop records on their way.
+
+A plug-in is an entry point of the group `headrace.transforms`: a function that takes the text behind the
+colon in `name:text` and returns a `mirror.lane.rules.Transform`. It must be pure: after a crash the same
+record has to come out the same, or the comparison with the destination's tail would not recognise it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from mirror.errors import ConfigError
+from mirror.lane.rules import Transform
+from mirror.protocol.batches.records import Record
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP: Final = "headrace.transforms"
+Factory = Callable[[str], Transform]
+
+
+def drop_header(name: str) -> Transform:
+    """`drop-header:NAME` removes every header of that name. Raises ConfigError without a name."""
+    _require(name, "drop-header:NAME")
+    wanted = name.encode()
+
+    def apply(record: Record) -> Record:
+        kept = tuple(header for header in record.headers if header[0] != wanted)
+        return record if len(kept) == len(record.headers) else record._replace(headers=kept)
+
+    return apply
+
+
+def rename_header(names: str) -> Transform:
+    """`rename-header:OLD=NEW` renames every header of that name."""
+    old, equals, new = names.partition("=")
+    if not equals or not old or not new:
+        raise ConfigError(f"rename-header cannot use {names!r}", advice="write rename-header:OLD=NEW")
+    before, after = old.encode(), new.encode()
+
+    def apply(record: Record) -> Record:
+        headers = tuple((after if key == before else key, value) for key, value in record.headers)
+        return record._replace(headers=headers)
+
+    return apply
+
+
+def mask_field(field: str) -> Transform:
+    """`mask-field:a.b` replaces that field of JSON objects in values by `***`; values that are no JSON pass.
+
+    The transform raises what the JSON library raises for a document that is too deep or whose numbers are
+    too long: such a record must not pass with the field in the clear. Raises ConfigError without a field.
+    """
+    if not all(field.split(".")):
+        raise ConfigError(f"mask-field cannot use {field!r}", advice="write mask-field:a.b")
+    *parents, last = field.split(".")
+
+    def apply(record: Record) -> Record:
+        if record.value is None:
+            return record
+        try:
+            document = json.loads(record.value)
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            return record
+        place: Any = document
+        for name in parents:
+            place = place.get(name) if isinstance(place, dict) else None
+        if not isinstance(place, dict) or last not in place:
+            return record
+        place[last] = "***"
+        value = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+        return record._replace(value=value)
+
+    return apply
+
+
+def keep_keys(prefix: str) -> Transform:
+    """`keep-keys:PREFIX` drops every record whose key does not begin so. Raises ConfigError without one."""
+    _require(prefix, "keep-keys:PREFIX")
+    wanted = prefix.encode()
+
+    def apply(record: Record) -> Record | None:
+        return record if record.key is not None and record.key.startswith(wanted) else None
+
+    return apply
+
+
+def _require(text: str, form: str) -> None:
+    if not text:
+        raise ConfigError(f"{form.partition(':')[0]} needs a text behind a colon", advice=f"write {form}")
+
+
+BUILT_IN: Final[dict[str, Factory]] = {
+    "drop-header": drop_header,
+    "rename-header": rename_header,
+    "mask-field": mask_field,
+    "keep-keys": keep_keys,
+}
+
+
+@cache
+def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
+    """The transforms of these names, in order. Raises ConfigError for one that is unknown, or that cannot be
+    made of the text behind its colon."""
+    return tuple(_load(name) for name in names)
+
+
+def _load(described: str) -> Transform:
+    name, _, text = described.partition(":")
+    factory = BUILT_IN.get(name)
+    if factory is None:
+        from importlib.metadata import entry_points  # it loads the e-mail package: megabytes that few need
+
+        found = {entry.name: entry for entry in entry_points(group=GROUP)}
+        if name not in found:
+            known = ", ".join(sorted({*BUILT_IN, *found}))
+            raise ConfigError(f"there is no transform {name!r}", advice=f"there are {known}")
+        return _made_by(found[name], text)
+    return factory(text)
+
+
+def _made_by(plug_in: EntryPoint, text: str) -> Transform:
+    try:
+        made: Transform = plug_in.load()(text)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"the transform {plug_in.name!r} of {plug_in.value} cannot be made:"
+            f" {type(error).__name__}: {error}",
+            advice="look at the text behind its colon and at its package",
+        ) from error
+    return made

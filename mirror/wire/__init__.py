@@ -1,9 +1,0 @@
-"""Kafka's bytes, sans-io: bytes in, values and bytes out. No sockets, no clock, no logging.
-
-Two hot formats are written by hand on memoryviews: record batches (`batch`, `reframe`, `records`)
-and the Fetch and Produce messages around them (`fetch`, `produce`). Everything else of the protocol
-goes through the message classes of kafka-python, which only `control` and `sasl` import.
-Whatever comes from a broker is checked before it is believed: a decoder raises CorruptData, never
-anything else, and allocates no more than its input holds.
-Start with `batch.py`; the way of a whole batch is told in docs/data-plane.md.
-"""

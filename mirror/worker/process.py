@@ -1,0 +1,221 @@
+"""The loop of one worker process: take commands, copy, report.
+
+The loop never waits longer than a few milliseconds outside the engine. When the control process is
+gone (end of file) the lanes are given up: their checkpoints are written and others take over. When
+the lease runs out, nothing more is written, not even a checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from mirror.coordination.stores.problems import reason_of
+from mirror.errors import CorruptData, HeadraceError, SessionLost
+from mirror.lane.pausing import Pause, ProbeRule, pause_again
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.metrics import MirrorMetric
+from mirror.model.topics import TopicPartition
+from mirror.ports import Clock, CopyEngine, LaneKey, LanePaused, LaneSpec, MetricSink
+from mirror.worker.protocol import (
+    ExpectLanes,
+    ExtendLease,
+    LaneNews,
+    LaneRate,
+    LaneRates,
+    Message,
+    MessageReader,
+    ShareQuotas,
+    Shutdown,
+    StartLanes,
+    StopLanes,
+    TaskSums,
+    WorkerAlive,
+    WorkerReady,
+    encode_message,
+)
+from mirror.worker.watchdog import Watchdog
+
+_log = structlog.get_logger(__name__)
+_STEP_SECONDS: Final = 0.01
+_ORPHAN_DEADLINE_SECONDS: Final = 3.0
+_ALIVE_SECONDS: Final = 1.0
+"""How often the control process hears that the loop turns."""
+_PROBES: Final = ProbeRule(first_seconds=5.0, longest_seconds=300.0)
+
+
+class LeaseOver(SessionLost):
+    """Nobody may write on this lease any more; the process must end at once."""
+
+
+class Worker:
+    """Runs one engine on behalf of the control process at the other end of `control`."""
+
+    def __init__(
+        self,
+        control: socket.socket,
+        engine: CopyEngine,
+        metric_sink: MetricSink,
+        clock: Clock,
+        metrics_interval_seconds: float,
+        data_plane: str,
+    ) -> None:
+        self._control = control
+        self._engine = engine
+        self._metric_sink = metric_sink
+        self._clock = clock
+        self._metrics_interval = metrics_interval_seconds
+        self._data_plane = data_plane
+        self._reader = MessageReader(_skipped)
+        self._refused: dict[LaneKey, tuple[LaneSpec, Pause]] = {}
+        self._watchdog = Watchdog()
+        self._deadline: float | None = None
+        self._lease_until = math.inf
+        self._next_metrics = clock.monotonic() + metrics_interval_seconds
+        self._next_alive = 0.0
+
+    def run(self) -> None:
+        """Until the control process says so or is gone. Raises LeaseOver."""
+        try:
+            self._run()
+        finally:
+            self._watchdog.rest()
+
+    def _run(self) -> None:
+        self._say(WorkerReady(self._data_plane))
+        while self._deadline is None:
+            self._watchdog.turn()
+            for message in self._receive():
+                self._obey(message)
+            if self._clock.monotonic() >= self._lease_until:
+                raise LeaseOver("the control process has not extended the lease; nothing more is written")
+            self._try_refused()
+            events = self._engine.step(_STEP_SECONDS)
+            if events:
+                self._say(LaneNews(tuple(events)))
+            now = self._clock.monotonic()
+            if now >= self._next_alive:
+                self._next_alive = now + _ALIVE_SECONDS
+                self._say(WorkerAlive())
+            if now >= self._next_metrics:
+                self._report()
+        self._watchdog.rest()  # closing takes as long as it was told
+        self._report()
+        self._say(LaneNews(tuple(self._engine.close(self._deadline))))
+
+    def _receive(self) -> Sequence[Message]:
+        readable, _, _ = select.select([self._control], [], [], 0)
+        if not readable:
+            return ()
+        data = self._control.recv(1 << 20)
+        if not data:
+            _log.warning("the control process is gone; giving up all lanes")
+            self._deadline = _ORPHAN_DEADLINE_SECONDS
+            return ()
+        return tuple(self._reader.feed(data))
+
+    def _obey(self, message: Message) -> None:
+        match message:
+            case ExpectLanes(specs):
+                self._expect(specs)
+            case StartLanes(epoch, specs):
+                structlog.contextvars.bind_contextvars(plan=epoch)
+                for spec in specs:
+                    self._start(spec, None)
+            case StopLanes(keys):
+                for key in keys:
+                    self._refused.pop(key, None)
+                    self._engine.stop_lanes((key,))
+            case ShareQuotas(shares):
+                self._engine.share_quotas(dict(shares))
+            case ExtendLease(until):
+                self._lease_until = until
+            case Shutdown(deadline):
+                self._deadline = deadline
+            case _:
+                _log.error("message skipped: it is not for a worker", kind=type(message).__name__)
+
+    def _expect(self, specs: Sequence[LaneSpec]) -> None:
+        """Only a preparation: what fails here is reported when the lane is started."""
+        for spec in specs:
+            try:
+                self._engine.expect_lanes((spec,))
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
+                _log.warning("lane not expected", lane=str(spec.key), reason=reason_of(error))
+
+    def _start(self, spec: LaneSpec, former: Pause | None) -> None:
+        """A lane that cannot even begin is paused; it is tried again, ever more seldom."""
+        self._refused.pop(spec.key, None)
+        try:
+            self._engine.start_lanes((spec,))
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
+            reason = reason_of(error)
+            pause = pause_again(former, reason, self._clock.now_ms(), _PROBES)
+            self._refused[spec.key] = spec, pause
+            if former is None or former.reason != reason:
+                trace = None if isinstance(error, HeadraceError) else error
+                _log.error("lane cannot start", lane=str(spec.key), reason=reason, exc_info=trace)
+                self._say(LaneNews((LanePaused(spec.key, reason),)))
+
+    def _try_refused(self) -> None:
+        now_ms = self._clock.now_ms()
+        for spec, pause in tuple(self._refused.values()):
+            if pause.is_due(now_ms):
+                self._start(spec, pause)
+
+    def _report(self) -> None:
+        self._next_metrics = self._clock.monotonic() + self._metrics_interval
+        metrics = self._engine.metrics()
+        self._metric_sink.publish(metrics)
+        self._say(LaneRates(tuple(_rate(metric) for metric in metrics), _sums(metrics)))
+
+    def _say(self, message: Message) -> None:
+        try:
+            self._control.sendall(encode_message(message))
+        except (BrokenPipeError, ConnectionResetError):
+            if self._deadline is None:
+                self._deadline = _ORPHAN_DEADLINE_SECONDS
+
+
+def _skipped(error: CorruptData) -> None:
+    _log.error("message of the control process skipped", reason=str(error))
+
+
+def _rate(metric: MirrorMetric) -> LaneRate:
+    seconds = max(metric.interval_ms, 1) / 1000
+    return LaneRate(
+        key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
+        source=ClusterRef(metric.source_cluster),
+        bytes_per_second=metric.bytes_copied / seconds,
+        messages_per_second=metric.records_copied / seconds,
+        lag_records=metric.lag_records,
+        lag_ms=metric.lag_ms,
+    )
+
+
+def _sums(metrics: Sequence[MirrorMetric]) -> tuple[TaskSums, ...]:
+    found: dict[str, TaskSums] = {}
+    for one in metrics:
+        sums = TaskSums(
+            GroupName(one.datastream),
+            TaskName(one.task),
+            one.records_copied,
+            one.bytes_copied,
+            one.uncompressed_bytes,
+            one.batches,
+            one.passthrough_batches,
+            one.wait_ms,
+            one.fetch_ms,
+            one.queue_ms,
+            one.produce_ms,
+            one.cpu_ms,
+            one.latency_counts,
+        )
+        before = found.get(one.task)
+        found[one.task] = before.plus(sums) if before else sums
+    return tuple(found.values())

@@ -1,0 +1,209 @@
+"""One bad record concerns its partition only, and by policy not even that."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from mirror.lane.ledger import Fate
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, OnRejection
+from mirror.model.identifiers import GroupName
+from mirror.model.topics import DEAD_LETTER_SUFFIX
+from tests.engines import EngineUnderTest, check_map, look, write
+from tests.kafka_data import Record, make_topic
+from tests.patience import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.servers
+
+NOW = int(time.time() * 1000)
+FOREVER = "9223372036854775807"
+
+
+def records(count: int, keyless: tuple[int, ...] = (), large: tuple[int, ...] = ()) -> list[Record]:
+    return [
+        Record(
+            0,
+            None if number in keyless else b"k%d" % number,
+            b"x" * (1_500_000 if number in large else 20),
+            (),
+            NOW + number,
+        )
+        for number in range(count)
+    ]
+
+
+def change(address: str, topic: str, **settings: str) -> None:
+    """Change settings of a topic."""
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": address})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(PATIENCE_SECONDS)
+
+
+def contents(
+    records_: list[Record], without: tuple[int, ...] = ()
+) -> list[tuple[bytes | None, bytes | None]]:
+    return [(record.key, record.value) for number, record in enumerate(records_) if number not in without]
+
+
+def seen(address: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    return [(record.key, record.value) for record in look(address, topic)]
+
+
+def test_a_record_too_large_pauses_its_lane_behind_all_that_came_before(engine: EngineUnderTest) -> None:
+    make_topic(engine.source, "refused-large", max_message_bytes="3000000")
+    make_topic(engine.destination, "refused-large")
+    make_topic(engine.source, "refused-none")
+    make_topic(engine.destination, "refused-none")
+    sent = records(30, large=(17,))
+    write(engine.source, "refused-large", sent, message_max_bytes=3_000_000, linger_ms=100)
+    engine.start("refused-large")
+    engine.start("refused-none")
+    engine.run_until(engine.paused, "it pauses")
+    assert "offset 17" in engine.paused()[0].reason
+    engine.run_until(lambda: engine.lane("refused-large").checkpoint == 17, "all before it is there")
+    assert seen(engine.destination, "refused-large") == contents(sent)[:17]
+    write(engine.source, "refused-none", records(10))
+    engine.run_to("refused-none", [10])
+    change(engine.destination, "refused-large", max_message_bytes="3000000")
+    engine.run_to("refused-large", [30])
+    assert engine.resumed()
+    assert seen(engine.destination, "refused-large") == contents(sent)
+
+
+@pytest.mark.parametrize("path", [CopyPath.AUTO, CopyPath.RECORD])
+def test_a_record_too_large_can_be_skipped(engine: EngineUnderTest, path: CopyPath) -> None:
+    topic = f"refused-skip-{path}"
+    make_topic(engine.source, topic, max_message_bytes="3000000")
+    make_topic(engine.destination, topic)
+    sent = records(30, large=(3, 17))
+    write(engine.source, topic, sent, message_max_bytes=3_000_000, linger_ms=100)
+    engine.start(topic, policy=CopyPolicy(on_rejection=OnRejection.SKIP, path=path))
+    engine.run_to(topic, [30])
+    assert seen(engine.destination, topic) == contents(sent, without=(3, 17))
+    lane = engine.lane(topic)
+    assert lane.ledger.total(Fate.FILTERED) == 2
+    here = [record for record in look(engine.source, topic) if record.offset not in (3, 17)]
+    check_map(lane, here, look(engine.destination, topic))
+
+
+def test_records_without_a_key_are_put_aside_with_their_coordinates(engine: EngineUnderTest) -> None:
+    make_topic(engine.source, "refused-key")
+    make_topic(engine.destination, "refused-key", cleanup_policy="compact")
+    sent = records(40, keyless=(5, 6, 33))
+    write(engine.source, "refused-key", sent, linger_ms=100, compression_type="lz4")
+    engine.start("refused-key", policy=CopyPolicy(on_rejection=OnRejection.DEAD_LETTER))
+    engine.run_to("refused-key", [40])
+    assert seen(engine.destination, "refused-key") == contents(sent, without=(5, 6, 33))
+    letters = look(engine.destination, "refused-key" + DEAD_LETTER_SUFFIX)
+    assert [dict(letter.headers)["headrace-offset"] for letter in letters] == [b"5", b"6", b"33"]
+    assert dict(letters[0].headers)["headrace-source"] == b"source/refused-key"
+    assert b"INVALID_RECORD" in (dict(letters[0].headers)["headrace-reason"] or b"")
+    assert engine.lane("refused-key").ledger.total(Fate.DEAD_LETTERED) == 3
+    assert not engine.paused()
+
+
+def test_a_refused_timestamp_pauses_with_its_offset_and_passes_when_allowed(engine: EngineUnderTest) -> None:
+    make_topic(engine.source, "refused-time", message_timestamp_after_max_ms="9223372036854775807")
+    make_topic(engine.destination, "refused-time", message_timestamp_after_max_ms="60000")
+    sent = records(20)
+    sent[11] = Record(0, b"k", b"from the future", (), NOW + 7_200_000)
+    write(engine.source, "refused-time", sent, linger_ms=100)
+    engine.start("refused-time")
+    engine.run_until(engine.paused, "it pauses")
+    assert "source offset 11" in engine.paused()[0].reason
+    change(engine.destination, "refused-time", message_timestamp_after_max_ms="9223372036854775807")
+    engine.run_to("refused-time", [20])
+    assert seen(engine.destination, "refused-time") == contents(sent)
+
+
+def test_a_dead_letter_topic_with_limits_of_its_own_is_named_with_the_setting_to_change(
+    engine: EngineUnderTest,
+) -> None:
+    topic, letters = "refused-limits", "refused-limits" + DEAD_LETTER_SUFFIX
+    make_topic(engine.source, topic, max_message_bytes="3000000", message_timestamp_after_max_ms=FOREVER)
+    make_topic(engine.destination, topic, cleanup_policy="compact")
+    make_topic(engine.destination, letters, cleanup_policy="compact")
+    sent = records(30, keyless=(3,), large=(17,))
+    sent[20] = Record(0, b"k", b"from the future", (), NOW + 7_200_000)
+    write(engine.source, topic, sent, message_max_bytes=3_000_000, linger_ms=100)
+    engine.start(topic, policy=CopyPolicy(on_rejection=OnRejection.DEAD_LETTER))
+    in_the_way = {
+        "cleanup.policy": "delete",
+        "max.message.bytes": "104857600",
+        "message.timestamp.after.max.ms": FOREVER,
+    }
+    named: set[str] = set()
+
+    def news() -> set[str]:
+        reasons = [one.reason for one in engine.paused() if f"topic {letters} would refuse" in one.reason]
+        return {
+            key for key, value in in_the_way.items() for one in reasons if f"{key}={value}" in one
+        } - named
+
+    while named != set(in_the_way):
+        engine.run_until(news, "it pauses for another setting")
+        for setting in news():
+            change(engine.destination, letters, **{setting: in_the_way[setting]})
+            named.add(setting)
+    engine.run_to(topic, [30])
+    assert seen(engine.destination, topic) == contents(sent, without=(3, 17, 20))
+    found = [dict(letter.headers)["headrace-offset"] for letter in look(engine.destination, letters)]
+    assert (len(found), set(found)) == (3, {b"3", b"17", b"20"}), "each of them once"
+
+
+def test_transforms_change_and_drop_records(engine: EngineUnderTest) -> None:
+    make_topic(engine.source, "refused-transform")
+    make_topic(engine.destination, "refused-transform")
+    producer = Producer({"bootstrap.servers": engine.source, "max.in.flight": 1})
+    for number in range(20):
+        value = b'{"id":%d,"card":{"number":"4711"}}' % number
+        producer.produce(
+            "refused-transform", value, b"a%d" % (number % 3), headers=[("old", b"1"), ("gone", b"2")]
+        )
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    transforms = ("mask-field:card.number", "rename-header:old=new", "drop-header:gone", "keep-keys:a1")
+    engine.start("refused-transform", policy=CopyPolicy(transforms=transforms))
+    engine.run_to("refused-transform", [20])
+    there = look(engine.destination, "refused-transform")
+    wanted = [number for number in range(20) if number % 3 == 1]
+    assert [record.value for record in there] == [
+        b'{"id":%d,"card":{"number":"***"}}' % number for number in wanted
+    ]
+    assert all(record.headers == (("new", b"1"),) for record in there)
+    lane = engine.lane("refused-transform")
+    assert lane.ledger.total(Fate.FILTERED) == 20 - len(wanted)
+    check_map(
+        lane,
+        [record for record in look(engine.source, "refused-transform") if record.offset in wanted],
+        there,
+    )
+
+
+def test_quotas_of_task_and_datastream_are_kept(engine: EngineUnderTest) -> None:
+    make_topic(engine.source, "refused-quota")
+    make_topic(engine.destination, "refused-quota")
+    write(engine.source, "refused-quota", [Record(0, None, b"z" * 10_000, (), NOW)] * 300, batch_size=20_000)
+    engine.start("refused-quota", policy=CopyPolicy(bytes_per_second=500_000))
+    started = time.monotonic()
+    engine.run_to("refused-quota", [300])
+    assert time.monotonic() - started > 3.0
+    assert not engine.paused()
+
+
+def test_a_share_of_a_quota_counts_from_now_on(engine: EngineUnderTest) -> None:
+    make_topic(engine.source, "refused-share")
+    make_topic(engine.destination, "refused-share")
+    write(engine.source, "refused-share", [Record(0, None, b"z" * 10_000, (), NOW)] * 300, batch_size=20_000)
+    engine.start("refused-share", group="shared", policy=CopyPolicy(bytes_per_second=100_000_000))
+    engine.engine.share_quotas({GroupName("shared"): 500_000.0, GroupName("not-here"): 1.0})
+    started = time.monotonic()
+    engine.run_to("refused-share", [300])
+    assert time.monotonic() - started > 3.0

@@ -1,0 +1,61 @@
+"""What the broker of a session is told, and what it is taken to remember."""
+
+from __future__ import annotations
+
+from mirror.protocol.codes import Code
+from mirror.protocol.fetch import FetchPosition
+from mirror.protocol.fetch_session import FetchSession, Place
+
+A: Place = (b"a", 0)
+B: Place = (b"b", 3)
+
+
+def at(offset: int) -> FetchPosition:
+    return FetchPosition(-1, offset, -1, 1000)
+
+
+def told(session: FetchSession) -> dict[Place, int]:
+    """Offsets that the next request names."""
+    part = session.build()
+    return {(topic, number): one.offset for topic, some in part.topics.items() for number, one in some}
+
+
+def established() -> FetchSession:
+    session = FetchSession(incremental=True)
+    session.put(A, at(5))
+    session.put(B, at(7))
+    assert told(session) == {A: 5, B: 7}
+    session.answered(0, 42)
+    return session
+
+
+def test_only_changes_are_named() -> None:
+    session = established()
+    session.put(A, at(6))
+    session.put(B, at(7))
+    assert told(session) == {A: 6}
+    assert told(session) == {}
+
+
+def test_what_was_removed_is_forgotten_by_the_broker_and_named_when_it_comes_back() -> None:
+    session = established()
+    session.remove(A)
+    part = session.build()
+    assert part.forgotten == {b"a": [0]}
+    assert session.asked(A) is None
+    session.put(A, at(5))
+    assert told(session) == {A: 5}
+
+
+def test_one_that_is_removed_and_comes_back_before_the_next_request_stays() -> None:
+    session = established()
+    session.remove(A)
+    session.put(A, at(9))
+    part = session.build()
+    assert (part.forgotten, session.asked(A)) == ({}, at(9))
+
+
+def test_after_a_lost_session_everything_is_named() -> None:
+    session = established()
+    session.answered(Code.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert told(session) == {A: 5, B: 7}

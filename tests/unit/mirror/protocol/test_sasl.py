@@ -1,0 +1,40 @@
+"""What is said when a mechanism cannot be used."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import NoReturn
+
+import pytest
+
+from mirror.errors import ConfigError, NotAuthorized
+from mirror.protocol.control.sasl import Exchange, SaslAccess
+
+
+class NoTicket(Exception):
+    """As the package gssapi raises its own kind, which is neither of the usual ones."""
+
+
+def test_kerberos_without_a_ticket_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_ticket(*_: object, **__: object) -> NoReturn:
+        raise NoTicket("No Kerberos credentials available")
+
+    library = ModuleType("gssapi")
+    library.__dict__.update(Name=no_ticket, NameType=SimpleNamespace(hostbased_service=1))
+    monkeypatch.setitem(sys.modules, "gssapi", library)
+    with pytest.raises(NotAuthorized, match=r"for kafka@broker\.example: No Kerberos credentials") as caught:
+        Exchange(SaslAccess("GSSAPI"), "broker.example")
+    assert "kinit" in caught.value.advice
+
+
+def test_kerberos_without_its_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(ConfigError, match="GSSAPI") as caught:
+        Exchange(SaslAccess("GSSAPI"), "broker.example")
+    assert "gssapi" in caught.value.advice
+
+
+def test_an_unknown_mechanism_is_named() -> None:
+    with pytest.raises(ConfigError, match="MAGIC"):
+        Exchange(SaslAccess("MAGIC"), "broker.example")

@@ -1,0 +1,29 @@
+"""What a lane that starts has learned from refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirror.lane.ledger import Fate, Ledger
+from mirror.replication.limits import RuleBook, TopicLimits
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.options import CopyingOptions
+from tests.builders import a_spec
+
+
+def test_refusals_are_forgotten_when_the_checkpoint_that_a_lane_starts_from_is_behind_them() -> None:
+    book, limits = RuleBook(CopyingOptions()), TopicLimits()
+    lane = LiveLane(a_spec(), 1_000, ())
+    refused = {17: Fate.DEAD_LETTERED, 130: Fate.DEAD_LETTERED}
+    lane.rules = replace(lane.rules, omitted=refused, unopened={40: Fate.FILTERED})
+    for checkpoint, position, omitted, unopened in (
+        (0, 0, {17, 130}, {40}),
+        (17, 17, {17, 130}, {40}),
+        (100, 100, {130}, set()),
+        (131, -1, {17, 130}, {40}),
+        (131, 131, set(), set()),
+    ):
+        lane.ledger, lane.position = Ledger(checkpoint), position
+        found = book.rules(lane, limits)
+        assert (set(found.omitted), set(found.unopened)) == (omitted, unopened)
+    assert book.rules(lane, limits) is book.rules(lane, limits)

@@ -1,0 +1,232 @@
+"""What a lane says of itself, and how the CPU time of a worker is shared out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.lane.memory import ByteBudget
+from mirror.lane.outgoing import Outgoing
+from mirror.model.metrics import MirrorMetric
+from mirror.model.rows import UNKNOWN, row_of
+from mirror.protocol.batches.batch import ProducerStamp
+from mirror.protocol.batches.records import Record, write_batch
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.reports.measurements import (
+    Interval,
+    is_heard,
+    lag_ms,
+    lag_records,
+    share_cpu,
+    take_metric,
+)
+from tests.builders import a_spec
+
+NOW_MS = 1_000_000
+WHEN = Interval(NOW_MS, 5_000, "one", 0.0)
+
+
+class Reading:
+    """Satisfies `live_lane.Reader`."""
+
+    def __init__(self, *, silent: bool = False) -> None:
+        self.silent = silent
+
+    def include(self, lane: LiveLane) -> None:
+        raise AssertionError
+
+    exclude = detach = include
+
+    def is_silent(self, now: float) -> bool:
+        return self.silent
+
+
+def a_lane(high_watermark: int = 10) -> LiveLane:
+    """One that the source would tell of more."""
+    lane = LiveLane(a_spec(), 1_000, ())
+    lane.begin(0)
+    lane.high_watermark = lane.stable_offset = high_watermark
+    lane.reader, lane.is_writable = Reading(), True
+    return lane
+
+
+def deliver(lane: LiveLane, count: int, began: float, fetched: float, sent: float, done: float) -> None:
+    """One batch of records that are 100 ms old when it is acknowledged."""
+    records = [Record(offset, NOW_MS - 100, None, b"x") for offset in range(count)]
+    outgoing = Outgoing(memoryview(write_batch(records)), ((0, count),), count, 0, count)
+    outgoing.max_timestamp = NOW_MS - 100
+    outgoing.payload_bytes = 7
+    outgoing.began_at, outgoing.fetched_at = began, fetched
+    outgoing.charge(ByteBudget(10_000))
+    lane.queue.append(outgoing)
+    lane.identify(ProducerStamp(1, 0))
+    assert lane.next_to_send() is outgoing
+    outgoing.sent_at = sent
+    lane.position = count
+    lane.acknowledge(outgoing, 0, NOW_MS, done)
+
+
+def test_the_latency_is_split_by_where_it_was_spent() -> None:
+    lane = a_lane()
+    deliver(lane, 10, began=1.0, fetched=1.010, sent=1.030, done=1.060)
+    metric = take_metric(lane, WHEN)
+    assert metric is not None
+    assert (metric.records_copied, metric.batches, metric.passthrough_batches) == (10, 1, 1)
+    assert (metric.lag_records, metric.lag_ms, metric.uncompressed_bytes) == (0, 0, 7)
+    spent = (metric.wait_ms, metric.fetch_ms, metric.queue_ms, metric.produce_ms)
+    assert spent == pytest.approx((40, 10, 20, 30))
+    assert sum(metric.latency_counts) == 10
+    assert metric.latency_counts[7] == 10
+
+
+def test_an_idle_lane_says_so_once() -> None:
+    lane = a_lane(high_watermark=0)
+    first = take_metric(lane, WHEN)
+    assert first is not None
+    assert (first.records_copied, first.lag_records) == (0, 0)
+    assert take_metric(lane, WHEN) is None
+    lane.high_watermark = 3
+    behind = take_metric(lane, WHEN)
+    assert behind is not None
+    assert behind.lag_records == 3
+    lane.ledger.next = 3
+    again = take_metric(lane, WHEN)
+    assert again is not None
+    assert again.lag_records == 0
+    assert take_metric(lane, WHEN) is None
+
+
+def test_before_the_source_has_answered_nothing_is_said() -> None:
+    assert take_metric(a_lane(high_watermark=-1), WHEN) is None
+
+
+def test_the_shares_of_cpu_time_add_up() -> None:
+    def metric(batches: int, size: int) -> MirrorMetric:
+        return MirrorMetric(0, 0, "", "", "", "", "", 0, 0, size, batches, 0, 0, 0, ())
+
+    shared = share_cpu([metric(1, 0), metric(0, 10_000), metric(2, 0), metric(0, 0)], 400.0)
+    assert [one.cpu_ms for one in shared] == pytest.approx([100, 100, 200, 0])
+    idle = [metric(0, 0)]
+    assert share_cpu(idle, 5.0) == idle
+
+
+def hold(lane: LiveLane, first: int, timestamp: int) -> None:
+    """A batch of one record comes in hand."""
+    outgoing = Outgoing(
+        memoryview(write_batch([Record(first, timestamp, None, b"x")])), (), 1, first, first + 1
+    )
+    outgoing.max_timestamp = timestamp
+    outgoing.charge(ByteBudget(10_000))
+    lane.queue.append(outgoing)
+    lane.bytes_in_hand += len(outgoing.batch)
+    lane.position = first + 1
+
+
+def aged(lane: LiveLane, now_ms: int = NOW_MS) -> int | None:
+    return lag_ms(lane, now_ms, is_heard=is_heard(lane, 0.0))
+
+
+def test_a_lane_that_has_delivered_nothing_is_as_late_as_what_it_holds() -> None:
+    lane = a_lane()
+    hold(lane, 0, NOW_MS - 480_000)
+    assert aged(lane) == 480_000
+    lane.drop()
+    lane.reader = None
+    assert aged(lane, NOW_MS + 5) == 480_005, "paused at its first record"
+
+
+def test_the_age_of_what_was_never_seen_is_not_known() -> None:
+    lane = a_lane()
+    assert aged(lane) is None
+    metric = take_metric(lane, WHEN)
+    assert metric is not None
+    assert metric.lag_ms is None
+    assert row_of(metric)["lag_ms"] == UNKNOWN
+
+
+def test_nothing_behind_an_open_transaction_has_an_age() -> None:
+    lane = a_lane()
+    lane.rules = replace(lane.rules, read_committed=True)
+    deliver(lane, 4, 0.0, 0.0, 0.0, 0.0)
+    lane.note_end(10, 4, NOW_MS)
+    assert aged(lane, NOW_MS + 7_200_000) == 0
+    assert lag_records(lane) == 6
+    lane.note_end(10, 10, NOW_MS + 7_200_000)
+    assert aged(lane, NOW_MS + 7_200_003) == 3, "it could not be read before"
+
+
+def test_a_record_in_a_sparse_topic_is_not_as_old_as_the_one_before() -> None:
+    lane = a_lane()
+    deliver(lane, 10, 0.0, 0.0, 0.0, 0.0)
+    lane.note_end(10, 10, NOW_MS)
+    lane.note_end(11, 11, NOW_MS + 3_600_000)
+    assert aged(lane, NOW_MS + 3_600_020) == 20
+
+
+@pytest.mark.parametrize("what", ["silent", "detached", "unwritable", "held back"])
+def test_a_lag_of_nothing_is_said_only_while_the_source_would_say_more(what: str) -> None:
+    lane = a_lane()
+    deliver(lane, 10, 0.0, 0.0, 0.0, 0.0)
+    assert aged(lane) == 0
+    assert take_metric(lane, WHEN) is not None
+    assert take_metric(lane, WHEN) is not None
+    assert take_metric(lane, WHEN) is None
+    if what == "silent":
+        lane.reader = Reading(silent=True)
+    elif what == "detached":
+        lane.reader = None
+    elif what == "held back":
+        lane.waits = True
+    else:
+        lane.is_writable = False
+    told = take_metric(lane, WHEN)
+    assert told is not None
+    assert told.lag_ms is None
+    assert take_metric(lane, WHEN) is None, "once"
+
+
+TIMES = st.integers(0, NOW_MS)
+
+
+@given(
+    high=st.integers(-1, 20),
+    stable=st.integers(0, 20),
+    committed=st.booleans(),
+    position=st.integers(0, 20),
+    heard=st.booleans(),
+    held=st.none() | TIMES,
+    known=st.tuples(st.integers(-1, 20), TIMES),
+    delivered=st.just(-1) | TIMES,
+    caught_up=st.just(-1) | TIMES,
+)
+def test_zero_is_never_said_of_what_is_not_known(
+    high: int,
+    stable: int,
+    committed: bool,
+    position: int,
+    heard: bool,
+    held: int | None,
+    known: tuple[int, int],
+    delivered: int,
+    caught_up: int,
+) -> None:
+    lane = a_lane(high)
+    lane.rules = replace(lane.rules, read_committed=committed)
+    lane.stable_offset, lane.position = min(stable, high), position
+    lane.waiting, lane.delivered_ms, lane.caught_up_ms = known, delivered, caught_up
+    if held is not None:
+        hold(lane, position, held)
+    age = lag_ms(lane, NOW_MS + 1, is_heard=heard)
+    is_behind = held is not None or position < lane.readable_end
+    if high < 0:
+        assert age is None
+    elif held is not None:
+        assert age == NOW_MS + 1 - held
+    elif not is_behind:
+        assert age == (0 if heard else None)
+    else:
+        evidence = [known[1]] if known[0] >= position else [one for one in (delivered, caught_up) if one >= 0]
+        assert age == (NOW_MS + 1 - max(evidence) if evidence else None)

@@ -1,0 +1,117 @@
+"""One line when a broker cannot be reached any more, one when it answers again, and who is woken then."""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+
+import pytest
+
+from mirror.client.reachability import PATIENCE_SECONDS, Reachability
+from mirror.errors import NotAuthorized, TimedOut, Unreachable
+from mirror.protocol.control.cluster import Endpoint
+
+ONE, TWO = Endpoint("one", 9092), Endpoint("two", 9092)
+REFUSED = Unreachable("one:9092 cannot be reached: Connection refused")
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_an_outage_of_any_length_is_two_lines(caplog: pytest.LogCaptureFixture) -> None:
+    brokers = Reachability("target")
+    for attempt in range(100):
+        brokers.tries(ONE, 100.0 + attempt)
+        brokers.failed(ONE, REFUSED, 100.5 + attempt)
+        brokers.swept({}, 100.6 + attempt)
+    assert lines(caplog) == [
+        f"cluster target: {REFUSED}; trying again until it answers, without further lines"
+    ]
+    brokers.opened(ONE, 200.5)
+    brokers.opened(ONE, 201.0)
+    assert lines(caplog)[1:] == ["cluster target: one:9092 answers again after 100.0 s"]
+
+
+def test_attempts_come_slower_up_to_half_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    brokers = Reachability("target")
+    waits = []
+    for _ in range(7):
+        waits.append(brokers.tries(ONE, 1.0))
+        brokers.failed(ONE, REFUSED, 1.0)
+    assert waits == [0.0, 0.05, 0.1, 0.2, 0.4, 0.5, 0.5]
+    brokers.opened(ONE, 2.0)
+    assert brokers.tries(ONE, 2.0) == 0.0
+
+
+def test_the_end_of_an_outage_is_taken_once_with_a_moment_before_its_first_failure() -> None:
+    brokers = Reachability("target")
+    brokers.opened(ONE, 50.0)
+    assert brokers.take_returned() is None, "nothing was away"
+    brokers.failed(ONE, REFUSED, 100.0)
+    assert brokers.take_returned() is None, "it is away"
+    brokers.failed(TWO, Unreachable("two:9092 cannot be reached: Connection refused"), 110.0)
+    brokers.opened(TWO, 120.0)
+    brokers.opened(ONE, 121.0)
+    assert brokers.take_returned() == 100.0 - PATIENCE_SECONDS
+    assert brokers.take_returned() is None
+
+
+def test_a_broker_that_accepts_connections_and_answers_nothing_is_an_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brokers = Reachability("target")
+    brokers.swept({"one:9092": 100.0}, 104.9)
+    assert lines(caplog) == []
+    for now in (105.0, 105.5, 135.0):
+        brokers.swept({"one:9092": 100.0}, now)
+    assert len(lines(caplog)) == 1
+    assert "one:9092 accepts connections and does not answer" in lines(caplog)[0]
+    brokers.swept({"one:9092": inf}, 140.0)
+    assert "one:9092 answers again" in lines(caplog)[1]
+    assert brokers.take_returned() == 105.0 - PATIENCE_SECONDS
+
+
+def test_an_idle_connection_does_not_end_the_outage_of_an_address_that_is_still_tried(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brokers = Reachability("target")
+    brokers.tries(ONE, 100.0)
+    brokers.failed(ONE, REFUSED, 100.0)
+    brokers.swept({"one:9092": inf}, 101.0)
+    assert len(lines(caplog)) == 1
+    assert brokers.take_returned() is None
+
+
+def test_the_first_connection_to_a_silent_address_is_reported_before_it_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brokers = Reachability("target")
+    brokers.tries(ONE, 100.0)
+    brokers.swept({}, 104.0)
+    assert lines(caplog) == []
+    brokers.swept({}, 105.0)
+    assert "one:9092 does not answer" in lines(caplog)[0]
+    assert brokers.silence() == (100.0, "one:9092 does not answer")
+
+
+def test_a_broker_that_has_left_the_cluster_is_not_waited_for() -> None:
+    brokers = Reachability("target")
+    brokers.tries(ONE, 100.0)
+    brokers.failed(ONE, REFUSED, 100.0)
+    brokers.tries(TWO, 110.0)
+    brokers.keep([TWO])
+    assert brokers.silence()[0] == 110.0
+    assert brokers.take_returned() is None
+
+
+def test_a_refusal_and_a_silence_are_one_outage_but_that_we_are_not_let_in_is_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brokers = Reachability("target")
+    brokers.tries(ONE, 100.0)
+    brokers.failed(ONE, REFUSED, 100.0)
+    brokers.failed(ONE, TimedOut("one:9092 accepts connections and does not answer"), 130.0)
+    assert len(lines(caplog)) == 1
+    brokers.failed(ONE, NotAuthorized("authenticating as mirror: the broker answered no"), 131.0)
+    assert "authenticating as mirror" in lines(caplog)[1]

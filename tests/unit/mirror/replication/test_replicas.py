@@ -1,0 +1,224 @@
+"""Leaders that move, replicas that are named, and brokers that answer without records."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import pytest
+from kafka.protocol.consumer import FetchRequest as TheirFetch
+from kafka.protocol.consumer import FetchResponse as TheirFetched
+
+from mirror.client.access import ClusterAccess
+from mirror.client.cluster import Cluster, Dialings
+from mirror.client.connection import Request
+from mirror.client.event_loop import Loop
+from mirror.errors import Unreachable
+from mirror.lane.lane import LaneState
+from mirror.lane.memory import Slab
+from mirror.lane.progress import SourceIdentity
+from mirror.protocol.codes import Code
+from mirror.protocol.control.cluster import Endpoint, TopicMetadata
+from mirror.replication.channels.fetcher import Fetcher
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.handlers.fetch_handler import FetchHandler
+from mirror.replication.handlers.rejections import Rejections
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.options import CopyingOptions
+from mirror.replication.ownership.producer_ids import ProducerIdManager
+from mirror.replication.steering import Steering
+from tests.builders import SOURCE, a_spec
+from tests.fakes.clock import ManualClock
+
+VERSION = 17
+TOPIC = b"i" * 16
+
+
+class Asked(NamedTuple):
+    """A request, to whom, and whether it names our rack."""
+
+    broker: int
+    request: Request
+
+    @property
+    def says_rack(self) -> bool:
+        decoded: Any = TheirFetch.decode(bytes(self.request.body[0]), version=VERSION)
+        return bool(decoded.rack_id)
+
+
+class Brokers(Cluster):
+    """Broker 1 leads; 1 and 2 are known. `asked`: every request, in order."""
+
+    def __init__(self, loop: Loop) -> None:
+        access = SimpleNamespace(bootstrap=[])
+        aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=10.0)
+        super().__init__(cast(Dialings, SimpleNamespace(aside=aside)), "source")
+        self.brokers = {number: Endpoint(f"b{number}", 9092) for number in (1, 2)}
+        self.topics = {"t": TopicMetadata("t", 0, TOPIC, False, ((1, 5),))}
+        self.asked: list[Asked] = []
+        self.refreshed = 0
+
+    async def connection(self, broker: int, role: str) -> Any:
+        return SimpleNamespace(
+            throttled_until=0.0,
+            version_of=lambda api, ours: VERSION,
+            throttle=lambda milliseconds: None,
+            send=lambda request: self.asked.append(Asked(broker, request)),
+            close=lambda: None,
+        )
+
+    async def refresh(self, topics: Iterable[str]) -> None:
+        self.refreshed += 1
+
+
+class Rig:
+    """One lane that is read with our rack set."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        options = CopyingOptions()
+        self.bench = EngineContext(lambda _: ClusterAccess(()), options, EngineIdentity("unit"), self.clock)
+        self.steering = Steering(self.bench)
+        reading = FetchHandler(self.steering, ProducerIdManager(self.steering), Rejections(self.steering))
+        self.cluster = Brokers(self.bench.loop)
+        source = self.steering.sources[SOURCE] = Fetcher(self.cluster, options, reading, "r2")
+        lane = self.lane = LiveLane(a_spec("t-0"), 1_000, ())
+        lane.begin(0)
+        lane.source = SourceIdentity(TOPIC)
+        lane.is_writable = lane.is_loaded = True
+        lane.state = LaneState.COPYING
+        self.steering.lanes[lane.key] = lane
+        source.attach(lane)
+        self.turn()
+
+    def turn(self, seconds: float = 0.0) -> None:
+        """Let time pass, and what is due happen."""
+        self.clock.advance(seconds)
+        for _ in range(6):
+            self.bench.loop.run_once(0.0)
+
+    @property
+    def read_from(self) -> tuple[int, bool]:
+        """The broker of the last request, and whether it was told our rack."""
+        last = self.cluster.asked[-1]
+        return last.broker, last.says_rack
+
+    def answer(self, error: int = 0, preferred: int = -1, leader: tuple[int, int] | None = None) -> None:
+        """Answer the last request without records."""
+        topic_class = TheirFetched.FetchableTopicResponse
+        part_class = topic_class.PartitionData
+        tagged: dict[str, Any] = {}
+        if leader is not None:
+            tagged["current_leader"] = part_class.LeaderIdAndEpoch(
+                leader_id=leader[0], leader_epoch=leader[1]
+            )
+        part = part_class(
+            partition_index=0,
+            error_code=error,
+            high_watermark=100,
+            last_stable_offset=100,
+            log_start_offset=0,
+            aborted_transactions=None,
+            preferred_read_replica=preferred,
+            records=None,
+            **tagged,
+        )
+        nodes = (
+            [TheirFetched.NodeEndpoint(node_id=leader[0], host="named", port=1, rack=None)] if leader else []
+        )
+        response = TheirFetched(
+            throttle_time_ms=0,
+            error_code=0,
+            session_id=7,
+            responses=[topic_class(topic_id=uuid.UUID(bytes=TOPIC), partitions=[part])],
+            node_endpoints=nodes,
+        )
+        response.API_VERSION = VERSION
+        body = memoryview(bytes(response.encode(header=False, framed=False)))
+        self.cluster.asked[-1].request.on_answer(body, Slab(bytearray(), None))
+        self.turn()
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig()
+    yield rig
+    rig.cluster.close()
+    rig.bench.close()
+
+
+def test_the_replica_that_the_leader_names_is_read_until_its_lease_ends(rig: Rig) -> None:
+    assert rig.read_from == (1, True)
+    rig.answer(preferred=2)
+    assert rig.read_from == (2, True)
+    rig.turn(301)
+    assert rig.read_from == (1, True)
+
+
+@pytest.mark.parametrize(
+    "error", [Code.OFFSET_OUT_OF_RANGE, Code.OFFSET_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER, 999]
+)
+def test_what_a_follower_refuses_the_leader_is_asked_for_without_our_rack(rig: Rig, error: int) -> None:
+    rig.answer(preferred=2)
+    rig.answer(error)
+    assert rig.read_from == (1, False)
+    assert not rig.steering.events, "the lane is not paused for what a follower says"
+    rig.turn(31)
+    assert rig.read_from == (1, True)
+
+
+def test_a_follower_that_is_lost_is_left(rig: Rig) -> None:
+    rig.answer(preferred=2)
+    rig.cluster.asked[-1].request.on_failure(Unreachable("gone"))
+    rig.turn()
+    assert rig.read_from == (1, False)
+
+
+def test_a_broker_that_nobody_knows_is_not_followed_and_the_metadata_is_asked_for(rig: Rig) -> None:
+    rig.answer(preferred=77)
+    assert rig.read_from == (1, False)
+    assert rig.cluster.refreshed == 1
+
+
+def test_a_leader_that_refers_to_others_whatever_it_is_asked_is_asked_with_pauses(rig: Rig) -> None:
+    rig.answer(preferred=77)
+    rig.answer(preferred=2)
+    asked = len(rig.cluster.asked)
+    assert "refers to broker 2" in rig.steering.failing[rig.lane].sentence
+    rig.turn(0.1)
+    assert len(rig.cluster.asked) == asked
+    rig.turn(0.2)
+    assert len(rig.cluster.asked) == asked + 1
+
+
+def test_replicas_that_refer_to_each_other_end_at_the_leader(rig: Rig) -> None:
+    rig.answer(preferred=2)
+    rig.answer(preferred=1)
+    assert rig.read_from == (1, False)
+
+
+def test_answers_without_records_are_no_hot_loop_and_are_reported(rig: Rig) -> None:
+    for _ in range(20):
+        rig.answer()
+        assert not rig.lane.waits
+    asked = len(rig.cluster.asked)
+    rig.answer()
+    assert len(rig.cluster.asked) == asked
+    assert "sends no records from offset 0 on" in rig.steering.failing[rig.lane].sentence
+    rig.turn(0.3)
+    assert len(rig.cluster.asked) == asked + 1
+
+
+def test_a_leader_that_has_moved_is_followed_without_asking_for_metadata(rig: Rig) -> None:
+    rig.answer(Code.NOT_LEADER_OR_FOLLOWER, leader=(3, 6))
+    assert rig.read_from == (3, True)
+    assert rig.cluster.brokers[3] == Endpoint("named", 1)
+    assert not rig.cluster.refreshed
+
+
+def test_an_older_hint_does_not_count(rig: Rig) -> None:
+    rig.answer(Code.NOT_LEADER_OR_FOLLOWER, leader=(2, 5))
+    assert rig.read_from == (1, True)
+    assert rig.cluster.refreshed == 1

@@ -1,0 +1,48 @@
+"""No more at once than there are slots, in order, and none is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.client.event_loop import Loop, Promise, Slots
+from mirror.errors import Unreachable
+
+
+def test_as_many_as_there_are_slots_go_in_and_the_others_follow_in_order(loop: Loop) -> None:
+    slots, inside = Slots(2), list[int]()
+    doors = [Promise[None]() for _ in range(5)]
+
+    async def visit(number: int) -> None:
+        async with slots.one():
+            inside.append(number)
+            await doors[number]
+
+    for number in range(5):
+        loop.spawn(visit(number))
+    assert inside == [0, 1]
+    doors[1].resolve(None)
+    loop.run_once(0.0)
+    loop.run_once(0.0)
+    assert inside == [0, 1, 2]
+    doors[0].resolve(None)
+    doors[2].resolve(None)
+    loop.run_once(0.0)
+    loop.run_once(0.0)
+    assert inside == [0, 1, 2, 3, 4]
+
+
+def test_a_slot_comes_back_from_who_fails(loop: Loop) -> None:
+    slots = Slots(1)
+
+    async def fail() -> None:
+        async with slots.one():
+            raise Unreachable("no")
+
+    async def succeed() -> str:
+        async with slots.one():
+            return "in"
+
+    failed, succeeded = loop.spawn(fail()), loop.spawn(succeed())
+    with pytest.raises(Unreachable):
+        failed.result()
+    assert succeeded.result() == "in"

@@ -1,0 +1,195 @@
+"""A lane whose step fails is set aside with its reason and gives back what it holds, whatever fails then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mirror.client.access import ClusterAccess
+from mirror.errors import Fenced, RecordRejected, TopicMissing, Unreachable
+from mirror.lane.intake import Intake
+from mirror.lane.lane import LaneState
+from mirror.lane.rules import IntakeRules
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import LaneEvent, LanePaused, LaneResumed
+from mirror.protocol.batches.batch import ProducerStamp
+from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.codes import Code
+from mirror.protocol.produce import ProducedPartition
+from mirror.replication.channels.sender import Sender
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.handlers.ack_handler import AckHandler
+from mirror.replication.handlers.rejections import Rejections
+from mirror.replication.handlers.stalls import Stalls
+from mirror.replication.live_lane import Intent, LiveLane
+from mirror.replication.options import CopyingOptions
+from mirror.replication.reports.lane_reports import report_of
+from mirror.replication.steering import Steering
+from tests.builders import a_spec
+from tests.fakes.clock import ManualClock
+
+
+class Rig:
+    """Steering without clusters, and lanes that copy."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        identity = EngineIdentity("unit")
+        self.bench = EngineContext(lambda _: ClusterAccess(()), CopyingOptions(), identity, self.clock)
+        self.steering = Steering(self.bench)
+        self.writing = AckHandler(self.steering, Rejections(self.steering))
+
+    def lane(self, partition: str, kind: type[LiveLane] = LiveLane) -> LiveLane:
+        """A lane with two batches in hand, of which one is on its way."""
+        lane = kind(a_spec(partition), 1000, ())
+        lane.begin(0)
+        lane.is_loaded, lane.state = True, LaneState.COPYING
+        self.steering.lanes[lane.key] = lane
+        slab = self.bench._pool.slab(100_000)
+        assert slab is not None
+        data = bytearray()
+        for number in range(2):
+            batch = write_batch([Record(0, 1, None, bytes(100))])
+            batch[0:8] = number.to_bytes(8, "big")
+            data += batch
+        slab.buffer[: len(data)] = data
+        intake = Intake(IntakeRules(), 0, self.bench.budget)
+        intake.take(memoryview(slab.buffer)[: len(data)], (), slab)
+        slab.release()
+        lane.identify(ProducerStamp(1, 0))
+        lane.accept(intake, 0.0)
+        return lane
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """What was told of lanes that were paused."""
+        found: list[LaneEvent] = self.steering.events
+        return {str(one.key.partition): one.reason for one in found if isinstance(one, LanePaused)}
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig()
+    yield rig
+    rig.bench.close()
+
+
+def failing(name: str) -> type[LiveLane]:
+    """A lane of which one more step fails."""
+
+    def fail(self: object, *_: Any) -> Any:
+        raise ZeroDivisionError(name)
+
+    return type("Failing", (LiveLane,), {name: fail, "__slots__": ()})
+
+
+@pytest.mark.parametrize("name", ["nothing else", "drop", "recount", "requeue", "shed"])
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_whatever_else_fails_the_lane_pauses_and_its_memory_comes_back(
+    rig: Rig, name: str, is_sent: bool
+) -> None:
+    lane, other = rig.lane("t-0", failing(name)), rig.lane("t-1")
+    outgoing = lane.next_to_send() if is_sent else None
+    held = rig.bench.budget.used
+    rig.steering.guard(lane, lambda _: 1 // 0)
+    if outgoing is not None:
+        rig.writing.on_answer(lane, outgoing, ProducedPartition(b"", 0, 0, 0, -1, 0, (), "", None))
+    assert lane.state is LaneState.PAUSED
+    assert list(rig.reasons) == ["t-0"]
+    assert "ZeroDivisionError" in rig.reasons["t-0"]
+    assert (lane.queue, lane.sent, lane.in_flight, lane.bytes_in_hand) == ([], [], 0, 0)
+    assert rig.bench.budget.used == held // 2
+    assert (lane.is_loaded, lane.needs_fence, lane.identity) == (False, True, None)
+    assert (other.state, len(other.queue)) == (LaneState.COPYING, 2)
+    rig.clock.advance(60)
+    rig.steering.probe(rig.clock.now_ms())
+    assert list(rig.steering.to_start) == [lane]
+
+
+def test_an_error_that_was_foreseen_is_the_reason_and_the_lane_is_not_loaded_anew(rig: Rig) -> None:
+    lane = rig.lane("t-0")
+    rig.steering.set_aside(lane, Unreachable("nobody is there"))
+    assert "nobody is there" in rig.reasons["t-0"]
+    assert lane.is_loaded
+    assert not lane.is_fenced
+
+
+def test_a_lane_that_is_fenced_does_not_try_again(rig: Rig) -> None:
+    lane = rig.lane("t-0")
+    rig.steering.set_aside(lane, Fenced("another owner"))
+    assert lane.is_fenced
+    rig.clock.advance(3600)
+    rig.steering.probe(rig.clock.now_ms())
+    assert not rig.steering.to_start
+
+
+def test_a_step_that_no_longer_counts_pauses_nothing(rig: Rig) -> None:
+    lane = rig.lane("t-0")
+    rig.steering.set_aside(lane, ZeroDivisionError(), lane.turn - 1)
+    assert (lane.state, rig.reasons) == (LaneState.COPYING, {})
+
+
+def test_a_lane_that_fails_while_it_stops_stops(rig: Rig) -> None:
+    lane = rig.lane("t-0", failing("drop"))
+    lane.intent, lane.state = Intent.STOP, LaneState.DRAINING
+    rig.steering.set_aside(lane, ZeroDivisionError())
+    assert list(rig.steering.stopping) == [lane]
+    assert not lane.is_loaded
+
+
+def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    lane = rig.lane("t-0")
+    for _ in range(3):
+        rig.steering.guard(lane, lambda _: 1 // 0)
+        lane.state = LaneState.COPYING
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR and one.exc_info]) == 1
+
+
+def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(rig: Rig) -> None:
+    lane, other = rig.lane("t-0"), rig.lane("t-1")
+    cluster = rig.bench.cluster(lane.spec.destination)
+    rig.steering.sinks[lane.spec.destination] = Sender(cluster, rig.bench.settings, rig.writing)
+    stalls = Stalls(rig.steering)
+    too_few = ProducedPartition(b"", 0, Code.NOT_ENOUGH_REPLICAS, -1, -1, 0, (), "", None)
+    for second in range(12):
+        outgoing = lane.next_to_send()
+        assert outgoing is not None
+        outgoing.sent_at = rig.bench.loop.now()
+        rig.writing.on_answer(lane, outgoing, too_few)
+        stalls.pump(rig.bench.loop.now())
+        assert bool(lane.stalled_by) is (second >= 6)
+        rig.clock.advance(1)
+    assert list(rig.reasons) == ["t-0"]
+    assert "writing to t-0 at" in lane.stalled_by
+    assert "NOT_ENOUGH_REPLICAS (19), since 2023-11-14 22:13:20 UTC" in lane.stalled_by
+    assert (report_of(lane, 0.0).reason, report_of(other, 0.0).reason) == (lane.stalled_by, "")
+    rig.clock.advance(8)
+    stalls.pump(rig.bench.loop.now())
+    assert not lane.stalled_by
+    assert isinstance(rig.steering.events[-1], LaneResumed)
+
+
+def test_the_end_of_an_outage_wakes_the_lanes_that_paused_because_of_it_and_no_others(rig: Rig) -> None:
+    refused = rig.lane("refused-0")
+    rig.steering.pause(refused, RecordRejected("null key"))
+    rig.clock.advance(10)
+    began_ms = rig.clock.now_ms()
+    rig.clock.advance(1)
+    away = rig.lane("away-0")
+    rig.steering.pause(away, Unreachable("connection refused"))
+    starting = rig.lane("starting-0")
+    rig.steering.pause(starting, TopicMissing("a broker that starts knows no topics yet"))
+    fenced = rig.lane("fenced-0")
+    rig.steering.pause(fenced, Fenced("another owner"), lasting=True)
+    copies = rig.lane("copies-0")
+    destination = copies.spec.destination
+    assert rig.steering.wake(ClusterRef("another"), began_ms) == []
+    assert rig.steering.wake(destination, began_ms) == [away, starting]
+    assert list(rig.steering.to_start) == [away, starting]
+    assert refused.state is LaneState.PAUSED
+    assert fenced.state is LaneState.PAUSED
+    assert copies.state is LaneState.COPYING
+    assert rig.steering.wake(destination, began_ms) == [], "they are woken once"
