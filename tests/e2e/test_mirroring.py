@@ -15,7 +15,7 @@ from tests.mirrored import by_partition, create_datastream, some_records, wait_f
 from tests.patience import eventually, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 def test_records_arrive_as_they_were(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:

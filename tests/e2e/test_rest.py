@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 PARTITIONS: Final = 4
 VERSION: Final = "X-RestLi-Protocol-Version"

@@ -24,7 +24,7 @@ from tests.kafka_data import Record, counts, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 @pytest.fixture
