@@ -82,3 +82,23 @@ def _missing(sizes: Sequence[int], seen: set[tuple[int, int]]) -> tuple[int, int
         lost += sum(at < last for at in missing)
         left_behind += sum(at > last for at in missing)
     return lost, left_behind
+
+
+def repeated(copy: Iterable[Hashable]) -> list[tuple[int, int, int]]:
+    """Stretches that arrived again: place of the first arrival, place of the second, number of records.
+
+    Places count records from the beginning of the partition.
+    """
+    first: dict[Hashable, int] = {}
+    stretches: list[tuple[int, int, int]] = []
+    for at, record in enumerate(copy):
+        was = first.setdefault(record, at)
+        if was == at:
+            continue
+        if stretches:
+            origin, again, length = stretches[-1]
+            if (origin + length, again + length) == (was, at):
+                stretches[-1] = origin, again, length + 1
+                continue
+        stretches.append((was, at, 1))
+    return stretches

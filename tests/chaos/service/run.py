@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tests.chaos.service.acts import Act, Outcome, acts_on
 from tests.chaos.service.arrivals import Arrivals, Place
-from tests.chaos.service.comparison import Findings, compare
+from tests.chaos.service.comparison import Findings, compare, repeated
 from tests.chaos.service.operator_acts import Operator
 from tests.chaos.service.reader import Contents, read_topic
 from tests.chaos.service.schedule import Fault, Kind, Resource, SiteShape, make_schedule
@@ -237,6 +237,8 @@ class Run:
             logs = [life.get(number, nothing) for life in lives]
             aborted = set(every.get(number, nothing)) - set(logs[-1])
             found += compare(logs, copy.get(number, nothing), aborted)
+            if not tenant.may_repeat and (stretches := repeated(copy.get(number, nothing))):
+                self._report(f"{tenant.copy}-{number}: first, again, length: {stretches}")
         return found
 
     def _ledgers(self, tenant: Tenant) -> list[str]:

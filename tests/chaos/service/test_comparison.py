@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.chaos.service.comparison import Findings, compare
+from tests.chaos.service.comparison import Findings, compare, repeated
 
 LIVES = st.lists(st.integers(0, 30), min_size=1, max_size=4).map(
     lambda sizes: [[f"{life}/{number}" for number in range(size)] for life, size in enumerate(sizes)]
@@ -89,3 +89,8 @@ def test_findings_of_partitions_add_up() -> None:
     assert Findings(1, 2, 3, 4, 5, 6, 7, 8) + Findings(1, 1, 1, 1, 1, 1, 1, 1) == Findings(
         2, 3, 4, 5, 6, 7, 8, 9
     )
+
+
+def test_repetitions_have_places() -> None:
+    assert repeated("abcdef") == []
+    assert repeated("abcdbcdeab") == [(1, 4, 3), (0, 8, 2)]
