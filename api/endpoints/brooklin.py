@@ -147,9 +147,9 @@ def _task_health(task: str, lanes: Sequence[LaneState]) -> dict[str, Any]:
         "datastreams": lanes[0].spec.key.group,
         "partitions": f"[{', '.join(str(one.spec.key.partition) for one in lanes)}]",
     }
-    paused = [one for one in lanes if one.phase is LanePhase.PAUSED]
-    if paused:
-        reason = f"{paused[0].spec.key.partition}: {paused[0].reason}"
+    still = [one for one in lanes if one.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
+    if still:
+        reason = f"{still[0].spec.key.partition}: {still[0].reason}"
         return {**found, "statusCode": "ERROR", "statusMessage": reason}
     if any(one.phase is LanePhase.COPYING for one in lanes):
         return {**found, "statusCode": "OK", "statusMessage": "OK"}

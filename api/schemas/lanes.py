@@ -24,9 +24,10 @@ class LaneAnswer(BaseModel):
     task: str | None
     """Null: none has it."""
     worker: int | None
-    """Number of the worker process; null: nobody copies it."""
+    """Number of the worker process; -1: none may or can copy it now; null: nobody copies it."""
     phase: str
-    """starting, copying, paused, stopping; of partitions that nobody copies: paused, unplaced, left out."""
+    """waiting, starting, copying, paused, stopping; of partitions that nobody copies: paused, unplaced,
+    left out."""
     by: Literal["person", "itself"] | None = None
     """Who paused it."""
     reason: str

@@ -91,7 +91,8 @@ class Follower:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneState]:
-        """Every lane of this instance, as of the last turn of the loop; safe to read from any thread."""
+        """Every lane of this instance, also those that wait for a worker process, as of the last turn of the
+        loop; safe to read from any thread."""
         return self._lanes_seen
 
     @property
@@ -271,7 +272,8 @@ class Follower:
             self._drained.set()
 
     def _report(self) -> None:
-        self._lanes_seen = dict(self._supervisor.lanes)
+        waiting = self._supervisor.waiting(self._obedience.unstarted)
+        self._lanes_seen = waiting | self._supervisor.lanes
         if self._is_suspended:
             self._health.report("follower", False, "ZooKeeper does not answer; lanes end with the lease")
         elif self._trouble or self._me is None:

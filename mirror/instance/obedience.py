@@ -120,6 +120,16 @@ class Obedience:
         return self._troubles
 
     @property
+    def unstarted(self) -> list[LaneSpec]:
+        """Lanes that should run here, do not, and that nobody else is known to hold."""
+        lanes = self._supervisor.lanes
+        if len(lanes) >= len(self._desired):  # nearly always; lanes that stop still count among those
+            return []
+        return [
+            spec for key, spec in self._desired.items() if key not in lanes and key not in self._waiting_since
+        ]
+
+    @property
     def is_idle(self) -> bool:
         """Whether the newest plan that was read gives nothing to us, and nothing runs any more."""
         return not self._desired and not self._supervisor.lanes

@@ -80,7 +80,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
         and not is_0_somewhere(seen)
     ),
     "a worker process was killed": lambda seen: (
-        seen.status == 503 and "follower" in seen.ill and not is_0_somewhere(seen)
+        seen.status == 503
+        and "follower" in seen.ill
+        and lanes_are(seen, "waiting")
+        and not is_0_somewhere(seen)
+        and all("no worker process" in lane["reason"] for lane in seen.lanes)
     ),
     "another instance froze, and its session is over": is_taken_over,
     "the leader was killed, and another instance leads": is_taken_over,

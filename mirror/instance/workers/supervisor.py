@@ -52,8 +52,9 @@ _NOBODY: Final = -1
 
 
 class LanePhase(StrEnum):
-    """Where a lane is between its start and its release."""
+    """Where a lane is between its start and its release. WAITING: no worker process is there for it."""
 
+    WAITING = "waiting"
     STARTING = "starting"
     COPYING = "copying"
     PAUSED = "paused"
@@ -62,8 +63,8 @@ class LanePhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """One lane as this instance knows it. `worker`: its number; -1: none may copy it now. `reason`: why it
-    paused."""
+    """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
+    why it paused or waits."""
 
     spec: LaneSpec
     worker: int
@@ -220,6 +221,25 @@ class Supervisor:
             batches.setdefault(state.worker, []).append(key)
         for number, batch in batches.items():
             self._seats[number].send(StopLanes(tuple(batch)), self._clock.monotonic())
+
+    def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneState]:
+        """Those of lanes that should run here for which no worker process is there now."""
+        now = self._clock.monotonic()
+        until = [one.restart_at for one in self._seats if one.process is None and one.restart_at is not None]
+        reason = "no worker process is there for it"
+        if until:
+            reason += f"; one starts again in {max(min(until) - now, 0.0):.0f} s"
+        return {
+            spec.key: LaneState(spec, _NOBODY, LanePhase.WAITING, reason)
+            for spec in specs
+            if self._lacks_process(spec.key.group)
+        }
+
+    def _lacks_process(self, group: GroupName) -> bool:
+        place = self._quarantine.place(group)
+        if place.cell is not None:
+            return self._cells[place.cell].process is None
+        return not place.held and not self.workers_running
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
         """Let every worker copy so many bytes a second for each task that it has of these groups."""

@@ -395,6 +395,24 @@ def test_lanes_that_stand_still_are_shown_here_and_told_to_the_leader(service: S
     assert rig.health.is_well
 
 
+def test_lanes_that_wait_for_a_worker_process_are_listed_as_waiting(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn(2)
+    rig.workers._states.clear()
+    rig.workers.is_up = rig.workers.may_start = False
+    rig.turn(2)
+    assert {str(key.partition): one.phase for key, one in rig.follower.lanes.items()} == {
+        "t-0": LanePhase.WAITING,
+        "t-1": LanePhase.WAITING,
+    }
+    assert {one.lag for one in rig.follower.lanes.values()} == {(None, None)}
+    assert not rig.health.is_well
+    rig.workers.may_start = True
+    rig.turn(2)
+    assert {one.phase for one in rig.follower.lanes.values()} == {LanePhase.COPYING}
+
+
 def test_a_name_is_free_again_after_a_restart(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)

@@ -359,6 +359,22 @@ def test_a_datastream_that_ends_its_worker_is_found_and_set_aside_alone(new_crew
     assert state.spec.key not in crew.supervisor.lanes
 
 
+def test_lanes_wait_while_no_worker_process_is_there_for_them(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    spec = a_spec("t-0")
+    crew.start(spec)
+    crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
+    assert crew.supervisor.waiting([spec]) == {}
+    crew.spawned[0].kill()
+    crew.until(lambda: crew.supervisor.workers_running == 0)
+    state = crew.supervisor.waiting([spec])[spec.key]
+    assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, -1, (None, None))
+    assert state.reason == "no worker process is there for it; one starts again in 1 s"
+    crew.clock.advance(1.0)
+    crew.supervisor.revive()
+    assert crew.supervisor.waiting([spec]) == {}
+
+
 def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
     crew = new_crew(1, "leased")
     for _ in range(4):
