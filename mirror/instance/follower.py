@@ -273,7 +273,7 @@ class Follower:
 
     def _report(self) -> None:
         waiting = self._supervisor.waiting(self._obedience.unstarted)
-        self._lanes_seen = waiting | self._supervisor.lanes
+        self._lanes_seen = {**waiting, **self._supervisor.lanes}
         if self._is_suspended:
             self._health.report("follower", False, "ZooKeeper does not answer; lanes end with the lease")
         elif self._trouble or self._me is None:

@@ -85,7 +85,7 @@ class Leader:
         self._health = health
         self._board = ProblemBoard(outlook.stores.problems, health, clock)
         self._load_watch = outlook.load_watch(health)
-        self._uncopied = UncopiedWatch(Backlog(outlook.surroundings, clock), health)
+        self._uncopied = UncopiedWatch(Backlog(outlook.surroundings, clock), clock, health)
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
         self._joined_at = 0.0
@@ -93,7 +93,7 @@ class Leader:
         self._plan: StoredPlan = NO_PLAN
         self._newest: Plan = NO_PLAN.plan
         self._is_recovered = False
-        self._is_leading = False
+        self._leads_as: LiveInstance | None = None
         self._has_taken_up = False
         self._assessments: dict[GroupName, Assessment] = {}
         self._stopping = threading.Event()
@@ -106,8 +106,8 @@ class Leader:
 
     @property
     def is_leading(self) -> bool:
-        """Whether the last tick was a leader's."""
-        return self._is_leading
+        """Whether the last tick was a leader's, and we still have that place."""
+        return self._leads_as is not None and self._leads_as is self._me
 
     @property
     def sentence(self) -> str:
@@ -117,22 +117,22 @@ class Leader:
     @property
     def problems(self) -> Mapping[DatastreamName, Problem]:
         """Datastreams that are set aside, while we lead; safe to read from any thread."""
-        return self._board.problems
+        return self._board.problems if self.is_leading else {}
 
     @property
     def loads(self) -> Mapping[ClusterRef, LoadStanding]:
         """What is known of the loads of each source cluster, while we lead; safe to read from any thread."""
-        return self._load_watch.standings
+        return self._load_watch.standings if self.is_leading else {}
 
     @property
     def uncopied(self) -> tuple[UncopiedLane, ...]:
         """Partitions that nobody copies, while we lead; safe to read from any thread."""
-        return self._uncopied.lanes
+        return self._uncopied.lanes if self.is_leading else ()
 
     @property
     def assessments(self) -> Mapping[GroupName, Assessment]:
         """What the last planning of each group found, while we lead; safe to read from any thread."""
-        return dict(self._assessments)
+        return dict(self._assessments) if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
         """Who we are among the live ones; None: nobody. Called from the follower's thread."""
@@ -192,14 +192,13 @@ class Leader:
     def tick(self) -> str:
         """One look at the world. Raises HeadraceError when it cannot be finished."""
         me = self._me
+        if me is None:
+            self._resign()  # before ZooKeeper is asked who leads: it may be what is away
         leader = self._stores.membership.leader(me.sequence if me is not None else 0, self.wake)
-        self._is_leading = me is not None and leader is not None and leader.sequence == me.sequence
-        if me is None or not self._is_leading:
-            self._board.resign()
-            self._load_watch.resign()
-            self._has_taken_up, self._assessments = False, {}
-            self._uncopied.resign()
+        if me is None or leader is None or leader.sequence != me.sequence:
+            self._resign()
             return f"{leader.name if leader else 'nobody'} leads"
+        self._leads_as = me
         if not self._has_taken_up:
             self._outlook.keeper.take_up()
             self._assessments = dict(self._stores.assessments.all())
@@ -208,6 +207,14 @@ class Leader:
         self._read_plan(me)
         self._tell()
         return self._lead(self._definitions.all(), me)
+
+    def _resign(self) -> None:
+        """We do not lead: what a leader shows is another's to find."""
+        self._leads_as = None
+        self._board.resign()
+        self._load_watch.resign()
+        self._uncopied.resign()
+        self._has_taken_up, self._assessments = False, {}
 
     def _read_plan(self, me: LiveInstance) -> None:
         """The plan in force; one that cannot be read is replaced under an epoch that nobody has obeyed."""

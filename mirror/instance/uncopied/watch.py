@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.coordination.matching import TopicsByCluster
@@ -22,9 +22,12 @@ from mirror.instance.uncopied.partitions import (
 from mirror.model.datastreams.datastream import Datastream, Halt, Pause
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import SourcePosition, TopicPartition
+from mirror.ports import Clock
 
 _PAUSED: Final = "paused by people"
 _NAMES_SHOWN: Final = 5
+_CURRENT_SECONDS: Final = 15.0
+"""A look that is older says no more how far anything is behind."""
 _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 
@@ -61,17 +64,22 @@ class UncopiedLane:
 class UncopiedWatch:
     """Used by the leader's thread; `lanes` may be read from any."""
 
-    def __init__(self, backlog: Backlog, health: Health) -> None:
+    def __init__(self, backlog: Backlog, clock: Clock, health: Health) -> None:
         self._backlog = backlog
+        self._clock = clock
         self._health = health
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._made: dict[DatastreamName, tuple[object, tuple[UncopiedPartition, ...]]] = {}
-        self._lanes: tuple[UncopiedLane, ...] = ()
+        self._found: tuple[float, tuple[UncopiedLane, ...]] = (0.0, ())
 
     @property
     def lanes(self) -> tuple[UncopiedLane, ...]:
-        """What the last look found, while we lead."""
-        return self._lanes
+        """What the last look found, while we lead; without positions where that is long ago, as while no look
+        can be finished."""
+        looked_at, lanes = self._found
+        if self._clock.monotonic() - looked_at <= _CURRENT_SECONDS:
+            return lanes
+        return tuple(replace(one, position=None) for one in lanes)
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
         """Find them, ask how far they are behind, note those without a task, report pauses to health."""
@@ -93,15 +101,16 @@ class UncopiedWatch:
         for each in found:
             wanted.setdefault(routes[each.datastream], []).append(each.partition)
         self._backlog.look(wanted)
-        self._lanes = tuple(
+        lanes = tuple(
             UncopiedLane(each, self._backlog.position(routes[each.datastream], each.partition))
             for each in found
         )
+        self._found = self._clock.monotonic(), lanes
         self._report(world.datastreams, found)
 
     def resign(self) -> None:
         """We do not lead: what nobody copies is another's to find."""
-        self._lanes, self._made = (), {}
+        self._found, self._made = (0.0, ()), {}
         self._health.forget(_PAUSED)
 
     def _of(

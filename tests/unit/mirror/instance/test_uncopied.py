@@ -10,6 +10,7 @@ import pytest
 from headrace.planners import choose_planner
 from headrace.settings import HeadraceSettings
 from mirror.errors import Unreachable
+from mirror.instance.follower import Session
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
@@ -190,6 +191,35 @@ def test_how_far_it_is_behind_is_not_known_where_nobody_says_it(
     assert (lane["lag_records"], lane["retained_records"], lane["lost_records"]) == (None, None, None)
     assert metrics(site, "headrace_uncopied_lag_records") == {}
     assert metrics(site, "headrace_paused_partitions") == {'{by="person",datastream="orders"}': 2.0}
+
+
+def test_who_leads_no_more_lists_nothing_though_zookeeper_is_away(site: Site) -> None:
+    site.create()
+    pause(site, "pause")
+    assert len(uncopied(site)) == 2
+    site.session.disconnect()
+    site.follower.follower.session_changed(Session.LOST)
+    site.follower.turn()
+    assert uncopied(site) == {}
+    assert metrics(site, "headrace_paused_partitions") == {}
+    assert site.client.get("/v1/health").json()["is_leading"] is False
+    site.leader.leader._try_tick()
+    assert part(site, "paused by people") is None
+
+
+def test_a_list_that_nobody_brings_up_to_date_says_no_lag(site: Site) -> None:
+    site.create()
+    pause(site, "pause")
+    assert uncopied(site)["t-0"]["lag_records"] == 15
+    site.clock.advance(16)
+    lane = uncopied(site)["t-0"]
+    assert (lane["phase"], lane["lag_records"], lane["retained_records"], lane["lost_records"]) == (
+        *("paused", None, None),
+        None,
+    )
+    assert metrics(site, "headrace_uncopied_lag_records") == {}
+    site.tick()
+    assert uncopied(site)["t-0"]["lag_records"] == 15
 
 
 def test_what_another_datastream_of_the_group_copies_is_not_held_up_by_a_pause(site: Site) -> None:
