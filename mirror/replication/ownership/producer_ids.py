@@ -22,7 +22,7 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Slots
 from mirror.client.producer_identity import fence, take_identity
-from mirror.errors import Fenced, Unreachable
+from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane, LaneState
 from mirror.lane.ledger import Fate
 from mirror.lane.progress import LaneProgress, Owner, entries_of
@@ -162,7 +162,7 @@ class ProducerIdManager:
         lane.target_next = end
         lane.owner = stamp.producer_id, stamp.epoch
         if lane.is_clean:
-            await self._mark_as_written_to(lane)
+            await self._mark_as_written_to(lane, turn)
 
     async def _look_for_ours(self, lane: LiveLane, turn: int, target: Cluster) -> None:
         end = await self._offset(target, lane, LATEST)
@@ -202,7 +202,21 @@ class ProducerIdManager:
             raise Unreachable(f"the offsets of {lane.target} at {target.name} are not known now")
         return answer.offset
 
-    async def _mark_as_written_to(self, lane: LiveLane) -> None:
+    async def _mark_as_written_to(self, lane: LiveLane, turn: int) -> None:
+        """Store that the lane has an owner who writes.
+
+        The lane is not clean from before the write on: a checkpoint that is stored meanwhile would say of the
+        new owner that it ended cleanly, and the next one would look for nothing.
+        """
+        lane.is_clean = False
+        try:
+            await self._store_mark(lane)
+        except HeadraceError:
+            if lane.turn == turn:
+                lane.is_clean = True  # nothing was written under this id; it is noted at the next try
+            raise
+
+    async def _store_mark(self, lane: LiveLane) -> None:
         now_ms = self._bench.clock.now_ms()
         entries, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
         await self._bench.progress(lane.spec.destination).save(entries, now_ms)

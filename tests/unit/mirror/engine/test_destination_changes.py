@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
-from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Gate, Hold, Throttle
+from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, FIND_COORDINATOR, INIT, ADD, END = 0, 10, 22, 24, 26
@@ -54,6 +54,27 @@ def test_a_batch_whose_answer_is_lost_is_stored_once(
     more(fakes, 8)
     assert fakes.target.faults.taken
     fakes.check("t")
+
+
+def test_a_checkpoint_while_an_owner_is_noted_does_not_hide_that_it_writes(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 5)
+
+    def of_progress(content: bytes) -> Callable[[Asked], bool]:
+        return lambda asked: any(
+            b"g-t/t/0" in bytes(part.records) and content in bytes(part.records)
+            for topic in asked.message.topic_data
+            for part in topic.partition_data
+        )
+
+    fakes.target.faults.plant(PRODUCE, Delay(2.0, applied=True), fits=of_progress(b'"clean":false'))
+    fakes.target.faults.plant(PRODUCE, Drop(), times=None, fits=of_progress(b'"next_offset":5'))
+    fakes.start("t")
+    fakes.run_until(lambda: len(fakes.copied("t")) == 5, "all is copied")
+    assert fakes.target.faults.taken
+    fakes.restart("t")
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 5, "all is found or copied")
+    assert fakes.numbers("t") == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("policy", SAFE)
