@@ -24,8 +24,11 @@ from stack.server import Jvm
 from stack.zookeeper import ZooKeeperServer
 
 _KAFKA: Final = Jvm(heap_mib=512, quick_start=True)
-_KEEPING: Final = {"log.retention.ms": -1}
-"""Records carry whatever time a test gives them, and stay."""
+_SESSION: Final = {
+    "log.retention.ms": -1,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
+}
+"""Records carry whatever time a test gives them, and stay; transactions that are too old are aborted soon."""
 _PINOT: Final = Jvm(heap_mib=256, quick_start=True)
 
 
@@ -90,7 +93,7 @@ class _Clusters:
 
     def __init__(self, folder: Path) -> None:
         self._all = {
-            name: KafkaCluster(name, folder / name, [NodePorts.free()], jvm=_KAFKA, properties=_KEEPING)
+            name: KafkaCluster(name, folder / name, [NodePorts.free()], jvm=_KAFKA, properties=_SESSION)
             for name in ("source", "destination")
         }
 
@@ -160,7 +163,7 @@ def new_kafka(tmp_path: Path) -> Iterator[NewKafka]:
     ) -> KafkaCluster:
         ports = [NodePorts.free(listeners) for _ in range(nodes)]
         values = {
-            **_KEEPING,
+            **_SESSION,
             **{key.replace("_", "."): value for key, value in dotted.items()},
             **(properties or {}),
         }

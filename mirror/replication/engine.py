@@ -60,6 +60,7 @@ class BatchEngine:
         self._reading.on_data = self._committing.begin
         self._steering.on_drained = self._committing.commit
         self._steering.on_abandoned = self._committing.abandon
+        self._steering.on_fenced = self._committing.fenced
         self._identifying.on_ready = self._on_ready
         self._starting = LaneStartup(self._steering, self._reading, self._writing)
         self._checkpoints = Checkpoints(self._steering)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from mirror.errors import Fenced
 from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
-from mirror.lane.progress import LaneProgress
+from mirror.lane.progress import LaneProgress, Version
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LaneSpec
+from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.fetch import FetchPosition
 from mirror.protocol.fetch_session import Place
 
@@ -21,15 +23,35 @@ class TransactionState:
     """The transactions of an exactly-once lane. `started_at`: monotonic seconds of the open one's
     beginning, None between two. `progress_sequence`: of the next record in the progress topic."""
 
-    __slots__ = ("has_failed", "is_beginning", "is_ending", "progress_sequence", "started_at")
+    __slots__ = ("asked_at", "has_failed", "is_beginning", "is_ending", "progress_sequence", "started_at")
 
     def __init__(self) -> None:
+        self.asked_at = 0.0
+        """When the newest one was asked for: for its coordinator it is not older than that."""
         self.started_at: float | None = None
         self.is_beginning = False
         self.is_ending = False
         self.has_failed = False
         """It cannot be committed; what it holds is copied again."""
         self.progress_sequence = 0
+
+
+class Disputed(NamedTuple):
+    """An identity that the destination refuses while the lane's transaction was old enough to be aborted for
+    its age: nobody, or another owner, may have the transactional id now. `stored`: the progress that the lane
+    had loaded or committed last; `refusal`: what the destination has said."""
+
+    identity: ProducerStamp
+    stored: Version | None
+    refusal: str
+    seconds: float
+    """How long the transaction was open."""
+    known: tuple[int, int] | None = None
+    """(id, epoch) to take it again from, once it is known that nobody else had it then."""
+
+    def lost(self) -> Fenced:
+        """The error for a lane that another owner has."""
+        return Fenced(self.refusal, advice="let only one copy of a state, or one service, run")
 
 
 class Reader(Protocol):
@@ -99,6 +121,7 @@ class LiveLane(Lane):
         "batch_bytes",
         "batch_spread",
         "buckets",
+        "disputed",
         "empty_answers",
         "fetch_bytes",
         "found",
@@ -177,6 +200,8 @@ class LiveLane(Lane):
         self.size_cap: int | None = None
         """Batches larger than this were refused although the topic's settings allow them."""
         self.transaction: TransactionState | None = None
+        self.disputed: Disputed | None = None
+        """The identity that it had, while it is not known whether somebody else has taken it."""
         self.started_at: float | None = None
         """When its engine took it, in monotonic seconds."""
 

@@ -264,6 +264,8 @@ class LaneStartup:
 
 
 def _restore(lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
+    if lane.disputed is not None and progress is not None and progress.version != lane.disputed.stored:
+        raise lane.disputed.lost()  # ours was committed, so another owner has aborted, or somebody has stored
     lane.is_loaded = True
     if progress is None:
         lane.is_clean = True

@@ -66,6 +66,8 @@ class Steering:
         """Told when a lane lets go of a transaction that is not committed."""
         self.on_drained: Callable[[LiveLane], None] = lambda _lane: None
         """Told when a lane has to commit before its intent can be carried out."""
+        self.on_fenced: Callable[[LiveLane, Fenced], None] = self.pause_for_good
+        """Told when a broker says that another owner has the lane."""
         self._rule = ProbeRule(bench.settings.probe_first_seconds, bench.settings.probe_longest_seconds)
         self._soon = ProbeRule(_SOON_SECONDS, _SOON_SECONDS)
         self._probes: list[tuple[int, int, LiveLane, int]] = []
@@ -168,6 +170,10 @@ class Steering:
         if lane.intent is not Intent.STOP:
             lane.intent = Intent.PAUSE_WHEN_DRAINED if drain else Intent.PAUSE
         self.settle(lane)
+
+    def pause_for_good(self, lane: LiveLane, error: Fenced) -> None:
+        """Another owner has the lane."""
+        self.pause(lane, error, lasting=True)
 
     def restart(self, lane: LiveLane, why: str) -> None:
         """Begin anew from the checkpoint."""

@@ -118,6 +118,7 @@ CALLS: Final[list[Call[Any]]] = [
     offsets.committed_offsets("g", [PLACE]),
     offsets.commit_offsets("g", {PLACE: 5}),
     transactions.init_producer_id("t", 1000),
+    transactions.describe_transaction("t"),
     transactions.add_partitions("t", (1, 2), [PLACE]),
     transactions.end_transaction("t", (1, 2), commit=True),
     topics.create_topic("t", 1, 1, {}),

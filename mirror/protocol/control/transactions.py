@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
 from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -22,11 +23,24 @@ from mirror.protocol.control.offsets import by_topic
 NEW_EPOCH_FROM: Final = 5
 """From this version on, EndTxn answers with the identity to go on with (KIP-890)."""
 
+DESCRIBE_TRANSACTIONS: Final = 65
+"""The api key of it."""
+
 
 class ProducerIdentity(NamedTuple):
     """A producer id with its epoch; id -1 in answers that carry an error."""
 
     error: int
+    producer_id: int
+    epoch: int
+
+
+class TransactionDescription(NamedTuple):
+    """Where a transactional id stands: `state` in Kafka's words ("Empty", "Ongoing", "CompleteAbort", …) and
+    the identity that counts; empty and -1 in answers that carry an error."""
+
+    error: int
+    state: str
     producer_id: int
     epoch: int
 
@@ -111,3 +125,18 @@ def end_transaction(
         build,
         lambda response: ProducerIdentity(response.error_code, response.producer_id, response.producer_epoch),
     )
+
+
+def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
+    """Ask the coordinator where a transactional id stands (KIP-664, brokers from 3.0 on)."""
+
+    def build(version: int) -> Any:
+        return DescribeTransactionsRequest(transactional_ids=[transactional_id], version=version)
+
+    def read(response: Any) -> TransactionDescription:
+        (one,) = response.transaction_states
+        return TransactionDescription(
+            one.error_code, one.transaction_state, one.producer_id, one.producer_epoch
+        )
+
+    return Call(DescribeTransactionsRequest, DescribeTransactionsResponse, (0, 0), build, read)

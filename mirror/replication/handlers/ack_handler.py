@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mirror.client.produce_terms import replication_ms
-from mirror.errors import DataLossDetected, HeadraceError, TopicMissing
+from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
 from mirror.lane.lane import LaneState
 from mirror.lane.outgoing import Outgoing, Trouble
 from mirror.model.datastreams.policy import OnLoss
@@ -118,8 +118,8 @@ class AckHandler:
             lane.requeue()
             self._try_again(lane, trouble)
         elif code in FENCED:
-            error = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
-            self._steering.pause(lane, error, lasting=True)
+            said = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
+            self._steering.on_fenced(lane, Fenced(said.message))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
             self._steering.restart(lane, str(error_of(code, "the destination has lost track")))

@@ -21,16 +21,16 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Slots
-from mirror.client.producer_identity import fence, take_identity
+from mirror.client.producer_identity import aborted_for_age, fence, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane, LaneState
 from mirror.lane.ledger import Fate
 from mirror.lane.progress import LaneProgress, Owner, entries_of
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
-from mirror.protocol.batches.batch import ProducerStamp
+from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp
 from mirror.protocol.control.offsets import EARLIEST, LATEST
-from mirror.replication.live_lane import Intent, LiveLane, TransactionState, identity_name
+from mirror.replication.live_lane import Disputed, Intent, LiveLane, TransactionState, identity_name
 from mirror.replication.ownership.tail import compare_tail
 from mirror.replication.steering import Steering
 
@@ -84,7 +84,10 @@ class ProducerIdManager:
         patience = self._bench.settings.transaction_timeout_seconds
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
-        stamp = await take_identity(target, name, patience, transactional=transactional)
+        known = NO_PRODUCER, -1
+        if lane.disputed is not None:
+            known = lane.disputed.known or await self._aborted(lane, target, lane.disputed)
+        stamp = await take_identity(target, name, patience, transactional=transactional, known=known)
         is_next = lane.is_clean and not transactional and _is_next(lane.owner, stamp)
         if lane.turn == turn and not is_next:
             stamp = await self._fence(lane, stamp)
@@ -105,6 +108,7 @@ class ProducerIdManager:
             await self._look_behind(lane, turn, target, stamp)
         if lane.turn == turn:
             lane.needs_fence = lane.is_clean = lane.is_forgotten = False
+            lane.disputed = None
             lane.identify(stamp)
             self.on_ready(lane)
 
@@ -115,6 +119,26 @@ class ProducerIdManager:
             return stamp
         target, patience = self._steering.sink(lane).cluster, self._bench.settings.transaction_timeout_seconds
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
+
+    async def _aborted(self, lane: LiveLane, target: Cluster, disputed: Disputed) -> tuple[int, int]:
+        """The (id, epoch) to go on from, as nobody has taken the lane: the coordinator has aborted its
+        transaction for its age. Raises Fenced when somebody has.
+
+        That somebody only began to take the identity is not seen here; but then its epoch rises before we
+        have taken it, which is refused, or after, which fences us: never the other owner.
+        """
+        known = await aborted_for_age(target, identity_name(lane.key), disputed.identity)
+        if known is None:
+            raise disputed.lost()
+        _log.warning(
+            "lane %s: %s had aborted its transaction, which was open for %.0f s, for its age"
+            " (transaction_timeout_seconds); continuing from the last commit",
+            lane.key.partition,
+            target.name,
+            disputed.seconds,
+        )
+        lane.disputed = disputed._replace(known=known)
+        return known
 
     async def _is_up_to_date(self, lane: LiveLane, turn: int) -> bool:
         """With the id taken, former owners can store nothing more that counts: go back to what they have

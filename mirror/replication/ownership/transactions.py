@@ -19,13 +19,13 @@ from mirror.client.log_writer import write_patiently
 from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
 from mirror.client.producer_identity import add_to_transaction, end
 from mirror.errors import Fenced, HeadraceError
-from mirror.lane.progress import Entry, entries_of, forgotten_chunks, main_key
+from mirror.lane.progress import Entry, Version, entries_of, forgotten_chunks, main_key
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.codes import error_of
-from mirror.protocol.control.transactions import NEW_EPOCH_FROM
-from mirror.replication.live_lane import Intent, LiveLane, TransactionState, identity_name
+from mirror.protocol.codes import Code, error_of
+from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS, NEW_EPOCH_FROM
+from mirror.replication.live_lane import Disputed, Intent, LiveLane, TransactionState, identity_name
 from mirror.replication.progress_log import batches_of
 from mirror.replication.steering import Steering
 
@@ -42,6 +42,7 @@ class TransactionManager:
         self._steering = steering
         self._bench = steering.bench
         self._interval = steering.bench.settings.transaction_interval_seconds
+        self._oldest = steering.bench.settings.transaction_timeout_seconds
         self._open: dict[LiveLane, None] = {}
 
     def begin(self, lane: LiveLane) -> None:
@@ -52,6 +53,7 @@ class TransactionManager:
         if not (lane.queue or lane.dirty) or not lane.may_drain:
             return
         transaction.is_beginning = True
+        transaction.asked_at = self._bench.loop.now()
         self._steering.spawn(lane, self._begin(lane, lane.turn, transaction))
 
     def commit(self, lane: LiveLane) -> None:
@@ -67,8 +69,31 @@ class TransactionManager:
         self._open.pop(lane, None)
         identity, lane.identity, lane.transaction = lane.identity, None, None
         lane.is_loaded = False
-        if identity is not None:
+        if identity is not None and lane.disputed is None:
             self._steering.spawn(lane, self._abort(lane, identity))
+
+    def fenced(self, lane: LiveLane, error: Fenced) -> None:
+        """A broker refuses the lane's identity. Its coordinator does so too when it has aborted the lane's
+        transaction for its age; so where that may be, the lane begins anew, and it is looked who has the
+        identity before it is taken again (`producer_ids`). Else another owner has it."""
+        identity = lane.identity
+        if identity is None or lane.intent is Intent.STOP or not self._is_overdue(lane):
+            self._steering.pause_for_good(lane, error)
+            return
+        lane.disputed = Disputed(identity, lane.stored, error.message, self._seconds_open(lane))
+        self.abandon(lane)
+        self._steering.restart(lane, f"{error.message}, and its transaction was old enough to be aborted")
+
+    def _is_overdue(self, lane: LiveLane) -> bool:
+        """Whether the coordinator may have aborted the lane's transaction for its age, and can say so."""
+        is_told = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
+        return is_told and self._seconds_open(lane) >= self._oldest
+
+    def _seconds_open(self, lane: LiveLane) -> float:
+        transaction = lane.transaction
+        if transaction is None or not (transaction.is_beginning or lane.is_in_transaction):
+            return 0.0
+        return self._bench.loop.now() - transaction.asked_at
 
     def pump(self, now: float) -> None:
         """End the transactions whose time has come; begin those of lanes that moved without sending."""
@@ -108,7 +133,7 @@ class TransactionManager:
                 return
         position = lane.checkpoint
         try:
-            entries, sealed = self._entries(lane)
+            entries, sealed, version = self._entries(lane)
             await self._write_progress(lane, transaction, entries)
             if lane.turn == turn:
                 await self._end(lane, transaction)
@@ -122,6 +147,7 @@ class TransactionManager:
         if lane.turn != turn:
             return
         self._open.pop(lane, None)
+        lane.stored = version
         lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
         self._steering.note_moved(lane, position)
         transaction.started_at, transaction.is_ending = None, False
@@ -130,7 +156,7 @@ class TransactionManager:
         else:
             self.begin(lane)
 
-    def _entries(self, lane: LiveLane) -> tuple[list[Entry], int]:
+    def _entries(self, lane: LiveLane) -> tuple[list[Entry], int, Version]:
         before = lane.offset_map.first_index
         lane.offset_map.prune(lane.log_start)
         entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
@@ -138,7 +164,7 @@ class TransactionManager:
         self._steering.dirty.pop(lane, None)
         now_ms = self._bench.clock.now_ms()
         mine, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
-        return entries + mine, sealed
+        return entries + mine, sealed, (self._bench.token, now_ms, lane.checkpoint)
 
     async def _write_progress(
         self, lane: LiveLane, transaction: TransactionState, entries: list[Entry]
@@ -156,7 +182,10 @@ class TransactionManager:
         identity = _stamp(lane)
         answer = await end(self._cluster(lane), identity_name(lane.key), identity, commit=True, newest=newest)
         if answer.error:
-            raise error_of(answer.error, f"committing {lane.key.partition}")
+            error = error_of(answer.error, f"committing {lane.key.partition}")
+            # In the new protocol this is what a transaction is answered that was aborted meanwhile.
+            is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
+            raise Fenced(error.message) if is_over else error
         if lane.target_next is not None:
             lane.target_next += _MARKER
         if answer.producer_id >= 0:
@@ -166,7 +195,10 @@ class TransactionManager:
     async def _abort(self, lane: LiveLane, identity: ProducerStamp) -> None:
         newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
         try:
-            await end(self._cluster(lane), identity_name(lane.key), identity, commit=False, newest=newest)
+            name = identity_name(lane.key)
+            answer = await end(self._cluster(lane), name, identity, commit=False, newest=newest)
+            if answer.error:
+                raise error_of(answer.error, f"ending a transaction of {name}")
         except HeadraceError as error:
             _log.info(
                 "%s: the transaction will be aborted by whoever comes next: %s", lane.key.partition, error
@@ -175,7 +207,7 @@ class TransactionManager:
     def _fail(self, lane: LiveLane, error: HeadraceError) -> None:
         """The outcome is not known; the next beginning finds it out."""
         if isinstance(error, Fenced):
-            self._steering.pause(lane, error, lasting=True)
+            self.fenced(lane, error)
         elif lane.intent is Intent.STOP:
             _log.warning("lane %s stops without its last transaction: %s", lane.key.partition, error)
             self._steering.give_up(lane)

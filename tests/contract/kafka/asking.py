@@ -9,7 +9,12 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
@@ -314,6 +319,12 @@ class BrokerClient:
             return one.error_code, one.producer_id, one.producer_epoch
 
         return settled(ask, {CONCURRENT})
+
+    def transaction(self, name: str) -> tuple[int, str, int, int]:
+        """(error, state, producer id, epoch) of DescribeTransactions."""
+        request = DescribeTransactionsRequest(transactional_ids=[name])
+        one = self.ask(request, DescribeTransactionsResponse, 0).transaction_states[0]
+        return one.error_code, one.transaction_state, one.producer_id, one.producer_epoch
 
 
 def settled(ask: Callable[[], T], passing: frozenset[int] | set[int]) -> T:

@@ -153,6 +153,48 @@ def test_an_empty_aborted_transaction_fences_batches_that_are_not_transactional(
     assert broker.produce(name, build(content, producer=(*other, 0))) == (0, 3)
 
 
+def test_what_is_told_of_a_transactional_id(broker: BrokerClient, name: str) -> None:
+    assert broker.transaction(name)[:2] == (105, "")
+    mine = taken(broker, name)
+    assert broker.transaction(name) == (0, "Empty", *mine)
+    broker.add(name, mine, name)
+    broker.produce(name, batch(mine, 0), transaction=name)
+    assert broker.transaction(name) == (0, "Ongoing", *mine)
+    broker.end(name, mine, commit=True)
+    settled(broker, name, 3)
+    wait_until(lambda: broker.transaction(name) == (0, "CompleteCommit", *mine), "the commit is complete")
+    other = taken(broker, name)
+    assert broker.transaction(name) == (0, "Empty", mine[0], mine[1] + 1) == (0, "Empty", *other)
+    broker.add(name, other, name)
+    broker.produce(name, batch(other, 0), transaction=name)
+    broker.end(name, other, commit=False)
+    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *other), "the abort is complete")
+
+
+@pytest.mark.parametrize("is_implicit", [False, True])
+def test_a_transaction_that_is_too_old_is_aborted_under_the_next_epoch(
+    broker: BrokerClient, name: str, is_implicit: bool
+) -> None:
+    """Which can be taken from there as long as nobody else has done so."""
+    error, producer, epoch = broker.producer(name, timeout_ms=200)
+    assert not error
+    mine, aborted = (producer, epoch), (producer, epoch + 1)
+    produce, end = (12, 5) if is_implicit else (11, 4)
+    if not is_implicit:
+        broker.add(name, mine, name)
+    assert broker.produce(name, batch(mine, 0), transaction=name, version=produce) == (0, 0)
+    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "it is aborted")
+    settled(broker, name, 3)
+    assert broker.produce(name, batch(mine, 2), transaction=name, version=produce) == (47, -1)
+    assert broker.add(name, mine, name) == 90
+    assert broker.end(name, mine, commit=True, version=end) == (48 if is_implicit else 90, -1, -1)
+    for _ in range(2):
+        assert broker.producer(name, known=aborted) == (0, producer, epoch + 2)
+    assert broker.transaction(name) == (0, "Empty", producer, epoch + 2)
+    assert taken(broker, name) == (producer, epoch + 3)
+    assert broker.producer(name, known=aborted) == (90, -1, -1)
+
+
 def test_readers_of_committed_data_stop_in_front_of_an_open_transaction(
     broker: BrokerClient, name: str
 ) -> None:

@@ -59,6 +59,10 @@ class Transactional:
     generation: int = 0
     has_markers: bool = False
     """Whether those of the transaction that is ending are written."""
+    commits: bool = False
+    """How the transaction ends that is ending."""
+    last_epoch: int = -1
+    """The epoch before, of a client that was not replaced by another: it may come with that once more."""
 
 
 class Coordinator:
@@ -94,7 +98,9 @@ class Coordinator:
         entry = self.known.get(name)
         if entry is None:
             entry = self.known[name] = Transactional(self.new_producer(), -1, timeout_ms)
-        elif known[0] >= 0 and known != (entry.producer, entry.epoch):
+        elif known[0] >= 0 and (
+            known[0] != entry.producer or known[1] not in (entry.epoch, entry.last_epoch)
+        ):
             return Identity(FENCED, -1, -1)
         if entry.state is State.ENDING:
             return Identity(CONCURRENT, -1, -1)
@@ -103,7 +109,9 @@ class Coordinator:
             self._finish(entry, commit=False, bump=False)
             return Identity(CONCURRENT, -1, -1)
         entry.timeout_ms, entry.state = timeout_ms, State.EMPTY
-        self._bump(entry)
+        if known[0] < 0 or known[1] == entry.epoch:
+            self._bump(entry)
+            entry.last_epoch = known[1]
         return Identity(0, entry.producer, entry.epoch)
 
     def add(self, name: str, producer: int, epoch: int, places: list[Place]) -> int:
@@ -129,6 +137,11 @@ class Coordinator:
         is_open = entry is not None and entry.producer == producer and entry.state is State.ONGOING
         return entry is not None and is_open and place in entry.places
 
+    def is_outdated(self, name: str, producer: int, epoch: int) -> bool:
+        """Whether the transactional id has another epoch by now."""
+        entry = self.known.get(name)
+        return entry is not None and entry.producer == producer and entry.epoch != epoch
+
     def end(self, name: str, producer: int, epoch: int, *, commit: bool, bumps: bool) -> Identity:
         """Commit or abort. `bumps`: by the newer protocol, in which every transaction has its own epoch."""
         entry = self.known.get(name)
@@ -138,8 +151,12 @@ class Coordinator:
         if bumps and epoch == entry.epoch - 1 and entry.state is done:
             return Identity(0, entry.producer, entry.epoch)
         if epoch != entry.epoch:
-            is_retry = bumps and epoch == entry.epoch - 1 and entry.state is State.ENDING
-            return Identity(CONCURRENT if is_retry else FENCED, -1, -1)
+            if not bumps or epoch != entry.epoch - 1:
+                return Identity(FENCED, -1, -1)
+            is_other = entry.state in (State.COMMITTED, State.ABORTED)
+            return Identity(
+                CONCURRENT if entry.state is State.ENDING else INVALID_STATE if is_other else FENCED, -1, -1
+            )
         if entry.state is State.ENDING:
             return Identity(CONCURRENT, -1, -1)
         if entry.state is State.ONGOING:
@@ -171,8 +188,8 @@ class Coordinator:
 
     def _finish(self, entry: Transactional, *, commit: bool, bump: bool) -> None:
         if bump:
-            entry.epoch += 1
-        entry.state, entry.has_markers = State.ENDING, False
+            entry.last_epoch, entry.epoch = entry.epoch, entry.epoch + 1
+        entry.state, entry.has_markers, entry.commits = State.ENDING, False, commit
         if self.marker_seconds:
             self._later(self.marker_seconds, lambda: self._write_markers(entry, commit=commit))
         else:
@@ -202,5 +219,5 @@ class Coordinator:
 
     def _time_out(self, entry: Transactional, generation: int) -> None:
         if entry.state is State.ONGOING and entry.generation == generation:
-            entry.epoch += 1
+            entry.last_epoch, entry.epoch = entry.epoch, entry.epoch + 1
             self._finish(entry, commit=False, bump=False)

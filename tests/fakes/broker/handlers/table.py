@@ -18,6 +18,7 @@ from tests.fakes.broker.handlers.records import (
 from tests.fakes.broker.handlers.topics import create_partitions, create_topics, describe_configs, metadata
 from tests.fakes.broker.handlers.transactions import (
     add_partitions_to_txn,
+    describe_transactions,
     end_txn,
     find_coordinator,
     init_producer_id,
@@ -39,6 +40,7 @@ _ALL: Final = (
     describe_configs.HANDLER,
     create_partitions.HANDLER,
     describe_producers.HANDLER,
+    describe_transactions.HANDLER,
 )
 _BASE: Final[Mapping[int, Handler]] = {handler.request.API_KEY: handler for handler in _ALL}
 API_VERSIONS: Final = 18

@@ -9,9 +9,12 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.replication.live_lane import identity_name
 from stack.kafka import KafkaCluster
+from tests.contract.kafka.asking import BrokerClient
 from tests.engines import EngineUnderTest, check_copy, write
-from tests.kafka_data import Record
+from tests.kafka_data import Record, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import NewKafka
 
@@ -142,4 +145,45 @@ def test_a_frozen_broker_is_given_up_and_nothing_is_written_twice(
     target.nodes[0].resume()
     engine.run_to("frozen", [1_100] * PARTITIONS)
     assert check_copy(engine, "frozen", PARTITIONS) == 6_600
+    engine.stop()
+
+
+def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copies_on(
+    source_kafka: KafkaCluster, new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
+) -> None:
+    """It finds out by a batch that is refused, or by a commit."""
+    target, topic = new_kafka("destination"), "too-old"
+    for cluster in (source_kafka, target):
+        make_topic(cluster.address, topic)
+    options = {"transaction_interval_seconds": 300.0, "transaction_timeout_seconds": 1.0}
+    engine = new_engine(source_kafka.address, target.address, options=options)
+    engine.start(topic, policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE))
+    lane, asking = engine.lane(topic), BrokerClient(target.address)
+    end = 0
+
+    def send(count: int) -> None:
+        nonlocal end
+        end += count
+        write(source_kafka.address, topic, [Record(0, b"k", b"%d" % n, (), NOW) for n in range(count)])
+
+    for is_committed in (False, True):
+        send(10)
+        engine.run_until(lambda: lane.checkpoint == end and not lane.in_flight, "all is sent")
+        former = lane.identity
+        target.nodes[0].suspend()
+        engine.run_for(options["transaction_timeout_seconds"])
+        target.nodes[0].resume()
+        wait_until(lambda: asking.transaction(identity_name(lane.key))[1] == "CompleteAbort", "it is aborted")
+        if is_committed:
+            engine.engine._committing.commit(lane)
+        else:
+            send(10)
+        again = {None, former}
+        engine.run_until(partial(lambda old: lane.identity not in old, again), "it has its identity again")
+        engine.run_until(lambda: lane.checkpoint == end, "all is sent again")
+        engine.engine._committing.commit(lane)
+        engine.run_to(topic, [end])
+    asking.close()
+    assert not lane.is_fenced
+    assert check_copy(engine, topic) == end == 30
     engine.stop()

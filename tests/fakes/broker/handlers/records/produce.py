@@ -154,6 +154,8 @@ def _join_transaction(
         return OLD_EPOCH if error == FENCED else error
     if state.coordinator.has(name, producer, place):
         return 0
+    if state.coordinator.is_outdated(name, producer, epoch):
+        return OLD_EPOCH
     return TRANSACTION_ABORTABLE if asked.version >= _ABORTABLE_FROM else INVALID_TXN_STATE
 
 
