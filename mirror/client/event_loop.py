@@ -11,8 +11,7 @@ import heapq
 import selectors
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import partial
 from itertools import count
 from typing import Any, Final, Generic, TypeVar
@@ -237,26 +236,23 @@ class Loop:
 class Slots:
     """A limit on how many coroutines do something at once; the others wait in order.
 
-    `async with slots.one():` surrounds what takes much.
+    `async with slots:` surrounds what takes much; the slot comes back in the end, whatever happens.
     """
 
     def __init__(self, count: int) -> None:
         self._free = count
         self._waiting: deque[Promise[None]] = deque()
 
-    @asynccontextmanager
-    async def one(self) -> AsyncIterator[None]:
-        """Waits for a free slot and gives it back in the end, whatever happens."""
+    async def __aenter__(self) -> None:
         if self._free:
             self._free -= 1
         else:
             turn = Promise[None]()
             self._waiting.append(turn)
             await turn
-        try:
-            yield
-        finally:
-            if self._waiting:
-                self._waiting.popleft().resolve(None)
-            else:
-                self._free += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._waiting:
+            self._waiting.popleft().resolve(None)
+        else:
+            self._free += 1

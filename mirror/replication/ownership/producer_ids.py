@@ -198,7 +198,7 @@ class ProducerIdManager:
         self._steering.source(lane).detach(lane)
         lane.drop()
         route = lane.spec.source, lane.spec.destination
-        async with self._comparing.setdefault(route, Slots(_COMPARISONS)).one():
+        async with self._comparing.setdefault(route, Slots(_COMPARISONS)):
             if lane.turn != turn:
                 return
             found = await compare_tail(self._steering.source(lane).cluster, target, lane, end)

@@ -13,7 +13,7 @@ def test_as_many_as_there_are_slots_go_in_and_the_others_follow_in_order(loop: L
     doors = [Promise[None]() for _ in range(5)]
 
     async def visit(number: int) -> None:
-        async with slots.one():
+        async with slots:
             inside.append(number)
             await doors[number]
 
@@ -35,11 +35,11 @@ def test_a_slot_comes_back_from_who_fails(loop: Loop) -> None:
     slots = Slots(1)
 
     async def fail() -> None:
-        async with slots.one():
+        async with slots:
             raise Unreachable("no")
 
     async def succeed() -> str:
-        async with slots.one():
+        async with slots:
             return "in"
 
     failed, succeeded = loop.spawn(fail()), loop.spawn(succeed())
