@@ -18,7 +18,7 @@ from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.workers.supervisor import LaneState
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, add_counts
-from mirror.ports import Clock
+from mirror.ports import Clock, Drops
 from mirror.worker.protocol import TaskSums
 
 
@@ -44,6 +44,7 @@ class InstanceCollector(Collector):
         for part, condition in status.conditions.items():
             parts.add_metric([part], float(condition.is_well))
         yield parts
+        yield _drops(status.drops)
         yield from _problem_metrics(status.problems)
         yield from _load_metrics(status.loads)
         yield from _assessment_metrics(status.assessments)
@@ -116,6 +117,17 @@ def _build_info(release: str, data_planes: Collection[str]) -> Metric:
     )
     for one in sorted(data_planes):
         family.add_metric([release, one], 1.0)
+    return family
+
+
+def _drops(drops: Mapping[str, Drops]) -> Metric:
+    family = CounterMetricFamily(
+        "headrace_dropped_records",
+        "records for the metrics and events topics that were not delivered",
+        labels=["kind"],
+    )
+    for kind, one in drops.items():
+        family.add_metric([kind], one.count)
     return family
 
 

@@ -21,7 +21,7 @@ from mirror.jobs.translate_job import StoredLanes
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
-from mirror.ports import Clock, LaneKey
+from mirror.ports import Clock, Drops, LaneKey
 from mirror.worker.protocol import TaskSums
 
 
@@ -51,6 +51,11 @@ class InstanceStatus(Protocol):
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
         """What each task did here since the instance began."""
+        ...
+
+    @property
+    def drops(self) -> Mapping[str, Drops]:
+        """By kind, the records of this instance that were not delivered."""
         ...
 
     @property

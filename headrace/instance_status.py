@@ -14,7 +14,7 @@ from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.supervisor import LaneState, Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
-from mirror.ports import LaneKey
+from mirror.ports import Drops, LaneKey
 from mirror.worker.protocol import TaskSums
 
 
@@ -54,6 +54,11 @@ class RunningStatus:
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
         """What each task did here since the instance began."""
         return self._supervisor.task_sums
+
+    @property
+    def drops(self) -> Mapping[str, Drops]:
+        """By kind, the records of this instance that were not delivered."""
+        return self._follower.drops
 
     @property
     def data_planes(self) -> frozenset[str]:

@@ -122,6 +122,7 @@ def build_instance(
         outlook, events, event_topic.publish, clock, health, settings.mirror.leader.tick_interval_seconds
     )
     follower.on_joined = leader.joined
+    follower.event_drops = event_topic.drops
     status = RunningStatus(name, follower, supervisor, leader, health)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, outlooks, status, memory)

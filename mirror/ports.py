@@ -5,7 +5,7 @@ A fake and the real adapter of a port pass the same suite in tests/contract.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -125,11 +125,31 @@ class CopyEngine(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Drops:
+    """Records that were handed over and not delivered. `count`: since the start; `reason`: of the first ones
+    while more are dropped, else empty."""
+
+    count: int = 0
+    reason: str = ""
+
+
+def total_of(drops: Iterable[Drops]) -> Drops:
+    """All together, with the reason of one that drops records now."""
+    all_of_them = tuple(drops)
+    reason = next((one.reason for one in all_of_them if one.reason), "")
+    return Drops(sum(one.count for one in all_of_them), reason)
+
+
 class MetricSink(Protocol):
     """Where measurements go. Losing some must not stop the mirror."""
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
         """Hand over; never blocks."""
+        ...
+
+    def drops(self) -> Drops:
+        """What was not delivered, as far as it is known now; never blocks. To be asked every second or so."""
         ...
 
 

@@ -26,7 +26,7 @@ from mirror.instance.obedience import Obedience, SharedState
 from mirror.instance.workers.supervisor import LanePhase, LaneState, Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
-from mirror.ports import Clock, LaneKey
+from mirror.ports import Clock, Drops, LaneKey
 from mirror.worker.reader import WorkerGone, WorkerSaid
 
 _log = structlog.get_logger(__name__)
@@ -87,13 +87,21 @@ class Follower:
         self._trouble_told = ""
         self._parts: set[str] = set()
         self._lanes_seen: Mapping[LaneKey, LaneState] = {}
+        self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
+        self.event_drops: Callable[[], Drops] = Drops
+        """Events of this process that were not delivered."""
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneState]:
         """Every lane of this instance, also those that wait for a worker process, as of the last turn of the
         loop; safe to read from any thread."""
         return self._lanes_seen
+
+    @property
+    def drops(self) -> Mapping[str, Drops]:
+        """By kind, the records of this instance that were not delivered; safe to read from any thread."""
+        return self._drops_seen
 
     @property
     def epoch(self) -> Epoch:
@@ -291,6 +299,17 @@ class Follower:
                 + (f"; {silent} workers do not answer" if silent else ""),
             )
         self._report_troubles(self._obedience.troubles if self._me is not None else {})
+        self._report_drops()
+
+    def _report_drops(self) -> None:
+        """A remark: nothing that is copied depends on these records."""
+        self._drops_seen = {"metrics": self._supervisor.drops, "events": self.event_drops()}
+        for kind, drops in self._drops_seen.items():
+            part = f"{kind} records"
+            if drops.reason:
+                self._health.report(part, True, f"{drops.count} dropped since the start: {drops.reason}")
+            else:
+                self._health.forget(part)
 
     def _report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
         parts = {f"lanes of {group}": reason for group, reason in troubles.items()}

@@ -21,7 +21,7 @@ from mirror.lane.pausing import Pause, ProbeRule, pause_again
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.topics import TopicPartition
-from mirror.ports import Clock, CopyEngine, LaneKey, LanePaused, LaneSpec, MetricSink
+from mirror.ports import Clock, CopyEngine, Drops, LaneKey, LanePaused, LaneSpec, MetricSink
 from mirror.worker.protocol import (
     ExpectLanes,
     ExtendLease,
@@ -30,6 +30,7 @@ from mirror.worker.protocol import (
     LaneRates,
     Message,
     MessageReader,
+    RecordsDropped,
     ShareQuotas,
     Shutdown,
     StartLanes,
@@ -78,6 +79,8 @@ class Worker:
         self._lease_until = math.inf
         self._next_metrics = clock.monotonic() + metrics_interval_seconds
         self._next_alive = 0.0
+        self._drops = Drops()
+        """As the control process knows them."""
 
     def run(self) -> None:
         """Until the control process says so or is gone. Raises LeaseOver."""
@@ -102,6 +105,7 @@ class Worker:
             if now >= self._next_alive:
                 self._next_alive = now + _ALIVE_SECONDS
                 self._say(WorkerAlive())
+                self._say_drops()
             if now >= self._next_metrics:
                 self._report()
         self._watchdog.rest()  # closing takes as long as it was told
@@ -173,6 +177,12 @@ class Worker:
         metrics = self._engine.metrics()
         self._metric_sink.publish(metrics)
         self._say(LaneRates(tuple(_rate(metric) for metric in metrics), _sums(metrics)))
+
+    def _say_drops(self) -> None:
+        drops = self._metric_sink.drops()
+        if drops != self._drops:
+            self._drops = drops
+            self._say(RecordsDropped(drops))
 
     def _say(self, message: Message) -> None:
         try:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 from mirror.errors import CorruptData, HeadraceError
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import add_counts
-from mirror.ports import LaneEvent, LaneKey, LaneSpec
+from mirror.ports import Drops, LaneEvent, LaneKey, LaneSpec
 
 EXIT_LEASE_OVER: Final = 75
 """The exit code of a worker whose lease was over: what it copied has nothing to do with its end."""
@@ -143,6 +143,14 @@ class LaneRates:
     sums: tuple[TaskSums, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RecordsDropped:
+    """From a worker, when it has changed: how many records about its lanes were not delivered since it
+    began, and why while more are dropped."""
+
+    drops: Drops
+
+
 Message = (
     ExpectLanes
     | StartLanes
@@ -154,6 +162,7 @@ Message = (
     | WorkerAlive
     | LaneNews
     | LaneRates
+    | RecordsDropped
 )
 
 _LONGEST_MESSAGE: Final = 2**30

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from mirror.model.identifiers import GroupName
-from mirror.ports import LaneKey
+from mirror.ports import Drops, LaneKey
 from mirror.worker.protocol import EXIT_LEASE_OVER, Message, encode_message
 from mirror.worker.reader import Pulse, read_worker
 
@@ -66,6 +66,15 @@ class WorkerSeat:
     cpu_at: tuple[float, float] = (0.0, 0.0)
     is_silenced: bool = False
     quotas: Mapping[GroupName, float] = field(default_factory=dict)
+    drops: Drops = field(default_factory=Drops)
+    """What its process has said of records that were not delivered."""
+    dropped_before: int = 0
+    """Records of its former processes."""
+
+    @property
+    def all_drops(self) -> Drops:
+        """What none of its processes could deliver."""
+        return Drops(self.dropped_before + self.drops.count, self.drops.reason)
 
     @property
     def groups(self) -> frozenset[GroupName]:
@@ -118,6 +127,8 @@ class WorkerSeat:
         self.lanes.clear()
         self.expected.clear()
         self.quotas = {}
+        self.dropped_before += self.drops.count
+        self.drops = Drops()
         # The end of a lease is ZooKeeper's fault: its successor must be up when ZooKeeper is back.
         delay = self._put_off(now, failed and code != EXIT_LEASE_OVER)
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"

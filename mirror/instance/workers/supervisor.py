@@ -20,14 +20,7 @@ import structlog
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.model.identifiers import Epoch, GroupName, TaskName
-from mirror.ports import (
-    Clock,
-    LaneEvent,
-    LaneKey,
-    LanePaused,
-    LaneSpec,
-    LaneStopped,
-)
+from mirror.ports import Clock, Drops, LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped, total_of
 from mirror.worker.protocol import (
     ExpectLanes,
     ExtendLease,
@@ -35,6 +28,7 @@ from mirror.worker.protocol import (
     LaneRate,
     LaneRates,
     QuotaShare,
+    RecordsDropped,
     ShareQuotas,
     Shutdown,
     StartLanes,
@@ -117,6 +111,11 @@ class Supervisor:
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
         """What each task did here since the start. Safe to read from any thread."""
         return self._sums
+
+    @property
+    def drops(self) -> Drops:
+        """Records about lanes that workers could not deliver since the start."""
+        return total_of(seat.all_drops for seat in self._seats)
 
     @property
     def inbox(self) -> queue.SimpleQueue[object]:
@@ -278,6 +277,8 @@ class Supervisor:
                 for rate in rates:
                     if rate.key in self._lanes:
                         self._lanes[rate.key] = replace(self._lanes[rate.key], rate=rate)
+            case RecordsDropped(drops):
+                seat.drops = drops
             case other:
                 _log.error(
                     "message skipped: no worker says it", worker=seat.number, kind=type(other).__name__

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mirror.instance.workers.supervisor import LanePhase
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.ports import Drops
 from mirror.worker.protocol import LaneRate, TaskSums
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation
@@ -128,6 +129,23 @@ def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
     build = frozenset({("version", version("headrace")), ("data_plane", "interpreted")})
     assert found["headrace_build_info", build] == 1
     assert found["headrace_part_healthy", frozenset({("part", "follower")})] == 1
+
+
+def test_records_that_are_dropped_are_a_remark_while_it_happens_and_counted(
+    client: Client, site: Site
+) -> None:
+    site.create()
+    follower, dropped = site.follower.follower, frozenset({("kind", "events")})
+    follower.event_drops = lambda: Drops(7, "Local: Queue full")
+    site.follower.turn()
+    answer = client.get("/v1/health")
+    sentence = "7 dropped since the start: Local: Queue full"
+    assert answer.json()["parts"]["events records"] == {"is_well": True, "sentence": sentence}
+    assert samples(client)["headrace_dropped_records_total", dropped] == 7
+    follower.event_drops = lambda: Drops(7)
+    site.follower.turn()
+    assert "events records" not in client.get("/v1/health").json()["parts"]
+    assert samples(client)["headrace_dropped_records_total", dropped] == 7
 
 
 def test_counters_and_latencies_of_tasks_rise(client: Client, site: Site) -> None:

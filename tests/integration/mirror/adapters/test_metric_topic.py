@@ -11,16 +11,20 @@ from uuid import uuid4
 
 import fastavro
 import pytest
+from structlog.testing import capture_logs
 
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
+from mirror.ports import Drops
 from mirror.settings import KafkaCluster, KafkaSecurity
 from stack.kafka import KafkaCluster as Cluster
 from stack.ports import free_ports
+from tests.fakes.clock import ManualClock
 from tests.kafka_data import make_topic, read_all
 from tests.metrics_data import a_measurement
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.servers import NewKafka
 
 pytestmark = pytest.mark.servers
 
@@ -78,18 +82,52 @@ def test_records_arrive_whole_under_their_keys(
     }
     assert decoded == {key.encode(): row_of(one) for key, one in zip(keys, records, strict=True)}
     assert len(found) == len(records)
-    assert topic.dropped == 0
+    assert topic.drops() == Drops()
 
 
-def test_where_nothing_answers_records_are_dropped_and_counted() -> None:
-    """Eight mebibytes wait for the cluster to come; what finds no room there is not waited for."""
+def test_what_finds_no_room_or_no_broker_is_dropped_and_counted_once_each() -> None:
+    """Eight mebibytes wait for the cluster to come; the rest is not waited for, nor are they for ever."""
     nowhere = KafkaCluster(bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}")
-    topic = placement_event_topic(nowhere, "nobody")
+    topic = RecordTopic[PlacementEvent](nowhere, "nobody", PlacementEvent, lambda _: "", 1.0)
     large = [replace(an_event(0), sentence="x" * 100_000)] * 10
-    for _ in range(20):
-        topic.publish(large)
-    assert 0 < topic.dropped < 200
-    topic.close(0.1)
+    with capture_logs() as told:
+        for _ in range(20):
+            topic.publish(large)
+        at_once = topic.drops()
+        assert 0 < at_once.count < 200
+        assert "Queue full" in at_once.reason
+        wait_until(lambda: topic.drops().count == 200, "what had found room is given up")
+        topic.close(0.1)
+    assert topic.drops().count == 200
+    assert [one["event"] for one in told] == ["records are dropped"]
+
+
+def test_a_broker_that_stands_still_drops_records_until_it_is_back(new_kafka: NewKafka) -> None:
+    clock, cluster = ManualClock(), new_kafka()
+    name = f"frozen-{uuid4().hex[:8]}"
+    make_topic(cluster.address, name)
+    where = KafkaCluster(bootstrap_servers=cluster.address)
+    topic = RecordTopic[PlacementEvent](where, name, PlacementEvent, lambda _: "", 1.0, clock.monotonic)
+    topic.publish(EVENTS)
+    wait_until(lambda: len(read_all(cluster.address, name)) == 5, "they are delivered")
+    assert topic.drops() == Drops()
+    with capture_logs() as told:
+        cluster.nodes[0].suspend()
+        topic.publish(EVENTS)
+        wait_until(lambda: topic.drops().count == 5, "they are dropped")
+        assert topic.drops().reason
+        clock.advance(5.0)
+        cluster.nodes[0].resume()
+        topic.publish(EVENTS)
+        wait_until(lambda: len(read_all(cluster.address, name)) >= 10, "they are delivered again")
+        assert topic.drops().reason, "it may go on: a queue is full now and then"
+        clock.advance(20.0)
+        assert topic.drops() == Drops(5)
+        assert topic.drops() == Drops(5)
+    topic.close(PATIENCE_SECONDS)
+    begin, end = told
+    assert (begin["event"], begin["topic"]) == ("records are dropped", name)
+    assert (end["event"], end["dropped"]) == ("records are delivered again", 5)
 
 
 def test_without_credentials_records_are_dropped_and_nothing_is_raised(tmp_path: Path) -> None:
@@ -98,5 +136,5 @@ def test_without_credentials_records_are_dropped_and_nothing_is_raised(tmp_path:
     )
     topic = placement_event_topic(KafkaCluster(bootstrap_servers="127.0.0.1:1", security=security), "nobody")
     topic.publish([an_event(0), an_event(1)])
-    assert topic.dropped == 2
+    assert topic.drops().count == 2
     topic.close(0.1)

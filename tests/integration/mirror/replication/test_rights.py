@@ -255,6 +255,9 @@ def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
         [PlacementEvent(1, "key", "plan", 1, "one", "orders", "", 0, "", "", "", "", 0.0, "because")]
     )
     events.close(PATIENCE_SECONDS)
-    assert (events.dropped, counts(broker.address, [f"measured.{prefix}"])) == (0, {f"measured.{prefix}": 1})
+    assert (events.drops().count, counts(broker.address, [f"measured.{prefix}"])) == (
+        0,
+        {f"measured.{prefix}": 1},
+    )
     look = KafkaClusterProbe(users.settings("sampler"), SystemClock()).look()
     assert sum(size for place, size in look.size_bytes.items() if place.topic == f"{prefix}-orders") > 0

@@ -222,6 +222,6 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
     nothing = ("", 0, "", "", "", "", 0.0, "because")
     events.publish([PlacementEvent(NOW, "key", "plan", 1, "one", "orders", *nothing)])
     events.close(PATIENCE_SECONDS)
-    assert (events.dropped, counts(guarded.address, [topic])[topic]) == (0, 1)
+    assert (events.drops().count, counts(guarded.address, [topic])[topic]) == (0, 1)
     look = KafkaClusterProbe(settings, SystemClock()).look()
     assert sum(size for place, size in look.size_bytes.items() if place.topic == topic) > 0

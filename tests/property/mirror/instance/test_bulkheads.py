@@ -25,6 +25,7 @@ from mirror.model.load import LoadReport
 from mirror.model.metrics import MirrorMetric
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
 from mirror.ports import (
+    Drops,
     GroupPlan,
     LaneEvent,
     LaneKey,
@@ -275,6 +276,10 @@ class FaultyEngine:
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
         """As a sink of metrics."""
+
+    def drops(self) -> Drops:
+        """As a sink of metrics."""
+        return Drops()
 
 
 class WorkerRig:

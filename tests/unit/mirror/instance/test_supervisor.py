@@ -18,8 +18,8 @@ import pytest
 import tests.fakes.tiny_worker as tiny_worker
 from mirror.instance.workers.supervisor import LanePhase, Supervisor
 from mirror.model.identifiers import Epoch, GroupName
-from mirror.ports import LanePaused, LaneResumed, LaneSpec
-from mirror.worker.protocol import LaneNews
+from mirror.ports import Drops, LanePaused, LaneResumed, LaneSpec
+from mirror.worker.protocol import LaneNews, RecordsDropped
 from mirror.worker.reader import WorkerGone, WorkerSaid
 from mirror.worker.slot import cpu_seconds
 from tests.builders import a_key, a_spec
@@ -312,6 +312,18 @@ def test_a_lane_that_paused_itself_says_why_until_it_goes_on(new_crew: NewCrew) 
     crew.supervisor.stop_lanes([key])
     crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LanePaused(key, "late"),))))
     assert crew.supervisor.lanes[key].phase is LanePhase.STOPPING
+
+
+def test_records_that_workers_could_not_deliver_count_beyond_their_ends(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.until(lambda: crew.supervisor.is_ready)
+    crew.supervisor.handle(WorkerSaid(0, 1, RecordsDropped(Drops(3, "queue full"))))
+    crew.supervisor.handle(WorkerSaid(1, 1, RecordsDropped(Drops(4))))
+    assert crew.supervisor.drops == Drops(7, "queue full")
+    crew.supervisor.handle(WorkerSaid(1, 1, RecordsDropped(Drops(5, "timed out"))))
+    crew.spawned[0].kill()
+    crew.until(lambda: crew.supervisor.workers_running == 1)
+    assert crew.supervisor.drops == Drops(8, "timed out")
 
 
 def test_workers_are_ready_when_all_that_are_there_have_said_so(new_crew: NewCrew) -> None:
