@@ -100,6 +100,8 @@ class Loop:
     def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
         self.clock = clock
         self._selector = selector or selectors.DefaultSelector()
+        self.new_socket: Callable[[int, int], socket.socket] = socket.socket
+        """Makes what connections run over: family, type. The selector must know the kind."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._soon: deque[Callback] = deque()

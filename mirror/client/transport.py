@@ -107,7 +107,7 @@ async def connect(
     deadline = loop.now() + timeout_seconds
     failure: OSError | TimedOut | None = None
     for family, address in await _resolve(loop, endpoint):
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = loop.new_socket(family, socket.SOCK_STREAM)
         try:
             await _connect_socket(loop, sock, address, min(deadline, loop.now() + _CONNECT_SECONDS))
             if tls is None:

@@ -1,8 +1,9 @@
 """A cluster of fake brokers in this process, in the manner of franz-go's kfake.
 
 Its brokers listen on the loopback interface, so that a client with sockets of its own works against them
-unchanged. What happens to the cluster is a method here; what happens to a request is planted in `faults`.
-A test that owns the client's loop calls `poll`, or uses `virtual`; otherwise `running` gives it a thread.
+unchanged, or in a network in memory (`memory`). What happens to the cluster is a method here; what happens to
+a request is planted in `faults`. A test that owns the client's loop calls `poll`, or uses `virtual`;
+otherwise `running` gives it a thread.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mirror.ports import Clock
 from tests.fakes.broker import batches
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.log import PartitionLog
+from tests.fakes.broker.memory import Network
 from tests.fakes.broker.server import Server
 from tests.fakes.broker.state import ClusterState
 from tests.fakes.broker.topics import Partition
@@ -35,9 +37,10 @@ class FakeCluster(ClusterState):
         *,
         transaction_level: int = 2,
         racks: Sequence[str] = (),
+        network: Network | None = None,
     ) -> None:
         super().__init__(name, clock or SystemClock(), transaction_level=transaction_level)
-        self.server = Server(self)
+        self.server = Server(self, network)
         self.lock = threading.RLock()
         """Held while requests are treated; a test that changes the cluster beside a thread takes it too."""
         for number in range(1, brokers + 1):

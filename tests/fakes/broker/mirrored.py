@@ -15,6 +15,7 @@ from tests.engines import specs
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.cluster import FakeCluster
 from tests.fakes.broker.contents import Seen, committed
+from tests.fakes.broker.memory import Network
 from tests.fakes.broker.virtual import VirtualSelector
 from tests.fakes.clock import ManualClock
 
@@ -42,9 +43,12 @@ class MirroredFakes:
         script: Callable[[], float | None] | None = None,
     ) -> None:
         self.clock = ManualClock()
-        level = transaction_level
-        self.source = FakeCluster("a", brokers, self.clock, transaction_level=level, racks=racks)
-        self.target = FakeCluster("b", brokers, self.clock, transaction_level=level)
+        self.network = Network()
+        level, network = transaction_level, self.network
+        self.source = FakeCluster(
+            "a", brokers, self.clock, transaction_level=level, racks=racks, network=network
+        )
+        self.target = FakeCluster("b", brokers, self.clock, transaction_level=level, network=network)
         self.events: list[LaneEvent] = []
         self.script = script
         self._rack = rack
@@ -65,6 +69,7 @@ class MirroredFakes:
             self.clock,
             VirtualSelector(self.clock, [self.source, self.target], self.script),
         )
+        self.engine._bench.loop.new_socket = self.network.socket
         self._engines.append(self.engine)
         return self.engine
 

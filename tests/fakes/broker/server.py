@@ -17,6 +17,7 @@ from typing import Any, Final
 from tests.fakes.broker.faults import Asked, Cut, Delay, Drop, Edit, Hold, Run, Throttle
 from tests.fakes.broker.handlers import table
 from tests.fakes.broker.handlers.entry import NO_ANSWER
+from tests.fakes.broker.memory import MemorySelector, Network
 from tests.fakes.broker.state import Broker, ClusterState
 
 _READ_BYTES: Final = 256 * 1024
@@ -176,18 +177,20 @@ class Peer:
 
 
 class Server:
-    """The listeners and connections of all brokers of a cluster."""
+    """The listeners and connections of all brokers of a cluster, of the system or of a network in memory."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, network: Network | None = None) -> None:
         self.state = state
         self.requests: list[Asked] = []
         """Every request that was understood, in the order of arrival."""
         self.refused: list[tuple[int, int]] = []
         """(api key, version) of requests that closed their connection because nobody speaks them."""
-        self._selector = selectors.DefaultSelector()
+        self._network = network
+        self._selector = MemorySelector() if network else selectors.DefaultSelector()
         self._listeners: dict[int, socket.socket] = {}
         self._peers: dict[Peer, None] = {}
         self._parked: list[tuple[Callable[[], None], Asked]] = []
+        self._parked_until: float | None = None
         self._gated: list[tuple[Any, Callable[[], None]]] = []
         self._has_changed = False
         self._waker, self._wakee = socket.socketpair()
@@ -200,11 +203,15 @@ class Server:
 
     def listen(self, node: int, rack: str | None) -> Broker:
         """A broker on a free port of the loopback interface."""
-        sock = socket.create_server(("127.0.0.1", 0))
+        if self._network is not None:
+            sock, port = self._network.listen()
+        else:
+            sock = socket.create_server(("127.0.0.1", 0))
+            port = sock.getsockname()[1]
         sock.setblocking(False)
         self._listeners[node] = sock
         self._selector.register(sock, selectors.EVENT_READ, node)
-        broker = Broker(node, sock.getsockname()[1], rack)
+        broker = Broker(node, port, rack)
         self.state.brokers[node] = broker
         return broker
 
@@ -220,6 +227,8 @@ class Server:
     def park(self, again: Callable[[], None], asked: Asked) -> None:
         """Ask the handler again when something has changed, or its time is over."""
         self._parked.append((again, asked))
+        if asked.until is not None:
+            self._parked_until = min(asked.until, self._parked_until or asked.until)
 
     def wait_for(self, gate: Any, action: Callable[[], None]) -> None:
         """Do something when the gate is open."""
@@ -252,10 +261,22 @@ class Server:
     @property
     def next_due(self) -> float | None:
         """The moment at which `poll` has something to do even if nothing arrives."""
-        moments = [asked.until for _, asked in self._parked if asked.until is not None]
-        if self.state.next_timer is not None:
-            moments.append(self.state.next_timer)
-        return min(moments, default=None)
+        timer, parked = self.state.next_timer, self._parked_until
+        if timer is None or parked is None:
+            return parked if timer is None else timer
+        return min(timer, parked)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `poll` may have something to do now, without a look at sockets of the system."""
+        if self._has_changed and self._parked:
+            return True
+        if isinstance(self._selector, MemorySelector) and self._selector.stirred:
+            return True
+        due = self.next_due
+        if due is not None and due <= self.state.clock.monotonic():
+            return True
+        return any(gate.is_open for gate, _ in self._gated)
 
     def wake(self) -> None:
         """End the present wait of `poll` from another thread."""
@@ -309,6 +330,8 @@ class Server:
             self.watch(sock, peer, writes=False)
 
     def _run_gated(self) -> bool:
+        if not self._gated:
+            return False
         ready = [action for gate, action in self._gated if gate.is_open]
         self._gated = [one for one in self._gated if not one[0].is_open]
         for action in ready:
@@ -316,12 +339,13 @@ class Server:
         return bool(ready)
 
     def _run_parked(self) -> bool:
-        now = self.state.clock.monotonic()
-        is_due = any(asked.until is not None and asked.until <= now for _, asked in self._parked)
-        if not self._parked or not (self._has_changed or is_due):
+        if not self._parked:
+            return False
+        due = self._parked_until
+        if not self._has_changed and (due is None or due > self.state.clock.monotonic()):
             return False
         self._has_changed = False
-        parked, self._parked = self._parked, []
+        parked, self._parked, self._parked_until = self._parked, [], None
         for again, _ in parked:
             again()
         return len(self._parked) != len(parked)

@@ -1,23 +1,21 @@
-"""Virtual time: a selector for the engine's loop that runs fake clusters in the same thread and, when nobody
-has anything to do, moves the clock to the next moment at which somebody has.
+"""Virtual time: a selector for the engine's loop that runs fake clusters of a network in memory in the same
+thread and, when nobody has anything to do, moves the clock to the next moment at which somebody has.
 """
 
 from __future__ import annotations
 
-import selectors
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from tests.fakes.broker.cluster import FakeCluster
+from tests.fakes.broker.memory import MemorySelector, Ready
 from tests.fakes.clock import ManualClock
 
 _MOST_ROUNDS: Final = 5_000
 """At one moment; a loop that takes more of them is hot."""
 
-Ready = list[tuple[selectors.SelectorKey, int]]
 
-
-class VirtualSelector(selectors.BaseSelector):
+class VirtualSelector(MemorySelector):
     """`script` is asked before time moves: it may do something to the clusters that is due, and says when it
     wants to be asked next (monotonic seconds, None for never again)."""
 
@@ -27,39 +25,19 @@ class VirtualSelector(selectors.BaseSelector):
         clusters: Sequence[FakeCluster],
         script: Callable[[], float | None] | None = None,
     ) -> None:
+        super().__init__()
         self._clock = clock
         self._clusters = clusters
         self._script = script
-        self._real = selectors.DefaultSelector()
         self._moment = clock.monotonic()
         self._rounds = 0
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """See `selectors`."""
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """See `selectors`."""
-        return self._real.unregister(fileobj)
-
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """See `selectors`."""
-        return self._real.modify(fileobj, events, data)
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        """See `selectors`."""
-        return self._real.get_map()
-
-    def close(self) -> None:
-        """See `selectors`."""
-        self._real.close()
 
     def select(self, timeout: float | None = None) -> Ready:
         """What is ready, after as much virtual time as that takes, at most `timeout` seconds."""
         self._count_rounds()
         until = self._clock.monotonic() + (3600.0 if timeout is None else max(timeout, 0.0))
         while True:
-            ready = self._real.select(0)
+            ready = super().select(0)
             if ready:
                 return ready
             if self._run_clusters():
@@ -77,7 +55,7 @@ class VirtualSelector(selectors.BaseSelector):
             self._clock.advance(max(moment - now, 0.0))
             if self._clock.monotonic() >= until:
                 self._run_clusters()
-                return self._real.select(0)
+                return super().select(0)
 
     def _count_rounds(self) -> None:
         now = self._clock.monotonic()
@@ -93,6 +71,6 @@ class VirtualSelector(selectors.BaseSelector):
     def _run_clusters(self) -> bool:
         is_busy = False
         for cluster in self._clusters:
-            while cluster.poll():
+            while cluster.server.has_work and cluster.poll():
                 is_busy = True
         return is_busy

@@ -1,0 +1,224 @@
+"""Connections that are bytes in memory: what `socket` and `selectors` offer of them to one thread.
+
+As with TCP over loopback, what is sent is there at once, as much as the receiver has room for; a connection
+that is closed with bytes unread is reset. No system call is made, and nothing depends on the system's order.
+"""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+
+READ: Final = selectors.EVENT_READ
+WRITE: Final = selectors.EVENT_WRITE
+ROOM: Final = 64 * 1024
+"""Bytes that are on their way to one side of a connection at most."""
+_FIRST_NUMBER: Final = 1_000_000
+_FIRST_PORT: Final = 20_000
+Ready = list[tuple[selectors.SelectorKey, int]]
+
+
+class MemorySocket:
+    """One side of a connection, or a listener."""
+
+    def __init__(self, network: Network) -> None:
+        self.inbox = bytearray()
+        self.other: MemorySocket | None = None
+        self.selector: MemorySelector | None = None
+        self.is_ended = False
+        self.is_reset = False
+        self.arrivals: deque[MemorySocket] = deque()
+        self._network = network
+        self._number = next(network.numbers)
+        self._enough = 1
+
+    def fileno(self) -> int:
+        """A number of its own; -1 once it is closed."""
+        return self._number
+
+    def setblocking(self, flag: bool) -> None:
+        """It never waits."""
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """Only the number of bytes that make it readable means anything."""
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT):
+            self._enough = min(value, ROOM)
+            self.stir()
+
+    def getsockopt(self, level: int, option: int) -> int:
+        """Of a connection: no error."""
+        return 0
+
+    def connect_ex(self, address: tuple[str, int]) -> int:
+        """Connect at once."""
+        listener = self._network.listeners.get(address[1])
+        if listener is None:
+            return errno.ECONNREFUSED
+        self.other = there = MemorySocket(self._network)
+        there.other = self
+        listener.arrivals.append(there)
+        listener.stir()
+        return 0
+
+    def accept(self) -> tuple[MemorySocket, None]:
+        """The next connection of a listener."""
+        if not self.arrivals:
+            raise BlockingIOError
+        return self.arrivals.popleft(), None
+
+    def recv(self, size: int) -> bytes:
+        """Bytes that came; none at the end."""
+        self._check_readable()
+        data = bytes(self.inbox[:size])
+        self._take(len(data))
+        return data
+
+    def recv_into(self, buffer: memoryview) -> int:
+        """The number of bytes that came; 0 at the end."""
+        self._check_readable()
+        size = min(len(self.inbox), len(buffer))
+        buffer[:size] = self.inbox[:size]
+        self._take(size)
+        return size
+
+    def send(self, data: bytes | bytearray | memoryview) -> int:
+        """As much as there is room for."""
+        return self.sendmsg([data])
+
+    def sendmsg(self, buffers: Sequence[bytes | bytearray | memoryview]) -> int:
+        """As much as there is room for."""
+        there = self.other
+        if self.is_reset:
+            raise ConnectionResetError(errno.ECONNRESET, "reset by peer")
+        if there is None or there._number < 0:
+            raise BrokenPipeError(errno.EPIPE, "closed by peer")
+        sent = 0
+        for buffer in buffers:
+            part = buffer[: ROOM - len(there.inbox)]
+            there.inbox += part
+            sent += len(part)
+            if len(part) < len(buffer):
+                break
+        if not sent and any(buffers):
+            raise BlockingIOError
+        there.stir()
+        return sent
+
+    def close(self) -> None:
+        """End the connection, for the other side too once it has read what was sent. Idempotent."""
+        if self._number < 0:
+            return
+        self._number = -1
+        self._network.forget(self)
+        for arrived in self.arrivals:
+            arrived.close()
+        if self.other is not None:
+            self.other.is_ended = True
+            self.other.is_reset = bool(self.inbox)
+            self.other.stir()
+
+    def readiness(self) -> int:
+        """What could be done with it now."""
+        is_readable = len(self.inbox) >= self._enough or self.arrivals or self.is_ended
+        has_room = self.other is not None and (self.is_ended or len(self.other.inbox) < ROOM)
+        return (READ if is_readable else 0) | (WRITE if has_room else 0)
+
+    def stir(self) -> None:
+        """Something has happened to it: who selects has a look."""
+        if self.selector is not None:
+            self.selector.stirred[self._number] = None
+
+    def _check_readable(self) -> None:
+        if self.is_reset:
+            raise ConnectionResetError(errno.ECONNRESET, "reset by peer")
+        if not (self.inbox or self.is_ended):
+            raise BlockingIOError
+
+    def _take(self, size: int) -> None:
+        was_full = len(self.inbox) >= ROOM
+        del self.inbox[:size]
+        if was_full and self.other is not None:
+            self.other.stir()
+
+
+class Network:
+    """The ports that somebody listens on."""
+
+    def __init__(self) -> None:
+        self.numbers = count(_FIRST_NUMBER)
+        self.listeners: dict[int, MemorySocket] = {}
+        self._ports = count(_FIRST_PORT)
+
+    def socket(self, family: int, kind: int) -> Any:
+        """A socket that is not connected: for the type checker, `socket.socket`."""
+        return MemorySocket(self)
+
+    def listen(self) -> tuple[Any, int]:
+        """A listener, and its port."""
+        listener, port = MemorySocket(self), next(self._ports)
+        self.listeners[port] = listener
+        return listener, port
+
+    def forget(self, gone: MemorySocket) -> None:
+        """It listens no more."""
+        for port in [port for port, one in self.listeners.items() if one is gone]:
+            del self.listeners[port]
+
+
+class MemorySelector(selectors.BaseSelector):
+    """Never waits. Real sockets are taken and never ready: one thread needs nobody to wake it."""
+
+    def __init__(self) -> None:
+        self.stirred: dict[int, None] = {}
+        """Numbers of sockets that may be ready."""
+        self._keys: dict[int, selectors.SelectorKey] = {}
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        """See `selectors`."""
+        number = fileobj.fileno()
+        key = self._keys[number] = selectors.SelectorKey(fileobj, number, events, data)
+        if isinstance(fileobj, MemorySocket):
+            fileobj.selector = self
+            self.stirred[number] = None
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        """See `selectors`."""
+        number = fileobj.fileno()
+        self.stirred.pop(number, None)
+        if isinstance(fileobj, MemorySocket):
+            fileobj.selector = None
+        return self._keys.pop(number)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        """See `selectors`."""
+        return self.register(fileobj, events, data)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        """By number."""
+        return self._keys
+
+    def close(self) -> None:
+        """See `selectors`."""
+        self._keys.clear()
+        self.stirred.clear()
+
+    def select(self, timeout: float | None = None) -> Ready:
+        """What is ready now."""
+        if not self.stirred:
+            return []
+        ready = []
+        for number in list(self.stirred):
+            key = self._keys.get(number)
+            one = key.fileobj if key is not None else None
+            events = one.readiness() & key.events if key and isinstance(one, MemorySocket) else 0
+            if key is not None and events:
+                ready.append((key, events))
+            else:
+                del self.stirred[number]
+        return ready
