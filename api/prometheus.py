@@ -164,8 +164,8 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
     """Counters by task; where a task moves to another instance, that one's counters go on."""
     labels = ["datastream", "task"]
     counters: tuple[tuple[str, str, Callable[[TaskSums], float]], ...] = (
-        ("headrace_records", "records copied", lambda one: one.records),
-        ("headrace_bytes", "bytes copied, as fetched", lambda one: one.bytes),
+        ("headrace_records", "records copied", lambda one: one.records_copied),
+        ("headrace_bytes", "bytes copied, as fetched", lambda one: one.bytes_copied),
         (
             "headrace_uncompressed_bytes",
             "bytes before compression, of batches that tell it",

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mirror.lane.outgoing import Outgoing, Path
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+
+_SUMS: Final = (
+    "records",
+    "bytes",
+    "source_bytes",
+    "payload_bytes",
+    "batches",
+    "source_batches",
+    "wait_ms",
+    "fetch_ms",
+    "queue_ms",
+    "produce_ms",
+)
+"""Counters that simply add up."""
 
 
 class LaneCounters:
@@ -13,20 +29,7 @@ class LaneCounters:
     the source, was received (`fetch_ms`), lay in our queue, and was on its way to acknowledgement.
     """
 
-    __slots__ = (
-        "batches",
-        "batches_by_path",
-        "bytes",
-        "fetch_ms",
-        "latency",
-        "payload_bytes",
-        "produce_ms",
-        "queue_ms",
-        "records",
-        "source_batches",
-        "source_bytes",
-        "wait_ms",
-    )
+    __slots__ = (*_SUMS, "batches_by_path", "latency")
 
     def __init__(self) -> None:
         self.records = 0
@@ -65,19 +68,11 @@ class LaneCounters:
 
     def add(self, other: LaneCounters) -> None:
         """Include another's sums."""
-        self.records += other.records
-        self.bytes += other.bytes
-        self.source_bytes += other.source_bytes
-        self.payload_bytes += other.payload_bytes
-        self.batches += other.batches
-        self.source_batches += other.source_batches
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [
             mine + theirs for mine, theirs in zip(self.batches_by_path, other.batches_by_path, strict=True)
         ]
         if other.latency:
             mine = self.latency or [0] * LATENCY_BUCKETS
             self.latency = [one + two for one, two in zip(mine, other.latency, strict=True)]
-        self.wait_ms += other.wait_ms
-        self.fetch_ms += other.fetch_ms
-        self.queue_ms += other.queue_ms
-        self.produce_ms += other.produce_ms

@@ -57,6 +57,21 @@ class MirrorMetric:
     cpu_ms: float = 0.0
 
 
+SUMMED: Final = (
+    "records_copied",
+    "bytes_copied",
+    "uncompressed_bytes",
+    "batches",
+    "passthrough_batches",
+    "wait_ms",
+    "fetch_ms",
+    "queue_ms",
+    "produce_ms",
+    "cpu_ms",
+)
+"""Fields of `MirrorMetric` that add up over partitions and time, beside `latency_counts`."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementEvent:
     """One change of the plan, or of one partition in it (then `topic` is not empty).

@@ -18,7 +18,7 @@ import structlog
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import CorruptData, HeadraceError, SessionLost
 from mirror.lane.pausing import Pause, ProbeRule, pause_again
-from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, CopyEngine, Drops, LaneKey, LanePaused, LaneSpec, MetricSink
@@ -211,21 +211,7 @@ def _rate(metric: MirrorMetric) -> LaneRate:
 def _sums(metrics: Sequence[MirrorMetric]) -> tuple[TaskSums, ...]:
     found: dict[str, TaskSums] = {}
     for one in metrics:
-        sums = TaskSums(
-            GroupName(one.datastream),
-            TaskName(one.task),
-            one.records_copied,
-            one.bytes_copied,
-            one.uncompressed_bytes,
-            one.batches,
-            one.passthrough_batches,
-            one.wait_ms,
-            one.fetch_ms,
-            one.queue_ms,
-            one.produce_ms,
-            one.cpu_ms,
-            one.latency_counts,
-        )
+        sums = TaskSums.of(one)
         before = found.get(one.task)
         found[one.task] = before.plus(sums) if before else sums
     return tuple(found.values())

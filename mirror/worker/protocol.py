@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from mirror.errors import CorruptData, HeadraceError
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
-from mirror.model.metrics import add_counts
+from mirror.model.metrics import SUMMED, MirrorMetric, add_counts
 from mirror.ports import Drops, LaneEvent, LaneKey, LaneSpec
 
 EXIT_LEASE_OVER: Final = 75
@@ -109,12 +109,12 @@ class LaneRate:
 
 @dataclass(frozen=True, slots=True)
 class TaskSums:
-    """What a task did in one interval, or since the instance began. Fields as of `MirrorMetric`."""
+    """What a task did in one interval, or since the instance began: the `SUMMED` fields of `MirrorMetric`."""
 
     group: GroupName
     task: TaskName
-    records: int
-    bytes: int
+    records_copied: int
+    bytes_copied: int
     uncompressed_bytes: int
     batches: int
     passthrough_batches: int
@@ -125,13 +125,19 @@ class TaskSums:
     cpu_ms: float
     latency_counts: tuple[int, ...]
 
+    @classmethod
+    def of(cls, metric: MirrorMetric) -> TaskSums:
+        """What one lane adds to its task."""
+        return cls(
+            group=GroupName(metric.datastream),
+            task=TaskName(metric.task),
+            latency_counts=metric.latency_counts,
+            **{name: getattr(metric, name) for name in SUMMED},
+        )
+
     def plus(self, other: TaskSums) -> TaskSums:
         """Both together; of this one's task."""
-        sums = {
-            one.name: getattr(self, one.name) + getattr(other, one.name)
-            for one in fields(self)
-            if one.name not in ("group", "task", "latency_counts")
-        }
+        sums = {name: getattr(self, name) + getattr(other, name) for name in SUMMED}
         return replace(self, **sums, latency_counts=add_counts((self.latency_counts, other.latency_counts)))
 
 

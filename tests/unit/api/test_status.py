@@ -152,7 +152,19 @@ def test_counters_and_latencies_of_tasks_rise(client: Client, site: Site) -> Non
     site.create()
     counts = (0, 3, 1, *([0] * (LATENCY_BUCKETS - 3)))
     sums = TaskSums(
-        GroupName("orders"), TaskName("orders-0"), 4, 400, 90, 5, 3, 20.0, 1.0, 2.0, 3.0, 500.0, counts
+        group=GroupName("orders"),
+        task=TaskName("orders-0"),
+        records_copied=4,
+        bytes_copied=400,
+        uncompressed_bytes=90,
+        batches=5,
+        passthrough_batches=3,
+        wait_ms=20.0,
+        fetch_ms=1.0,
+        queue_ms=2.0,
+        produce_ms=3.0,
+        cpu_ms=500.0,
+        latency_counts=counts,
     )
     site.follower.workers._add([sums, sums])
     found = samples(client)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mirror.errors import CorruptData, InvalidRequest
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
+from mirror.model.metrics import SUMMED
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStarted, LaneStopped
 from mirror.worker.protocol import (
@@ -72,7 +73,11 @@ events = (
 )
 rates = st.builds(LaneRate, keys, texts, numbers, numbers, offsets, offsets)
 task_sums = st.builds(
-    TaskSums, texts, texts, *([offsets] * 5), *([numbers] * 5), st.lists(offsets, max_size=3).map(tuple)
+    TaskSums,
+    group=texts,
+    task=texts,
+    latency_counts=st.lists(offsets, max_size=3).map(tuple),
+    **{name: numbers if name.endswith("_ms") else offsets for name in SUMMED},
 )
 messages: st.SearchStrategy[Message] = (
     st.builds(StartLanes, st.integers(0, 2**40), st.lists(specs, max_size=3).map(tuple))
