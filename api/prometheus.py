@@ -15,7 +15,7 @@ from api.uncopied_metrics import uncopied_metrics
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
-from mirror.instance.workers.supervisor import LaneState
+from mirror.instance.workers.lane_table import LaneState
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, add_counts
 from mirror.ports import Clock, Drops

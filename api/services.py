@@ -16,7 +16,7 @@ from mirror.instance.health import Condition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.supervisor import LaneState
+from mirror.instance.workers.lane_table import LaneState
 from mirror.jobs.translate_job import StoredLanes
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.supervisor import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneState
 from mirror.model.identifiers import DatastreamName
 
 

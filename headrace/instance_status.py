@@ -11,7 +11,8 @@ from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.supervisor import LaneState, Supervisor
+from mirror.instance.workers.lane_table import LaneState
+from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.ports import Drops, LaneKey

@@ -49,8 +49,8 @@ from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.replication.context import EngineIdentity
 from mirror.replication.engine import BatchEngine
+from mirror.worker.pool import PoolLimits, Spawn
 from mirror.worker.process import Worker
-from mirror.worker.slot import Spawn
 
 _SESSIONS = {
     SessionState.CONNECTED: Session.CONNECTED,
@@ -97,8 +97,7 @@ def build_instance(
         workers=worker.processes or usable_cores(),
         inbox=inbox,
         clock=clock,
-        restart_delay_seconds=worker.restart_delay_seconds,
-        silence_limit_seconds=worker.silence_limit_seconds,
+        limits=PoolLimits(worker.restart_delay_seconds, worker.silence_limit_seconds),
     )
     follower = Follower(
         identity=Identity(

@@ -23,7 +23,7 @@ from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
-from mirror.instance.workers.supervisor import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneState
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.pauses import read_partitions

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.supervisor import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneState
 from mirror.ports import LaneKey
 
 

@@ -23,7 +23,8 @@ from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
 from mirror.instance.obedience import Obedience, SharedState
-from mirror.instance.workers.supervisor import LanePhase, LaneState, Supervisor
+from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.ports import Clock, Drops, LaneKey

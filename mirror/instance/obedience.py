@@ -28,7 +28,8 @@ from mirror.coordination.stores.membership import Holding, LiveInstance, Members
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.lease import Lease
-from mirror.instance.workers.supervisor import LanePhase, LaneState, Supervisor
+from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import troubles_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName

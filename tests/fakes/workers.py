@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from mirror.instance.workers.supervisor import LanePhase, LaneState, Supervisor
+from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.ports import LaneKey, LaneSpec
+from mirror.worker.pool import PoolLimits
 from mirror.worker.protocol import LaneRate
 from mirror.worker.reader import WorkerGone, WorkerSaid
 from tests.fakes.clock import ManualClock
@@ -23,7 +25,7 @@ class FakeWorkers(Supervisor):
     """`copying`: what really writes; a lease that has run out ends it, as the workers themselves would."""
 
     def __init__(self, clock: ManualClock) -> None:
-        super().__init__(_no_process, 0, queue.SimpleQueue(), clock, 1.0, 20.0)
+        super().__init__(_no_process, 0, queue.SimpleQueue(), clock, PoolLimits(1.0, 20.0))
         self._now = clock.monotonic
         self._states: dict[LaneKey, LaneState] = {}
         self.is_up = False

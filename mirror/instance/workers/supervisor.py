@@ -1,111 +1,58 @@
-"""The worker processes of an instance: started, told what to copy, restarted with backoff.
+"""The worker processes of an instance, told what to copy: a task lives wholly in one worker.
 
-A task lives wholly in one worker. Datastreams that are suspected of making their worker die are copied in
-workers of their own, the cells (`quarantine`). Everything here runs in the follower's thread; reader
+Datastreams that are suspected of making their worker die are copied in workers of their own, the cells
+(`quarantine`), which are the spares of the pool. Everything here runs in the follower's thread; reader
 threads only put what workers say into the inbox.
 """
 
 from __future__ import annotations
 
-import queue
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Final
 
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
+from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneState, LaneTable, WorkerShare
 from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.model.identifiers import Epoch, GroupName, TaskName
-from mirror.ports import Clock, Drops, LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped, total_of
+from mirror.ports import Clock, Drops, LaneKey, LaneSpec, LaneStopped, total_of
+from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
 from mirror.worker.protocol import (
     ExpectLanes,
     ExtendLease,
     LaneNews,
-    LaneRate,
     LaneRates,
     QuotaShare,
     RecordsDropped,
     ShareQuotas,
-    Shutdown,
     StartLanes,
     StopLanes,
     TaskSums,
     WorkerReady,
 )
 from mirror.worker.reader import WorkerGone, WorkerSaid
-from mirror.worker.slot import LEASE_OVER, Spawn, WorkerSeat
 
 _log = structlog.get_logger(__name__)
-_SILENT: Final = "its worker process does not answer; it is killed and replaced if that lasts"
-_NOBODY: Final = -1
-"""The worker of a lane that no worker may copy now."""
-
-
-class LanePhase(StrEnum):
-    """Where a lane is between its start and its release. WAITING: no worker process is there for it."""
-
-    WAITING = "waiting"
-    STARTING = "starting"
-    COPYING = "copying"
-    PAUSED = "paused"
-    STOPPING = "stopping"
-
-
-@dataclass(frozen=True, slots=True)
-class LaneState:
-    """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
-    why it paused or waits."""
-
-    spec: LaneSpec
-    worker: int
-    phase: LanePhase
-    reason: str = ""
-    rate: LaneRate | None = None
-
-    @property
-    def lag(self) -> tuple[int | None, int | None]:
-        """Records at the source that are not at the destination, and the age of the oldest in ms; None where
-        it is not known.
-
-        That nothing waits is known only while the lane copies and hears of its source: what it measured
-        before is no news.
-        """
-        rate = self.rate
-        if rate is None:
-            return None, None
-        is_news = self.phase is LanePhase.COPYING and rate.lag_ms is not None
-        return (rate.lag_records, rate.lag_ms) if rate.lag_records or is_news else (None, None)
+_EMPTY_CELL_SECONDS = 1.0
+"""What a cell that has no lanes any more gets to end."""
 
 
 class Supervisor:
     """Owns the workers and the state of every lane."""
 
-    def __init__(
-        self,
-        spawn: Spawn,
-        workers: int,
-        inbox: queue.SimpleQueue[object],
-        clock: Clock,
-        restart_delay_seconds: float,
-        silence_limit_seconds: float,
-    ) -> None:
-        self._spawn = spawn
-        self._inbox = inbox
+    def __init__(self, spawn: Spawn, workers: int, inbox: Inbox, clock: Clock, limits: PoolLimits) -> None:
         self._clock = clock
-        self._seats = [WorkerSeat(number, restart_delay_seconds) for number in range(workers + CELLS)]
-        self._workers, self._cells = self._seats[:workers], self._seats[workers:]
-        self._silence_limit = silence_limit_seconds
+        self._inbox = inbox
+        self._pool = WorkerPool(spawn, workers, inbox, clock, limits, spares=CELLS)
+        self._shares = [WorkerShare() for _ in self._pool.everyone]
         self._quarantine = Quarantine()
-        self._lanes: dict[LaneKey, LaneState] = {}
+        self._table = LaneTable()
         self._unsendable: set[LaneKey] = set()
-        self._muted: dict[LaneKey, LaneState] = {}
-        """Lanes whose worker does not answer, as they were before."""
-        self._task_seat: dict[TaskName, int] = {}
+        self._task_worker: dict[TaskName, int] = {}
         self._sums: Mapping[TaskName, TaskSums] = {}
+        self._dropped_before = 0
+        """Records that processes which are over could not deliver."""
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
@@ -115,38 +62,38 @@ class Supervisor:
     @property
     def drops(self) -> Drops:
         """Records about lanes that workers could not deliver since the start."""
-        return total_of(seat.all_drops for seat in self._seats)
+        return total_of([Drops(self._dropped_before), *(share.drops for share in self._shares)])
 
     @property
-    def inbox(self) -> queue.SimpleQueue[object]:
+    def inbox(self) -> Inbox:
         """Where reader threads put what workers say; the follower empties it."""
         return self._inbox
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneState]:
         """Every lane that a worker was told to copy and has not released, and those that none may copy."""
-        return self._lanes
+        return self._table.states
 
     @property
     def workers_running(self) -> int:
         """Worker processes that are alive; cells do not count."""
-        return sum(seat.process is not None for seat in self._workers)
+        return len(self._pool.alive)
 
     @property
     def workers_down(self) -> int:
         """Worker processes that should be alive and are not."""
-        return len(self._workers) - self.workers_running
+        return len(self._pool.workers) - self.workers_running
 
     @property
     def workers_silent(self) -> int:
         """Worker processes that are alive and do not answer."""
-        return sum(seat.is_silent(self._silence_limit) for seat in self._seats)
+        return sum(worker.slot.is_silent for worker in self._pool.everyone)
 
     @property
     def is_ready(self) -> bool:
         """Whether a worker is there, and every one that is there has started up."""
-        alive = [seat for seat in self._workers if seat.process is not None]
-        return bool(alive) and all(seat.data_plane for seat in alive)
+        alive = self._pool.alive
+        return bool(alive) and all(worker.slot.data_plane for worker in alive)
 
     @property
     def ailing(self) -> Mapping[GroupName, str]:
@@ -156,22 +103,22 @@ class Supervisor:
     @property
     def data_planes(self) -> frozenset[str]:
         """What the workers that are ready run: compiled, interpreted. Safe to read from any thread."""
-        return frozenset(seat.data_plane for seat in self._seats if seat.data_plane)
+        planes = (worker.slot.data_plane for worker in self._pool.everyone)
+        return frozenset(plane for plane in planes if plane)
 
     def start(self) -> None:
         """Start every worker."""
-        for seat in self._workers:
-            seat.launch(self._spawn, self._inbox, self._clock.monotonic())
+        self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
         """These, and no others, are waited for: let the workers of their tasks get ready."""
-        for seat in self._seats:
-            seat.expected.clear()
-        for seat, batch in self._dealt(specs, lambda seat: seat.expected):
+        for share in self._shares:
+            share.expected.clear()
+        for worker, batch in self._dealt(specs, lambda share: share.expected):
             try:
-                seat.send(ExpectLanes(tuple(batch)), self._clock.monotonic())
+                self._pool.send(worker, ExpectLanes(tuple(batch)))
             except Exception as error:  # noqa: BLE001 - only a preparation; the start of a lane reports it
-                _log.warning("lanes not expected", worker=seat.number, reason=reason_of(error))
+                _log.warning("lanes not expected", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
         """Give lanes to the workers of their tasks; those whose worker is down wait for the next call."""
@@ -179,57 +126,55 @@ class Supervisor:
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
             if held:
-                self._lanes[spec.key] = LaneState(spec, _NOBODY, LanePhase.PAUSED, held)
+                self._table.hold(spec, held)
             else:
                 free.append(spec)
-        for seat, batch in self._dealt(free, lambda seat: seat.lanes):
+        for worker, batch in self._dealt(free, lambda share: share.lanes):
+            share = self._shares[worker.number]
             for spec in batch:
-                seat.expected.discard(spec.key)
-                self._lanes[spec.key] = LaneState(spec, seat.number, LanePhase.STARTING)
-            seat.fed_at = now
-            if seat in self._cells:
-                self._quarantine.started(self._cells.index(seat), now)
-            self._send_start(seat, batch, epoch)
+                share.expected.discard(spec.key)
+                self._table.begin(spec, worker.number)
+            share.fed_at = now
+            if worker in self._pool.spares:
+                self._quarantine.started(self._pool.spares.index(worker), now)
+            self._send_start(worker, batch, epoch)
 
-    def _send_start(self, seat: WorkerSeat, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
+    def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
         """Together if that is possible; else each alone, and what cannot be sent is set aside."""
-        now = self._clock.monotonic()
         try:
-            seat.send(StartLanes(epoch, tuple(batch)), now)
+            self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - the bulkhead around one lane: which of them is it?
             if len(batch) > 1:
                 for spec in batch:
-                    self._send_start(seat, [spec], epoch)
+                    self._send_start(worker, [spec], epoch)
                 return
             (spec,) = batch
             _log.exception("lane cannot be started", lane=str(spec.key))
-            seat.lanes.discard(spec.key)
+            self._shares[worker.number].lanes.discard(spec.key)
             self._unsendable.add(spec.key)
-            self._lanes[spec.key] = LaneState(spec, _NOBODY, LanePhase.PAUSED, reason_of(error))
+            self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
         """Ask workers to release lanes; they stay in `lanes` until the worker says so."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
-            state = self._lanes[key]
-            if state.worker == _NOBODY:
-                del self._lanes[key]
+            number = self._table.stop(key)
+            if number == NOBODY:
                 self._unsendable.discard(key)
-                continue
-            self._lanes[key] = replace(state, phase=LanePhase.STOPPING)
-            batches.setdefault(state.worker, []).append(key)
+            else:
+                batches.setdefault(number, []).append(key)
         for number, batch in batches.items():
-            self._seats[number].send(StopLanes(tuple(batch)), self._clock.monotonic())
+            self._pool.send(self._pool.everyone[number], StopLanes(tuple(batch)))
 
     def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneState]:
         """Those of lanes that should run here for which no worker process is there now."""
-        now = self._clock.monotonic()
-        until = [one.restart_at for one in self._seats if one.process is None and one.restart_at is not None]
+        slots = [worker.slot for worker in self._pool.everyone if worker.process is None]
+        until = [slot.restart_at for slot in slots if slot.restart_at is not None]
         reason = "no worker process is there for it"
         if until:
-            reason += f"; one starts again in {max(min(until) - now, 0.0):.0f} s"
+            reason += f"; one starts again in {max(min(until) - self._clock.monotonic(), 0.0):.0f} s"
         return {
-            spec.key: LaneState(spec, _NOBODY, LanePhase.WAITING, reason)
+            spec.key: LaneState(spec, NOBODY, LanePhase.WAITING, reason)
             for spec in specs
             if self._lacks_process(spec.key.group)
         }
@@ -237,52 +182,51 @@ class Supervisor:
     def _lacks_process(self, group: GroupName) -> bool:
         place = self._quarantine.place(group)
         if place.cell is not None:
-            return self._cells[place.cell].process is None
+            return self._pool.spares[place.cell].process is None
         return not place.held and not self.workers_running
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
         """Let every worker copy so many bytes a second for each task that it has of these groups."""
-        for seat in self._seats:
-            lanes = seat.lanes if by_task else ()
-            tasks = {(key.group, self._lanes[key].spec.task) for key in lanes if key.group in by_task}
+        for worker, share in zip(self._pool.everyone, self._shares, strict=True):
+            lanes = share.lanes if by_task else ()
+            tasks = {(key.group, self.lanes[key].spec.task) for key in lanes if key.group in by_task}
             counts = Counter(group for group, _ in tasks)
             quotas = {group: count * by_task[group] for group, count in counts.items()}
-            if quotas != seat.quotas:
+            if quotas != share.quotas:
                 shares = ShareQuotas(tuple(QuotaShare(*pair) for pair in quotas.items()))
-                seat.send(shares, self._clock.monotonic())
-                seat.quotas = quotas
+                self._pool.send(worker, shares)
+                share.quotas = quotas
 
     def extend_lease(self, until: float) -> None:
         """Let every worker write until that moment of the monotonic clock."""
-        for seat in self._seats:
-            seat.send(ExtendLease(until), self._clock.monotonic())
+        for worker in self._pool.everyone:
+            self._pool.send(worker, ExtendLease(until))
 
     def handle(self, item: WorkerSaid | WorkerGone) -> None:
         """Take in what a reader thread put into the inbox."""
-        seat = self._seats[item.worker]
-        if item.generation != seat.generation or seat.process is None:
-            return  # of a worker that has been buried already
+        worker = self._pool.speaker(item)
+        if worker is None:
+            return
         if isinstance(item, WorkerGone):
-            self._bury(seat, failed=not seat.is_ending)
+            self._bury(worker)
             return
         match item.message:
-            case WorkerReady(data_plane):
-                seat.data_plane = data_plane
+            case WorkerReady():
+                """The pool has noted it."""
             case LaneNews(events):
                 for event in events:
-                    self._note(seat, event)
+                    self._table.note(event)
+                    if isinstance(event, LaneStopped):
+                        self._shares[worker.number].lanes.discard(event.key)
             case LaneRates(rates, sums):
-                seat.failures = 0
+                worker.slot.failures = 0
                 self._add(sums)
-                for rate in rates:
-                    if rate.key in self._lanes:
-                        self._lanes[rate.key] = replace(self._lanes[rate.key], rate=rate)
+                self._table.measure(rates)
             case RecordsDropped(drops):
-                seat.drops = drops
+                self._shares[worker.number].drops = drops
             case other:
-                _log.error(
-                    "message skipped: no worker says it", worker=seat.number, kind=type(other).__name__
-                )
+                kind = type(other).__name__
+                _log.error("message skipped: no worker says it", worker=worker.number, kind=kind)
 
     def _add(self, sums: Iterable[TaskSums]) -> None:
         known = dict(self._sums)
@@ -294,154 +238,109 @@ class Supervisor:
     def revive(self) -> None:
         """Start the workers whose restart delay is over, kill the ones that do not listen any more, and
         bring suspects and cleared ones to where they may be copied."""
-        now = self._clock.monotonic()
-        for seat in self._seats:
-            if seat.process is not None:
-                seat.kill_if_stuck(now)
-                seat.listen(now)
-                self._mute(seat)
-                seat.kill_if_silent(self._silence_limit)
-            elif seat in self._workers and seat.restart_at is not None and now >= seat.restart_at:
-                seat.launch(self._spawn, self._inbox, now)
-        self._quarantine.look(now)
-        if self._quarantine.ailing or any(seat.process for seat in self._cells):
-            self._rehouse(now)
+        self._pool.look()
+        for worker, share in zip(self._pool.everyone, self._shares, strict=True):
+            if worker.slot.is_silent:
+                self._table.mute(share.lanes)
+            else:
+                self._table.unmute(share.lanes)
+        self._quarantine.look(self._clock.monotonic())
+        if self._quarantine.ailing or any(cell.process for cell in self._pool.spares):
+            self._rehouse()
 
-    def _mute(self, seat: WorkerSeat) -> None:
-        """Lanes of a silent worker do not count as copying, and nobody knows their lag; those of one that
-        speaks again are what they were."""
-        if seat.is_silent(self._silence_limit):
-            for key in seat.lanes:
-                state = self._lanes[key]
-                if state.phase is not LanePhase.STOPPING and state.reason != _SILENT:
-                    self._muted[key] = state
-                    self._lanes[key] = replace(state, phase=LanePhase.PAUSED, reason=_SILENT, rate=None)
-            return
-        for key in seat.lanes & self._muted.keys():
-            before, state = self._muted.pop(key), self._lanes[key]
-            if state.reason == _SILENT and state.phase is LanePhase.PAUSED:
-                self._lanes[key] = replace(state, phase=before.phase, reason=before.reason)
-
-    def _rehouse(self, now: float) -> None:
+    def _rehouse(self) -> None:
         self.stop_lanes(
             [
                 key
-                for key, state in self._lanes.items()
+                for key, state in self.lanes.items()
                 if state.phase is not LanePhase.STOPPING
                 and key not in self._unsendable
                 and not self._is_at_home(state)
             ]
         )
-        for number, seat in enumerate(self._cells):
-            is_empty = seat.process is not None and not seat.lanes and not seat.is_ending
-            if is_empty and not self._quarantine.is_used(number):
-                seat.is_ending = True
-                seat.send(Shutdown(1.0), now)
+        for number, cell in enumerate(self._pool.spares):
+            is_empty = cell.process is not None and not self._shares[cell.number].lanes
+            if is_empty and not cell.slot.is_ending and not self._quarantine.is_used(number):
+                self._pool.end(cell, _EMPTY_CELL_SECONDS)
 
     def _is_at_home(self, state: LaneState) -> bool:
         place = self._quarantine.place(state.spec.key.group)
         if place.held:
-            return state.worker == _NOBODY
+            return state.worker == NOBODY
         if place.cell is not None:
-            return state.worker == self._cells[place.cell].number
-        return 0 <= state.worker < len(self._workers)
+            return state.worker == self._pool.spares[place.cell].number
+        return 0 <= state.worker < len(self._pool.workers)
 
     def abandon(self) -> None:
         """Kill every worker at once: nothing of ours may write any more."""
-        for seat in self._seats:
-            if seat.process is not None:
-                seat.process.kill()
-                self._bury(seat, failed=False)
-        self.stop_lanes([key for key, state in self._lanes.items() if state.worker == _NOBODY])
+        for worker in self._pool.kill():
+            self._forget(worker)
+        self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
         """Let every worker drain up to the deadline, then end what is left. Safe to call twice."""
-        for seat in self._seats:
-            seat.restart_at = None
-            if seat.process is not None:
-                seat.send(Shutdown(deadline_seconds), self._clock.monotonic())
-        until = self._clock.monotonic() + deadline_seconds + 2.0
-        for seat in self._seats:
-            if seat.process is not None:
-                try:
-                    seat.process.wait(timeout=max(0.1, until - self._clock.monotonic()))
-                except subprocess.TimeoutExpired:
-                    _log.warning("worker killed: it did not drain in time", worker=seat.number)
-                    seat.process.kill()
-                self._bury(seat, failed=False)
-                seat.restart_at = None
+        for worker in self._pool.stop(deadline_seconds):
+            self._forget(worker)
 
-    def _bury(self, seat: WorkerSeat, failed: bool) -> None:
-        now, groups = self._clock.monotonic(), seat.groups
-        for key in seat.lanes:
-            self._lanes.pop(key, None)
-            self._muted.pop(key, None)
-        is_silenced, how = seat.is_silenced, seat.bury(now, failed)
-        self._task_seat = {task: number for task, number in self._task_seat.items() if number != seat.number}
+    def _forget(self, worker: PooledWorker) -> WorkerShare:
+        """The process is over and copies nothing; returns what it had."""
+        share, self._shares[worker.number] = self._shares[worker.number], WorkerShare()
+        self._table.forget(share.lanes)
+        self._dropped_before += share.drops.count
+        self._task_worker = {task: one for task, one in self._task_worker.items() if one != worker.number}
+        return share
+
+    def _bury(self, worker: PooledWorker) -> None:
+        """A worker has ended by itself, or was killed because it hung: was it for what it copied?"""
+        failed = not worker.slot.is_ending
+        how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
+        groups, now = share.groups, self._clock.monotonic()
         if not failed or not groups or how == LEASE_OVER:
             return
-        if seat in self._cells:
+        is_silenced, seconds = worker.slot.is_silenced, now - share.fed_at
+        if worker in self._pool.spares:
             how = "it was killed because it did not answer" if is_silenced else how
-            self._quarantine.cell_died(self._cells.index(seat), now, how)
+            self._quarantine.cell_died(self._pool.spares.index(worker), now, how)
         elif is_silenced:
-            self._quarantine.fell_silent(groups, now - seat.fed_at, now)
+            self._quarantine.fell_silent(groups, seconds, now)
         else:
-            self._quarantine.died(groups, now - seat.fed_at, now)
+            self._quarantine.died(groups, seconds, now)
         if self._quarantine.ailing:
             _log.error("datastreams suspected of ending their worker", groups=sorted(self._quarantine.ailing))
 
-    def _note(self, seat: WorkerSeat, event: LaneEvent) -> None:
-        state = self._lanes.get(event.key)
-        if state is None:
-            return
-        if isinstance(event, LaneStopped):
-            del self._lanes[event.key]
-            seat.lanes.discard(event.key)
-        elif state.phase is not LanePhase.STOPPING:
-            if isinstance(event, LanePaused):
-                _log.warning(
-                    "lane paused",
-                    datastream=event.key.group,
-                    partition=str(event.key.partition),
-                    reason=event.reason,
-                )
-                self._lanes[event.key] = replace(state, phase=LanePhase.PAUSED, reason=event.reason)
-            else:
-                self._lanes[event.key] = replace(state, phase=LanePhase.COPYING, reason="")
-
     def _dealt(
-        self, specs: Iterable[LaneSpec], noted: Callable[[WorkerSeat], set[LaneKey]]
-    ) -> list[tuple[WorkerSeat, list[LaneSpec]]]:
+        self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
+    ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
         """By the worker of their tasks; each counts there at once, so that new tasks are spread."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
-            seat = self._seat_for(spec)
-            if seat is not None:
-                dealt.setdefault(seat.number, []).append(spec)
-                noted(seat).add(spec.key)
-        return [(self._seats[number], batch) for number, batch in dealt.items()]
+            worker = self._worker_for(spec)
+            if worker is not None:
+                dealt.setdefault(worker.number, []).append(spec)
+                noted(self._shares[worker.number]).add(spec.key)
+        return [(self._pool.everyone[number], batch) for number, batch in dealt.items()]
 
-    def _seat_for(self, spec: LaneSpec) -> WorkerSeat | None:
+    def _worker_for(self, spec: LaneSpec) -> PooledWorker | None:
         place = self._quarantine.place(spec.key.group)
         if place.held:
             return None
         if place.cell is not None:
-            return self._opened(self._cells[place.cell])
-        number = self._task_seat.get(spec.task)
-        if number is not None and self._seats[number].process is not None:
-            return self._seats[number]
-        alive = [seat for seat in self._workers if seat.process is not None]
+            return self._opened(self._pool.spares[place.cell])
+        number = self._task_worker.get(spec.task)
+        if number is not None and self._pool.everyone[number].process is not None:
+            return self._pool.everyone[number]
+        alive = self._pool.alive
         if not alive:
             return None
-        free = [seat for seat in alive if not seat.is_silent(self._silence_limit)] or alive
-        seat = min(free, key=lambda one: (len(one.lanes) + len(one.expected), one.number))
-        self._task_seat[spec.task] = seat.number
-        return seat
+        free = [worker for worker in alive if not worker.slot.is_silent] or alive
+        chosen = min(free, key=lambda one: (self._shares[one.number].size, one.number))
+        self._task_worker[spec.task] = chosen.number
+        return chosen
 
-    def _opened(self, cell: WorkerSeat) -> WorkerSeat | None:
+    def _opened(self, cell: PooledWorker) -> PooledWorker | None:
         """A cell with its process; None while that has to wait for its restart, or for its end."""
-        now = self._clock.monotonic()
-        if cell.process is None and (cell.restart_at is None or now >= cell.restart_at):
-            cell.failures = 0
-            cell.launch(self._spawn, self._inbox, now)
-        return cell if cell.process is not None and not cell.is_ending else None
+        slot = cell.slot
+        if cell.process is None and (slot.restart_at is None or slot.is_due(self._clock.monotonic())):
+            slot.failures = 0
+            self._pool.launch(cell)
+        return cell if cell.process is not None and not slot.is_ending else None

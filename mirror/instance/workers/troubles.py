@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.workers.supervisor import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneState
 from mirror.model.identifiers import GroupName
 from mirror.ports import LaneKey
 

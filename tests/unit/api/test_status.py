@@ -9,7 +9,7 @@ import pytest
 from httpx import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from mirror.instance.workers.supervisor import LanePhase
+from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.ports import Drops

@@ -18,7 +18,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, Refused
-from mirror.instance.workers.supervisor import LanePhase
+from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.load import LoadReport

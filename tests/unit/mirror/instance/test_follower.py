@@ -12,7 +12,7 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.errors import LoadUnavailable
-from mirror.instance.workers.supervisor import LanePhase
+from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import InstanceName
 from mirror.model.topics import TopicPartition

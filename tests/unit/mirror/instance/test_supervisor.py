@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 
 import tests.fakes.tiny_worker as tiny_worker
-from mirror.instance.workers.supervisor import LanePhase, Supervisor
+from mirror.instance.workers.lane_table import LanePhase
+from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.ports import Drops, LanePaused, LaneResumed, LaneSpec
+from mirror.worker.pool import PoolLimits, cpu_seconds
 from mirror.worker.protocol import LaneNews, RecordsDropped
 from mirror.worker.reader import WorkerGone, WorkerSaid
-from mirror.worker.slot import cpu_seconds
 from tests.builders import a_key, a_spec
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -37,7 +38,8 @@ class Crew:
         self.spawned: list[subprocess.Popen[bytes]] = []
         self._behaviours = list(behaviours or ["obedient"])
         self.inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.supervisor = Supervisor(self._spawn, workers, self.inbox, self.clock, 1.0, silence_seconds)
+        limits = PoolLimits(1.0, silence_seconds)
+        self.supervisor = Supervisor(self._spawn, workers, self.inbox, self.clock, limits)
 
     def _spawn(self, number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
         behaviour = self._behaviours.pop(0) if len(self._behaviours) > 1 else self._behaviours[0]
@@ -266,13 +268,14 @@ def test_a_worker_that_cannot_be_talked_to_is_ended_and_replaced(new_crew: NewCr
 
 def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew: NewCrew) -> None:
     crew = new_crew(2, "deaf", "obedient")
-    crew.until(lambda: crew.supervisor._seats[1].data_plane != "")  # else it does not listen yet, either
+    other = crew.supervisor._pool.workers[1]
+    crew.until(lambda: other.slot.data_plane != "")  # else it does not listen yet, either
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
 
     def is_heard() -> bool:
         crew.supervisor.revive()
-        return not crew.supervisor._seats[1].outgoing
+        return not other.outgoing
 
     wait_until(is_heard, interval_seconds=0.01)
     assert crew.supervisor.workers_running == 2
@@ -486,9 +489,9 @@ def test_new_tasks_go_to_workers_that_answer(new_crew: NewCrew) -> None:
     os.kill(crew.spawned[1].pid, signal.SIGSTOP)
     os.kill(crew.spawned[0].pid, signal.SIGCONT)
     look(crew, 11)
-    beats = crew.supervisor._seats[0].pulse.beats
+    beats = crew.supervisor._pool.workers[0].pulse.beats
     crew.supervisor.share_quotas({GroupName("orders"): 100.0})
-    wait_until(lambda: crew.supervisor._seats[0].pulse.beats > beats)
+    wait_until(lambda: crew.supervisor._pool.workers[0].pulse.beats > beats)
     look(crew, 1)
     assert crew.supervisor.workers_silent == 1
     crew.start(a_spec("u-0", task="orders-1"), a_spec("u-1", task="orders-2"))
@@ -500,9 +503,9 @@ def test_one_that_speaks_again_is_what_it_was(new_crew: NewCrew) -> None:
     look(crew, 12)
     assert set(crew.phases().values()) == {LanePhase.PAUSED}
     os.kill(crew.spawned[0].pid, signal.SIGCONT)
-    beats = crew.supervisor._seats[0].pulse.beats
+    beats = crew.supervisor._pool.workers[0].pulse.beats
     crew.supervisor.share_quotas({GroupName("orders"): 100.0})
-    wait_until(lambda: crew.supervisor._seats[0].pulse.beats > beats)
+    wait_until(lambda: crew.supervisor._pool.workers[0].pulse.beats > beats)
     look(crew, 1)
     assert set(crew.phases().values()) == {LanePhase.COPYING}
     assert crew.supervisor.workers_silent == 0

@@ -1,0 +1,147 @@
+"""What an instance knows of its lanes. Used by one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+import structlog
+
+from mirror.model.identifiers import GroupName
+from mirror.ports import Drops, LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
+from mirror.worker.protocol import LaneRate
+
+_log = structlog.get_logger(__name__)
+NOBODY: Final = -1
+"""The worker of a lane that no worker may copy now."""
+_SILENT: Final = "its worker process does not answer; it is killed and replaced if that lasts"
+
+
+class LanePhase(StrEnum):
+    """Where a lane is between its start and its release. WAITING: no worker process is there for it."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    COPYING = "copying"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
+    why it paused or waits."""
+
+    spec: LaneSpec
+    worker: int
+    phase: LanePhase
+    reason: str = ""
+    rate: LaneRate | None = None
+
+    @property
+    def lag(self) -> tuple[int | None, int | None]:
+        """Records at the source that are not at the destination, and the age of the oldest in ms; None where
+        it is not known.
+
+        That nothing waits is known only while the lane copies and hears of its source: what it measured
+        before is no news.
+        """
+        rate = self.rate
+        if rate is None:
+            return None, None
+        is_news = self.phase is LanePhase.COPYING and rate.lag_ms is not None
+        return (rate.lag_records, rate.lag_ms) if rate.lag_records or is_news else (None, None)
+
+
+@dataclass(eq=False)
+class WorkerShare:
+    """What one worker process was given. `fed_at`: when lanes were started in it last, monotonic seconds.
+    `drops`: what it has said of records that were not delivered."""
+
+    lanes: set[LaneKey] = field(default_factory=set)
+    expected: set[LaneKey] = field(default_factory=set)
+    quotas: Mapping[GroupName, float] = field(default_factory=dict)
+    fed_at: float = 0.0
+    drops: Drops = field(default_factory=Drops)
+
+    @property
+    def groups(self) -> frozenset[GroupName]:
+        """Datastream groups of its lanes."""
+        return frozenset(key.group for key in self.lanes)
+
+    @property
+    def size(self) -> int:
+        """Lanes that it has or is to get."""
+        return len(self.lanes) + len(self.expected)
+
+
+class LaneTable:
+    """`states`: every lane that a worker was told to copy and has not released, and those that none may copy.
+    `muted`: lanes whose worker does not answer, as they were before."""
+
+    def __init__(self) -> None:
+        self.states: dict[LaneKey, LaneState] = {}
+        self._muted: dict[LaneKey, LaneState] = {}
+
+    def begin(self, spec: LaneSpec, worker: int) -> None:
+        """A worker was told to copy it."""
+        self.states[spec.key] = LaneState(spec, worker, LanePhase.STARTING)
+
+    def hold(self, spec: LaneSpec, reason: str) -> None:
+        """No worker may copy it now."""
+        self.states[spec.key] = LaneState(spec, NOBODY, LanePhase.PAUSED, reason)
+
+    def stop(self, key: LaneKey) -> int:
+        """Its worker, which is to release it; one that nobody copies is forgotten at once."""
+        state = self.states[key]
+        if state.worker == NOBODY:
+            del self.states[key]
+        else:
+            self.states[key] = replace(state, phase=LanePhase.STOPPING)
+        return state.worker
+
+    def forget(self, keys: Iterable[LaneKey]) -> None:
+        """Nobody copies them any more."""
+        for key in keys:
+            self.states.pop(key, None)
+            self._muted.pop(key, None)
+
+    def measure(self, rates: Iterable[LaneRate]) -> None:
+        """Note what lanes did lately."""
+        for rate in rates:
+            if rate.key in self.states:
+                self.states[rate.key] = replace(self.states[rate.key], rate=rate)
+
+    def note(self, event: LaneEvent) -> None:
+        """Take in what happened to a lane."""
+        state = self.states.get(event.key)
+        if state is None:
+            return
+        if isinstance(event, LaneStopped):
+            del self.states[event.key]
+        elif state.phase is not LanePhase.STOPPING:
+            if isinstance(event, LanePaused):
+                key = event.key
+                _log.warning(
+                    "lane paused", datastream=key.group, partition=str(key.partition), reason=event.reason
+                )
+                self.states[event.key] = replace(state, phase=LanePhase.PAUSED, reason=event.reason)
+            else:
+                self.states[event.key] = replace(state, phase=LanePhase.COPYING, reason="")
+
+    def mute(self, keys: Iterable[LaneKey]) -> None:
+        """Lanes of a worker that says nothing do not count as copying, and nobody knows their lag."""
+        for key in keys:
+            state = self.states[key]
+            if state.phase is not LanePhase.STOPPING and state.reason != _SILENT:
+                self._muted[key] = state
+                self.states[key] = replace(state, phase=LanePhase.PAUSED, reason=_SILENT, rate=None)
+
+    def unmute(self, keys: set[LaneKey]) -> None:
+        """Lanes of a worker that speaks again are what they were."""
+        for key in keys & self._muted.keys():
+            before, state = self._muted.pop(key), self.states[key]
+            if state.reason == _SILENT and state.phase is LanePhase.PAUSED:
+                self.states[key] = replace(state, phase=before.phase, reason=before.reason)
