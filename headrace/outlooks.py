@@ -17,8 +17,9 @@ from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
+from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.surroundings import Surroundings, TopicRules
 from mirror.instance.errands import Errands, ThreadedErrands
 from mirror.instance.loads.observations import LoadMemory
@@ -46,8 +47,11 @@ class Outlooks:
     def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> Outlooks:
         """Nothing is connected yet."""
         directory, factor = ClusterDirectory(settings.clusters), settings.mirror.leader.replication_factor
-        pool = AdminPool(lambda cluster: KafkaAdmin(directory.resolve(cluster), factor), SystemClock())
-        return cls(settings, nodes, pool)
+
+        def admin(cluster: ClusterRef) -> KafkaAdmin:
+            return KafkaAdmin(directory.resolve(cluster), factor, knocks=True)
+
+        return cls(settings, nodes, AdminPool(admin, SystemClock()))
 
     def leader(self, stores: LeaderStores, errands: Errands, memory: LoadMemory) -> Outlook:
         """The one that plans are made from."""
@@ -66,8 +70,9 @@ class Outlooks:
 
     def gate(self, plans: PlanStore) -> RouteGate:
         """What a datastream must pass to be created. It asks each time: topics may have come just now."""
-        surroundings = self._surroundings(ThreadedErrands(_CREATION_SECONDS, lambda: None), 0.0)
-        return RouteGate(self._watch(surroundings), surroundings, LatestPlan(plans), SystemClock())
+        route_map = RouteMap(ClusterIds(self.nodes), own_topics(self.settings))
+        questions = Questions(self.admin_of, _CREATION_SECONDS)
+        return RouteGate(route_map, questions, LatestPlan(plans), SystemClock())
 
     def _surroundings(self, errands: Errands, interval_seconds: float) -> Surroundings:
         most = self.settings.mirror.leader.max_partitions_per_topic

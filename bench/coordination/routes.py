@@ -30,8 +30,9 @@ from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.coordination.stores.requests import RequestQueue
+from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.surroundings import Surroundings, TopicRules
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -78,9 +79,10 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     for number in range(DATASTREAMS):
         store.create(_datastream(number, (there, back), expression))
     rules = TopicRules(MadeTopics(session), most_partitions=1000)
-    surroundings = Surroundings(lambda cluster: clusters[cluster], clock, 0.0, AtOnce(), rules)
-    watch = RouteWatch(surroundings, ClusterIds(session), rules.own)
-    gate = RouteGate(watch, surroundings, LatestPlan(PlanStore(session, "bench")), clock)
+    questions = Questions(lambda cluster: clusters[cluster], 60.0)
+    gate = RouteGate(
+        RouteMap(ClusterIds(session), rules.own), questions, LatestPlan(PlanStore(session, "bench")), clock
+    )
     stores = ControlStores(store, RequestQueue(session), Membership(session), EventLog(session))
     control = Control(stores, frozenset({_EAST, _WEST}), clock, gate)
     news = [_datastream(number, (there, back), expression) for number in range(DATASTREAMS, DATASTREAMS + 5)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -19,38 +21,42 @@ from confluent_kafka.admin import (
 
 from mirror.adapters.kafka_errors import translate
 from mirror.adapters.kafka_settings import client_settings
+from mirror.adapters.librdkafka.admin_connection import AdminConnection
+from mirror.adapters.librdkafka.knock import knock
 from mirror.adapters.settings import KafkaCluster
-from mirror.errors import TopicMissing
+from mirror.errors import TopicMissing, Unreachable
 from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
 _TIMEOUT_SECONDS: Final = 10.0
+_KNOCK_SECONDS: Final = 5.0
 _DESCRIBE_AT_ONCE: Final = 500
 _EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 class KafkaAdmin:
-    """One admin client; thread-safe, connects on first use."""
+    """One admin client; thread-safe, connects on first use, and again after a question without an answer.
+    `knocks`: find out first whether anything answers, and fail at once where all addresses refuse."""
 
-    def __init__(self, cluster: KafkaCluster, replication_factor: int = -1) -> None:
+    def __init__(self, cluster: KafkaCluster, replication_factor: int = -1, *, knocks: bool = False) -> None:
         self._cluster = cluster
         self._replication_factor = replication_factor
-        self._client: AdminClient | None = None
+        self._connection = AdminConnection(
+            cluster.bootstrap_servers,
+            lambda: AdminClient(client_settings(cluster, "headrace-admin")),
+            partial(knock, cluster, _KNOCK_SECONDS) if knocks else None,
+        )
 
     def cluster_id(self) -> str:
         """What the cluster calls itself."""
-        future = self._admin().describe_cluster(request_timeout=_TIMEOUT_SECONDS)
-        try:
+        with self._asking(f"describing {self._cluster.bootstrap_servers}") as client:
+            future = client.describe_cluster(request_timeout=_TIMEOUT_SECONDS)
             return str(future.result(timeout=_TIMEOUT_SECONDS * 2).cluster_id)
-        except KafkaException as error:
-            raise translate(error, f"describing {self._cluster.bootstrap_servers}") from error
 
     def list_topics(self) -> Mapping[str, int]:
         """Partition count by name, internal topics too."""
-        try:
-            metadata = self._admin().list_topics(timeout=_TIMEOUT_SECONDS)
-        except KafkaException as error:
-            raise translate(error, f"listing topics of {self._cluster.bootstrap_servers}") from error
+        with self._asking(f"listing topics of {self._cluster.bootstrap_servers}") as client:
+            metadata = client.list_topics(timeout=_TIMEOUT_SECONDS)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
@@ -78,17 +84,17 @@ class KafkaAdmin:
         if not partitions:
             return {}
         asked = {ClientPartition(one.topic, one.partition): spec for one in partitions}
-        futures = self._admin().list_offsets(asked, request_timeout=_TIMEOUT_SECONDS)
         found, failures = {}, []
-        for place, future in futures.items():
-            try:
-                offset = future.result(timeout=_TIMEOUT_SECONDS * 2).offset
-                found[TopicPartition(place.topic, place.partition)] = offset
-            except KafkaException as error:
-                failures.append(error)
-        if failures and not found:
-            what = f"asking {self._cluster.bootstrap_servers} for offsets"
-            raise translate(failures[0], what) from failures[0]
+        with self._asking(f"asking {self._cluster.bootstrap_servers} for offsets") as client:
+            futures = client.list_offsets(asked, request_timeout=_TIMEOUT_SECONDS)
+            for place, future in futures.items():
+                try:
+                    offset = future.result(timeout=_TIMEOUT_SECONDS * 2).offset
+                    found[TopicPartition(place.topic, place.partition)] = offset
+                except KafkaException as error:
+                    failures.append(error)
+            if failures and not found:
+                raise failures[0]
         return found
 
     def _committed(self, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -119,44 +125,40 @@ class KafkaAdmin:
             replication_factor=self._replication_factor,
             config=dict(topic.settings),
         )
-        future = self._admin().create_topics([request], request_timeout=_TIMEOUT_SECONDS)[topic.name]
-        try:
-            future.result(timeout=_TIMEOUT_SECONDS * 2)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise translate(error, f"creating topic {topic.name}") from error
+        with self._asking(f"creating topic {topic.name}") as client:
+            future = client.create_topics([request], request_timeout=_TIMEOUT_SECONDS)[topic.name]
+            try:
+                future.result(timeout=_TIMEOUT_SECONDS * 2)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
 
     def grow(self, topic: str, partitions: int) -> None:
         """Raise the partition count to `partitions`; a topic that has them already is left alone."""
         if self.list_topics().get(topic, 0) >= partitions:
             return
         request = NewPartitions(topic, partitions)
-        future = self._admin().create_partitions([request], request_timeout=_TIMEOUT_SECONDS)[topic]
-        try:
+        with self._asking(f"growing topic {topic} to {partitions} partitions") as client:
+            future = client.create_partitions([request], request_timeout=_TIMEOUT_SECONDS)[topic]
             future.result(timeout=_TIMEOUT_SECONDS * 2)
-        except KafkaException as error:
-            raise translate(error, f"growing topic {topic} to {partitions} partitions") from error
 
     def delete(self, topic: str) -> None:
         """Delete a topic. Raises TopicMissing."""
-        future = self._admin().delete_topics([topic], request_timeout=_TIMEOUT_SECONDS)[topic]
-        try:
+        with self._asking(f"deleting topic {topic}") as client:
+            future = client.delete_topics([topic], request_timeout=_TIMEOUT_SECONDS)[topic]
             future.result(timeout=_TIMEOUT_SECONDS * 2)
-        except KafkaException as error:
-            raise translate(error, f"deleting topic {topic}") from error
 
     def _settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        futures = self._admin().describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
         answers: dict[str, Mapping[str, str]] = {}
+        with self._asking(f"describing {len(topics)} topics") as client:
+            futures = client.describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
         for resource, future in futures.items():
             try:
-                entries = future.result(timeout=_TIMEOUT_SECONDS * 2)
-            except KafkaException as error:
-                problem = translate(error, f"describing topic {resource.name}")
-                if isinstance(problem, TopicMissing):
-                    continue
-                raise problem from error
+                with self._asking(f"describing topic {resource.name}"):
+                    entries = future.result(timeout=_TIMEOUT_SECONDS * 2)
+            except TopicMissing:
+                continue
             answers[resource.name] = {
                 name: entry.value
                 for name, entry in entries.items()
@@ -164,7 +166,14 @@ class KafkaAdmin:
             }
         return answers
 
-    def _admin(self) -> AdminClient:
-        if self._client is None:
-            self._client = AdminClient(client_settings(self._cluster, "headrace-admin"))
-        return self._client
+    @contextmanager
+    def _asking(self, what: str) -> Iterator[AdminClient]:
+        """The client, for one question. Raises the question's errors as ours."""
+        client = self._connection.client()
+        try:
+            yield client
+        except KafkaException as error:
+            problem = translate(error, what)
+            if isinstance(problem, Unreachable):
+                self._connection.drop(client, problem)
+            raise problem from error

@@ -89,7 +89,8 @@ class ThreadedErrands:
 
 class _Line:
     """Does one job after the other, and keeps the answers that nobody has fetched yet. Its thread ends when
-    there is nothing left to do. It is slow while its newest answer took longer than `patience_seconds`."""
+    there is nothing left to do. It is slow from an answer that took longer than `patience_seconds` to a good
+    one that did not: a server that was waited for in vain may be said to be away at once the next time."""
 
     def __init__(self, name: str, patience_seconds: float) -> None:
         self._name = name
@@ -113,15 +114,22 @@ class _Line:
         if is_new:
             self._give(lambda: _do(job, answer))
             self._answers[key] = answer
-        done, _ = wait([answer], 0 if self._is_slow else wait_seconds)
+        done, _ = wait([answer], wait_seconds if self._is_worth_waiting(answer) else 0)
         if not done:
             if is_new:
                 answer.add_done_callback(lambda _: wake())
-            self._is_slow = self._is_slow or monotonic() - answer.asked_at >= self._patience
             raise StillAsking(f"{key}: no answer yet", advice="the others go on meanwhile")
-        self._is_slow = answer.done_at - answer.asked_at >= self._patience
+        took_long = answer.done_at - answer.asked_at >= self._patience
+        self._is_slow = took_long or (self._is_slow and answer.exception() is not None)
         del self._answers[key]
         return answer.result()
+
+    def _is_worth_waiting(self, answer: _Answer[_T]) -> bool:
+        """Not where the job before has not ended yet, or what it waits for is slow."""
+        pending = [one for one in self._answers.values() if not one.done()]
+        overdue = monotonic() - self._patience
+        self._is_slow = self._is_slow or any(one.asked_at <= overdue for one in pending)
+        return not self._is_slow and all(one is answer for one in pending)
 
     def _give(self, job: Callable[[], None]) -> None:
         with self._lock:

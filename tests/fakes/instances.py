@@ -15,8 +15,9 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
+from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.surroundings import Surroundings, TopicRules
 from mirror.instance.errands import Errands
 from mirror.instance.follower import Follower, Identity, Session
@@ -36,6 +37,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
 from tests.fakes.topic_admin import FakeTopicAdmin
 from tests.fakes.workers import FakeWorkers
+from tests.patience import PATIENCE_SECONDS
 
 SESSION_TIMEOUT_SECONDS = 10.0
 HANDOVER_DEADLINE_SECONDS = 30.0
@@ -67,9 +69,9 @@ def surroundings_of(
 
 def gate_of(session: FakeSession, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
     """What datastreams must pass to be created."""
-    surroundings = surroundings_of(session, clusters, clock)
-    watch = RouteWatch(surroundings, ClusterIds(session), OWN_TOPICS)
-    return RouteGate(watch, surroundings, LatestPlan(PlanStore(session, "gate")), clock)
+    questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
+    route_map = RouteMap(ClusterIds(session), OWN_TOPICS)
+    return RouteGate(route_map, questions, LatestPlan(PlanStore(session, "gate")), clock)
 
 
 class FollowerRig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,57 +11,66 @@ from mirror.coordination.routing.relatives import relatives
 from mirror.coordination.routing.routes import Route, Verdict, circular, in_words
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.errors import InvalidRequest
+from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_watch import (
-    RouteWatch,
+    RouteMap,
     Topics,
     Written,
     clusters_of,
     copied_of,
     written_by,
 )
-from mirror.instance.discovery.surroundings import Surroundings
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.policy import SHARED_DESTINATION
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.plan import Plan
 from mirror.ports import Clock
 
-_PATIENCE_SECONDS: Final = 5.0
-"""How long a creation waits for clusters that are slow; what they would have said is found out later."""
+_IDENTITY_SECONDS: Final = 600.0
+"""How long it is believed what a cluster calls itself."""
 
 
 class RouteGate:
-    """Refuses datastreams at their creation. Thread-safe; asks only clusters that the new one concerns."""
+    """Refuses datastreams at their creation. Thread-safe; asks only clusters that the new one concerns, and
+    while it does, no other creation waits."""
 
     def __init__(
-        self, watch: RouteWatch, surroundings: Surroundings, plan: Callable[[], Plan], clock: Clock
+        self, route_map: RouteMap, questions: Questions, plan: Callable[[], Plan], clock: Clock
     ) -> None:
-        self._watch = watch
-        self._surroundings = surroundings
+        self._map = route_map
+        self._questions = questions
         self._plan = plan
         self._clock = clock
         self._lock = threading.Lock()
+        self._identified_at: dict[ClusterRef, float] = {}
         self._last_plan: tuple[Plan, Written] = NO_PLAN.plan, {}
 
     def check(self, new: Datastream, others: Sequence[Datastream]) -> None:
         """Raises InvalidRequest when it would copy in a circle, onto itself or where another one writes, or
         keep another one from what it copies. What cannot be known now, the leader finds out."""
-        with self._lock:
-            facts = self._facts(new, others)
+        facts = self._facts(new, others)
         verdicts = self._verdicts(new, facts)
         _check_new(new, verdicts.foreseen)
         for other in others:
             _check_other(new, other.name, verdicts)
 
     def _facts(self, new: Datastream, others: Sequence[Datastream]) -> _Facts:
-        watch = self._watch
-        watch.learn([new.source, new.destination])
-        watch.recall(clusters_of(others))
-        before, after = watch.routes(others), watch.routes([*others, new])
+        ends = [new.source, new.destination]
+        identities = self._questions.identities([one for one in ends if self._is_unsure_of(one)])
+        with self._lock:
+            self._map.note(identities)
+            self._identified_at |= dict.fromkeys(identities, self._clock.monotonic())
+            self._map.recall(clusters_of([new, *others]))
+            before, after = self._map.routes(others), self._map.routes([*others, new])
+            written = self._written()
         around, end = circular(after), after[-1].destination
         near = [one for one in before if one.destination == end or one.datastream.name in around]
-        topics = self._topics([new.source, *(one.datastream.source for one in near)])
-        return _Facts(before, after, near, around, topics, self._written())
+        topics = self._questions.topics([new.source, *(one.datastream.source for one in near)])
+        return _Facts(before, after, near, around, topics, written)
+
+    def _is_unsure_of(self, cluster: ClusterRef) -> bool:
+        known_at = self._identified_at.get(cluster)
+        return known_at is None or self._clock.monotonic() - known_at >= _IDENTITY_SECONDS
 
     def _written(self) -> Written:
         plan = self._plan()
@@ -70,7 +79,7 @@ class RouteGate:
         return self._last_plan[1]
 
     def _verdicts(self, new: Datastream, facts: _Facts) -> _Verdicts:
-        watch, written = self._watch, facts.written
+        known, written = self._map, facts.written
         chosen = self._selected(new, facts.topics, written)
         names = [new.naming.destination(topic) for topic in chosen]
         selected: dict[DatastreamName, Collection[str]] = {new.name: chosen}
@@ -81,7 +90,7 @@ class RouteGate:
                 selected[one.name] = self._selected(one, relevant, written)
             else:
                 selected[one.name] = _writing(names, one, facts.topics, written)
-        before, after = watch.judge(facts.before), watch.judge(facts.after)
+        before, after = known.judge(facts.before), known.judge(facts.after)
         return _Verdicts(
             before.verdict(selected, written),
             after.verdict(selected, written),
@@ -105,16 +114,7 @@ class RouteGate:
 
     def _selected(self, one: Datastream, topics: Topics, written: Written) -> Collection[str]:
         known = topics.get(one.source)
-        return copied_of(one, written) if known is None else self._watch.selected(one, known)
-
-    def _topics(self, clusters: Iterable[ClusterRef]) -> Topics:
-        """Those of clusters that answer in time."""
-        topics: dict[ClusterRef, Mapping[str, int]] = {}
-        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
-        for cluster in dict.fromkeys(clusters):
-            if self._clock.monotonic() < deadline:
-                topics |= self._surroundings.topics([cluster])
-        return topics
+        return copied_of(one, written) if known is None else self._map.selected(one, known)
 
 
 def _writing(names: Iterable[str], one: Datastream, topics: Topics, written: Written) -> Collection[str]:

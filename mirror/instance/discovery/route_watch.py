@@ -42,36 +42,21 @@ class _Look:
         )
 
 
-class RouteWatch:
-    """Used by one thread. `reserved`: names of Headrace's own topics, which are no destination."""
+class RouteMap:
+    """Datastreams' routes, with clusters as they call themselves. Used by one thread at a time. `reserved`:
+    names of Headrace's own topics, which are no destination."""
 
-    def __init__(self, surroundings: Surroundings, ids: ClusterIds, reserved: Collection[str]) -> None:
-        self._surroundings = surroundings
+    def __init__(self, ids: ClusterIds, reserved: Collection[str]) -> None:
         self._ids = ids
         self._reserved = reserved
         self._known: dict[ClusterRef, str] = {}
-        self._last: tuple[_Look, Verdict] | None = None
 
-    def look(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
-        """What must not be copied now; its topics are left out from now on. A slow cluster is waited for a
-        moment only, and what it has said before still counts."""
-        clusters = clusters_of(datastreams)
-        self.learn(clusters)
-        return self._apply(datastreams, plan, self._surroundings.topics(sorted(clusters)))
-
-    def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
-        """As `look`, with what other instances have learnt of the clusters; none is asked for that."""
-        self.recall(clusters_of(datastreams))
-        topics = self._surroundings.known_topics(sorted({one.source for one in datastreams}))
-        return self._apply(datastreams, plan, topics)
-
-    def learn(self, clusters: Collection[ClusterRef]) -> None:
-        """Ask clusters what they call themselves, at most once in a while, and keep the answers."""
-        for cluster, identity in self._surroundings.identities(sorted(clusters)).items():
+    def note(self, identities: Mapping[ClusterRef, str]) -> None:
+        """Keep what clusters call themselves."""
+        for cluster, identity in identities.items():
             if identity != self._known.get(cluster):
                 self._ids.put(cluster, identity)
                 self._known[cluster] = identity
-        self.recall(clusters)
 
     def recall(self, clusters: Collection[ClusterRef]) -> None:
         """What anybody has ever learnt of clusters that have told us nothing."""
@@ -97,13 +82,40 @@ class RouteWatch:
         """Who finds out what of these must not be copied."""
         return Judge(routes, self._reserved)
 
+
+class RouteWatch:
+    """Used by one thread. `reserved`: as in RouteMap."""
+
+    def __init__(self, surroundings: Surroundings, ids: ClusterIds, reserved: Collection[str]) -> None:
+        self._surroundings = surroundings
+        self._map = RouteMap(ids, reserved)
+        self._last: tuple[_Look, Verdict] | None = None
+
+    def look(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+        """What must not be copied now; its topics are left out from now on. A slow cluster is waited for a
+        moment only, and what it has said before still counts."""
+        clusters = clusters_of(datastreams)
+        self._learn(clusters)
+        return self._apply(datastreams, plan, self._surroundings.topics(sorted(clusters)))
+
+    def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+        """As `look`, with what other instances have learnt of the clusters; none is asked for that."""
+        self._map.recall(clusters_of(datastreams))
+        topics = self._surroundings.known_topics(sorted({one.source for one in datastreams}))
+        return self._apply(datastreams, plan, topics)
+
+    def _learn(self, clusters: Collection[ClusterRef]) -> None:
+        """Ask clusters what they call themselves, at most once in a while, and keep the answers."""
+        self._map.note(self._surroundings.identities(sorted(clusters)))
+        self._map.recall(clusters)
+
     def _apply(
         self,
         datastreams: Sequence[Datastream],
         plan: Plan,
         topics: Topics,
     ) -> Verdict:
-        look = _Look(tuple(self.routes(datastreams)), dict(topics), plan)
+        look = _Look(tuple(self._map.routes(datastreams)), dict(topics), plan)
         if self._last is None or not self._last[0].is_same(look):
             self._last = look, self._verdict(look)
         verdict = self._last[1]
@@ -122,7 +134,7 @@ class RouteWatch:
             except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
                 failed[one.name] = reason_of(error)
         good = [route for route in look.routes if route.datastream.name not in failed]
-        verdict = self.judge(good).verdict(selected, written)
+        verdict = self._map.judge(good).verdict(selected, written)
         return replace(verdict, refused={**verdict.refused, **failed})
 
 

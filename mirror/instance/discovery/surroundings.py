@@ -112,6 +112,7 @@ class Surroundings:
         self._problems: dict[ClusterRef, Exception] = {}
         self._identities: dict[ClusterRef, str] = {}
         self._identity_asked_at: dict[ClusterRef, float] = {}
+        self._nameless: dict[ClusterRef, str] = {}
         self._prepared: dict[DatastreamName, _Prepared] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
@@ -300,7 +301,12 @@ class Surroundings:
         except StillAsking:
             del self._identity_asked_at[cluster]
         except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
-            _log.info("cluster does not say what it calls itself", cluster=cluster, reason=reason_of(error))
+            reason = reason_of(error)
+            if self._nameless.get(cluster) != reason:
+                _log.info("cluster does not say what it calls itself", cluster=cluster, reason=reason)
+            self._nameless[cluster] = reason
+        else:
+            self._nameless.pop(cluster, None)
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:
         self._asked_at[cluster] = now
@@ -308,7 +314,8 @@ class Surroundings:
             found = self._errands.ask(f"discovery at {cluster}", cluster, self._admin_of(cluster).list_topics)
         except StillAsking as error:
             del self._asked_at[cluster]
-            self._note_problem(cluster, error)
+            if cluster not in self._problems:  # what ailed it before is the better reason
+                self._note_problem(cluster, error)
         except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
             self._topics.pop(cluster, None)
             self._note_problem(cluster, error)

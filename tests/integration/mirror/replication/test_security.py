@@ -215,7 +215,7 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
     )
     security = KafkaSecurity.model_validate({"protocol": "SASL_PLAINTEXT", "mechanism": mechanism, **given})
     settings = ClusterSettings(bootstrap_servers=guarded.address_of("SASL_PLAINTEXT"), security=security)
-    topic, admin = f"beside-{mechanism.lower()}", KafkaAdmin(settings)
+    topic, admin = f"beside-{mechanism.lower()}", KafkaAdmin(settings, knocks=True)
     admin.create(TopicDescription(topic, 2))
     wait_until(lambda: admin.list_topics().get(topic) == 2)
     events = placement_event_topic(settings, topic)
@@ -225,3 +225,17 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
     assert (events.drops().count, counts(guarded.address, [topic])[topic]) == (0, 1)
     look = KafkaClusterProbe(settings, SystemClock()).look()
     assert sum(size for place, size in look.size_bytes.items() if place.topic == topic) > 0
+
+
+@pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
+def test_the_leader_asks_through_tls(guarded: KafkaCluster, listener: str) -> None:
+    """What it says before its client is opened must be understood there."""
+    proof: dict[str, str] = {
+        "certificate_file": str(TLS / "client-certificate.pem"),
+        "key_file": str(TLS / "client-key.pem"),
+    }
+    if listener.startswith("SASL"):
+        proof = {"mechanism": "PLAIN", "username": "mirror", "password": "right"}
+    security = KafkaSecurity.model_validate({"protocol": listener, "ca_file": str(TLS / "ca.pem"), **proof})
+    settings = ClusterSettings(bootstrap_servers=guarded.address_of(listener), security=security)
+    assert KafkaAdmin(settings, knocks=True).cluster_id()

@@ -17,17 +17,19 @@ from mirror.coordination.routing.index import SelectionIndex
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.instance.discovery import route_gate
+from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
-from mirror.instance.discovery.route_watch import RouteWatch
+from mirror.instance.discovery.route_watch import RouteMap
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream, a_plan, a_task
 from tests.fakes.clock import ManualClock
-from tests.fakes.instances import OWN_TOPICS, surroundings_of
+from tests.fakes.instances import OWN_TOPICS
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
+from tests.patience import PATIENCE_SECONDS
 
 CLUSTERS = ["A", "B", "C"]
 SPELLED_ELSEWHERE = "-elsewhere"
@@ -120,11 +122,9 @@ def outcome(case: Case) -> str:
         for spelling in (ClusterRef(name), ClusterRef(name + SPELLED_ELSEWHERE)):
             clusters[spelling] = cluster
             ids.put(spelling, name)
-    surroundings = surroundings_of(session, clusters, clock)
+    questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
     try:
-        RouteGate(RouteWatch(surroundings, ids, OWN_TOPICS), surroundings, lambda: case.plan, clock).check(
-            case.new, case.others
-        )
+        RouteGate(RouteMap(ids, OWN_TOPICS), questions, lambda: case.plan, clock).check(case.new, case.others)
     except InvalidRequest as error:
         return error.message
     return "created"

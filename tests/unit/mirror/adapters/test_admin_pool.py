@@ -30,6 +30,7 @@ def test_a_cluster_has_one_client_as_long_as_somebody_asks_about_it() -> None:
         assert pool(here) is first
     clock.advance(61)
     pool(ClusterRef("127.0.0.1:2"))
+    assert pool.close_idle()
     assert pool(here) is not first
 
 
@@ -37,8 +38,8 @@ def test_the_threads_of_dead_clusters_end_when_nobody_asks_about_them_any_more()
     clock, before = ManualClock(), threads()
     pool = a_pool(clock)
     for port in range(1, 31):
-        pool(ClusterRef(f"127.0.0.1:{port}"))._admin()
+        pool(ClusterRef(f"127.0.0.1:{port}"))._connection.client()
     assert threads() >= before + 30
     clock.advance(61)
-    pool(ClusterRef("127.0.0.1:99"))
+    assert not pool.close_idle()
     wait_until(lambda: threads() <= before + 5)

@@ -114,6 +114,24 @@ def test_an_answer_that_nobody_fetched_for_long_is_not_the_answer_to_a_new_quest
     assert errands.ask("line", "key", lambda: "it is there") == "it is there"
 
 
+def test_a_line_that_was_waited_for_in_vain_is_slow_until_an_answer_is_good() -> None:
+    errands, slow = Errands(), Slow(Unreachable("nobody is there"))
+    with pytest.raises(StillAsking):
+        errands.ask("line", "one", slow)
+    slow.go_on.set()
+    for _ in range(3):
+        with pytest.raises(Unreachable, match="nobody is there"):
+            eventually_answered(errands, slow)
+        assert errands._lines["line"]._is_slow
+    slow.outcome = 5
+    assert eventually_answered(errands, slow) == 5
+    assert not errands._lines["line"]._is_slow
+
+
+def eventually_answered(errands: ThreadedErrands, job: Callable[[], int]) -> int | None:
+    return wait_until(lambda: answer_of(errands, "line", job))
+
+
 def test_threads_end_when_there_is_nothing_left_to_do_and_idle_lines_are_forgotten() -> None:
     def running() -> list[str]:
         return [one.name for one in threading.enumerate() if one.name.startswith("errands-idle")]

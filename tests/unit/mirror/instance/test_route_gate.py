@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 import pytest
 
-from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
+from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.errors import InvalidRequest, Unreachable
+from mirror.instance.discovery.questions import Questions
+from mirror.instance.discovery.route_gate import RouteGate
+from mirror.instance.discovery.route_watch import RouteMap
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream, a_plan, a_task
 from tests.fakes.clock import ManualClock
-from tests.fakes.instances import gate_of
+from tests.fakes.instances import OWN_TOPICS, gate_of
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
+from tests.patience import PATIENCE_SECONDS
 
 
 class Border:
@@ -126,3 +132,47 @@ def test_what_a_plan_says_counts_where_the_source_cannot_be_asked(border: Border
     PlanStore(border.session, "leader").publish(a_plan(a_task("one-0", ["t-0"])), NO_PLAN)
     border.clock.advance(60)
     border.refuses("one writes its destination topic already", "two", "B>C", "t")
+
+
+class FrozenAdmin(FakeTopicAdmin):
+    """It answers nothing before `thaw` is set; `waiting`: those that have asked."""
+
+    def __init__(self) -> None:
+        super().__init__(t=1)
+        self.is_asked, self.thaw = threading.Event(), threading.Event()
+        self.waiting = 0
+
+    def cluster_id(self) -> str:
+        self.waiting += 1
+        self.is_asked.set()
+        self.thaw.wait()
+        return super().cluster_id()
+
+
+def test_a_creation_that_waits_for_a_frozen_cluster_holds_up_no_other(border: Border) -> None:
+    frozen = border.clusters[ClusterRef("F")] = FrozenAdmin()
+    questions = Questions(lambda cluster: border.clusters[cluster], PATIENCE_SECONDS)
+    plans = LatestPlan(PlanStore(border.session, "gate"))
+    border.gate = RouteGate(RouteMap(ClusterIds(border.session), OWN_TOPICS), questions, plans, border.clock)
+    waiting = threading.Thread(target=lambda: border.passes("slow", "F>B", "u"), daemon=True)
+    waiting.start()
+    frozen.is_asked.wait()
+    border.passes("quick", "A>C", "t")
+    assert [one.name for one in border.there] == ["quick"]
+    frozen.thaw.set()
+    waiting.join(PATIENCE_SECONDS)
+    assert [one.name for one in border.there] == ["quick", "slow"]
+    assert frozen.asked == 2
+
+
+def test_a_cluster_that_does_not_answer_in_time_is_asked_one_question_and_refuses_nothing(
+    border: Border,
+) -> None:
+    frozen = border.clusters[ClusterRef("F")] = FrozenAdmin()
+    questions = Questions(lambda cluster: border.clusters[cluster], 0.01)
+    plans = LatestPlan(PlanStore(border.session, "gate"))
+    border.gate = RouteGate(RouteMap(ClusterIds(border.session), OWN_TOPICS), questions, plans, border.clock)
+    for number in range(10):
+        border.passes(f"slow-{number}", "F>B", f"topic-{number}")
+    assert frozen.waiting == 1
+    frozen.thaw.set()

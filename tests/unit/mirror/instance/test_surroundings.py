@@ -56,6 +56,15 @@ def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land:
     assert land.surroundings.problems == {}
 
 
+def test_while_a_cluster_is_asked_again_its_problem_stays_what_it_was(land: Land) -> None:
+    land.source.failure = Unreachable("gone fishing")
+    land.surroundings.topics([SOURCE])
+    land.source.failure = StillAsking("no answer yet")
+    land.clock.advance(3.0)
+    land.surroundings.topics([SOURCE])
+    assert str(land.surroundings.problem(SOURCE)) == "gone fishing"
+
+
 def test_a_cluster_that_does_not_answer_is_not_asked_at_every_tick(land: Land) -> None:
     land.source.failure = Unreachable("gone fishing")
     for _ in range(5):

@@ -1,0 +1,115 @@
+"""Questions to clusters from many threads at once: nobody waits for a cluster that another one asks about."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
+from functools import partial
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from mirror.coordination.stores.problems import reason_of
+from mirror.model.identifiers import ClusterRef
+from mirror.ports import TopicAdmin
+
+_log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
+_LATE_SECONDS: Final = 60.0
+_LITTLE_PATIENCE: Final = 0.1
+"""Seconds to wait for a cluster that did not answer in time within the last `_LATE_SECONDS`."""
+_Run = Callable[[Callable[[], None]], None]
+
+
+def _in_a_thread(job: Callable[[], None]) -> None:
+    threading.Thread(target=job, name="question", daemon=True).start()
+
+
+class Questions:
+    """Thread-safe. A question that is under way is not asked twice: who comes later waits for the rest of
+    the patience, and less for a cluster that was late a moment ago."""
+
+    def __init__(
+        self, admin_of: Callable[[ClusterRef], TopicAdmin], patience_seconds: float, run: _Run = _in_a_thread
+    ) -> None:
+        self._admin_of = admin_of
+        self._patience = patience_seconds
+        self._run = run
+        self._lock = threading.Lock()
+        self._under_way: dict[tuple[str, ClusterRef], _Question[Any]] = {}
+        self._late: dict[ClusterRef, float] = {}
+
+    def identities(self, clusters: Iterable[ClusterRef]) -> Mapping[ClusterRef, str]:
+        """What those call themselves that answer in time."""
+        return self._ask("identity", clusters, lambda admin: admin.cluster_id())
+
+    def topics(self, clusters: Iterable[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
+        """Partition counts by topic, of clusters that answer in time. One that has not even said yet what it
+        calls itself is left out."""
+        with self._lock:
+            ready = [one for one in clusters if ("identity", one) not in self._under_way]
+        return self._ask("topics", ready, lambda admin: admin.list_topics())
+
+    def _ask(
+        self, what: str, clusters: Iterable[ClusterRef], ask: Callable[[TopicAdmin], _T]
+    ) -> Mapping[ClusterRef, _T]:
+        """All are asked side by side."""
+        asked = {cluster: self._question(what, cluster, ask) for cluster in dict.fromkeys(clusters)}
+        found: dict[ClusterRef, _T] = {}
+        for cluster, question in asked.items():
+            if not wait([question], self._patience_with(cluster, question)).done:
+                self._note_late(cluster)
+                _log.info("cluster has not answered yet", cluster=cluster, question=what)
+            elif (error := question.exception()) is None:
+                found[cluster] = question.result()
+            else:
+                _log.info("cluster does not answer", cluster=cluster, question=what, reason=reason_of(error))
+        return found
+
+    def _patience_with(self, cluster: ClusterRef, question: _Question[_T]) -> float:
+        now = monotonic()
+        left = max(0.0, question.asked_at + self._patience - now)
+        is_late = now - self._late.get(cluster, -_LATE_SECONDS) < _LATE_SECONDS
+        return min(left, _LITTLE_PATIENCE) if is_late else left
+
+    def _note_late(self, cluster: ClusterRef) -> None:
+        now = monotonic()
+        with self._lock:
+            late = {one: at for one, at in self._late.items() if now - at < _LATE_SECONDS}
+            self._late = {**late, cluster: now}
+
+    def _question(self, what: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]) -> _Question[_T]:
+        key = (what, cluster)
+        with self._lock:
+            known = self._under_way.get(key)
+            if known is not None:
+                return known
+            question = self._under_way[key] = _Question[_T]()
+        self._run(partial(self._carry_out, key, question, ask))
+        return question
+
+    def _carry_out(
+        self, key: tuple[str, ClusterRef], question: _Question[_T], ask: Callable[[TopicAdmin], _T]
+    ) -> None:
+        try:
+            result = ask(self._admin_of(key[1]))
+        except Exception as error:  # noqa: BLE001 - raised nowhere: a cluster that cannot say is left out
+            self._end(key)
+            question.set_exception(error)
+        else:
+            self._end(key)
+            question.set_result(result)
+
+    def _end(self, key: tuple[str, ClusterRef]) -> None:
+        with self._lock:
+            del self._under_way[key]
+
+
+class _Question(Future[_T]):
+    """`asked_at`: in monotonic seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked_at = monotonic()
