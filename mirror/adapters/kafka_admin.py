@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from traceback import clear_frames
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -21,7 +22,7 @@ from confluent_kafka.admin import (
 
 from mirror.adapters.kafka_errors import translate
 from mirror.adapters.kafka_settings import client_settings
-from mirror.adapters.librdkafka.admin_connection import AdminConnection
+from mirror.adapters.librdkafka.admin_connection import AdminConnection, Loan
 from mirror.adapters.librdkafka.knock import knock
 from mirror.adapters.settings import KafkaCluster
 from mirror.errors import TopicMissing, Unreachable
@@ -49,14 +50,14 @@ class KafkaAdmin:
 
     def cluster_id(self) -> str:
         """What the cluster calls itself."""
-        with self._asking(f"describing {self._cluster.bootstrap_servers}") as client:
-            future = client.describe_cluster(request_timeout=_TIMEOUT_SECONDS)
+        with self._asking(f"describing {self._cluster.bootstrap_servers}") as admin:
+            future = admin().describe_cluster(request_timeout=_TIMEOUT_SECONDS)
             return str(future.result(timeout=_TIMEOUT_SECONDS * 2).cluster_id)
 
     def list_topics(self) -> Mapping[str, int]:
         """Partition count by name, internal topics too."""
-        with self._asking(f"listing topics of {self._cluster.bootstrap_servers}") as client:
-            metadata = client.list_topics(timeout=_TIMEOUT_SECONDS)
+        with self._asking(f"listing topics of {self._cluster.bootstrap_servers}") as admin:
+            metadata = admin().list_topics(timeout=_TIMEOUT_SECONDS)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
@@ -85,8 +86,8 @@ class KafkaAdmin:
             return {}
         asked = {ClientPartition(one.topic, one.partition): spec for one in partitions}
         found, failures = {}, []
-        with self._asking(f"asking {self._cluster.bootstrap_servers} for offsets") as client:
-            futures = client.list_offsets(asked, request_timeout=_TIMEOUT_SECONDS)
+        with self._asking(f"asking {self._cluster.bootstrap_servers} for offsets") as admin:
+            futures = admin().list_offsets(asked, request_timeout=_TIMEOUT_SECONDS)
             for place, future in futures.items():
                 try:
                     offset = future.result(timeout=_TIMEOUT_SECONDS * 2).offset
@@ -125,8 +126,8 @@ class KafkaAdmin:
             replication_factor=self._replication_factor,
             config=dict(topic.settings),
         )
-        with self._asking(f"creating topic {topic.name}") as client:
-            future = client.create_topics([request], request_timeout=_TIMEOUT_SECONDS)[topic.name]
+        with self._asking(f"creating topic {topic.name}") as admin:
+            future = admin().create_topics([request], request_timeout=_TIMEOUT_SECONDS)[topic.name]
             try:
                 future.result(timeout=_TIMEOUT_SECONDS * 2)
             except KafkaException as error:
@@ -138,21 +139,21 @@ class KafkaAdmin:
         if self.list_topics().get(topic, 0) >= partitions:
             return
         request = NewPartitions(topic, partitions)
-        with self._asking(f"growing topic {topic} to {partitions} partitions") as client:
-            future = client.create_partitions([request], request_timeout=_TIMEOUT_SECONDS)[topic]
+        with self._asking(f"growing topic {topic} to {partitions} partitions") as admin:
+            future = admin().create_partitions([request], request_timeout=_TIMEOUT_SECONDS)[topic]
             future.result(timeout=_TIMEOUT_SECONDS * 2)
 
     def delete(self, topic: str) -> None:
         """Delete a topic. Raises TopicMissing."""
-        with self._asking(f"deleting topic {topic}") as client:
-            future = client.delete_topics([topic], request_timeout=_TIMEOUT_SECONDS)[topic]
+        with self._asking(f"deleting topic {topic}") as admin:
+            future = admin().delete_topics([topic], request_timeout=_TIMEOUT_SECONDS)[topic]
             future.result(timeout=_TIMEOUT_SECONDS * 2)
 
     def _settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         answers: dict[str, Mapping[str, str]] = {}
-        with self._asking(f"describing {len(topics)} topics") as client:
-            futures = client.describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
+        with self._asking(f"describing {len(topics)} topics") as admin:
+            futures = admin().describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
         for resource, future in futures.items():
             try:
                 with self._asking(f"describing topic {resource.name}"):
@@ -167,13 +168,16 @@ class KafkaAdmin:
         return answers
 
     @contextmanager
-    def _asking(self, what: str) -> Iterator[AdminClient]:
-        """The client, for one question. Raises the question's errors as ours."""
-        client = self._connection.client()
+    def _asking(self, what: str) -> Iterator[Callable[[], AdminClient]]:
+        """Gives the client, for one question. Raises the question's errors as ours."""
+        loan = Loan(self._connection)
         try:
-            yield client
+            yield loan.client
         except KafkaException as error:
             problem = translate(error, what)
             if isinstance(problem, Unreachable):
-                self._connection.drop(client, problem)
+                loan.refuse(problem)
+            clear_frames(error.__traceback__)  # those of the library hold the client
             raise problem from error
+        finally:
+            loan.end()

@@ -75,3 +75,25 @@ class AdminConnection:
         if failure is None:
             return TimedOut(f"{self._name}: no answer yet")
         return type(failure)(failure.message, advice=failure.advice)
+
+
+class Loan:
+    """A connection's client for one question. Errors keep the frames that they went through, and somebody may
+    keep an error for long: after `end` none of these frames holds the client."""
+
+    def __init__(self, connection: AdminConnection) -> None:
+        self._connection = connection
+        self._client: AdminClient | None = connection.client()
+
+    def client(self) -> AdminClient:
+        """The client, to be called at once and not to be kept."""
+        assert self._client is not None, "the loan has ended"
+        return self._client
+
+    def refuse(self, failure: Unreachable) -> None:
+        """The question got no answer."""
+        self._connection.drop(self.client(), failure)
+
+    def end(self) -> None:
+        """The question is over."""
+        self._client = None

@@ -38,7 +38,7 @@ class Questions:
         self._patience = patience_seconds
         self._run = run
         self._lock = threading.Lock()
-        self._under_way: dict[tuple[str, ClusterRef], _Question[Any]] = {}
+        self._under_way: dict[tuple[str, ClusterRef], _Pending[Any]] = {}
         self._late: dict[ClusterRef, float] = {}
 
     def identities(self, clusters: Iterable[ClusterRef]) -> Mapping[ClusterRef, str]:
@@ -68,7 +68,7 @@ class Questions:
                 _log.info("cluster does not answer", cluster=cluster, question=what, reason=reason_of(error))
         return found
 
-    def _patience_with(self, cluster: ClusterRef, question: _Question[_T]) -> float:
+    def _patience_with(self, cluster: ClusterRef, question: _Pending[_T]) -> float:
         now = monotonic()
         left = max(0.0, question.asked_at + self._patience - now)
         is_late = now - self._late.get(cluster, -_LATE_SECONDS) < _LATE_SECONDS
@@ -80,18 +80,18 @@ class Questions:
             late = {one: at for one, at in self._late.items() if now - at < _LATE_SECONDS}
             self._late = {**late, cluster: now}
 
-    def _question(self, what: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]) -> _Question[_T]:
+    def _question(self, what: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]) -> _Pending[_T]:
         key = (what, cluster)
         with self._lock:
             known = self._under_way.get(key)
             if known is not None:
                 return known
-            question = self._under_way[key] = _Question[_T]()
+            question = self._under_way[key] = _Pending[_T]()
         self._run(partial(self._carry_out, key, question, ask))
         return question
 
     def _carry_out(
-        self, key: tuple[str, ClusterRef], question: _Question[_T], ask: Callable[[TopicAdmin], _T]
+        self, key: tuple[str, ClusterRef], question: _Pending[_T], ask: Callable[[TopicAdmin], _T]
     ) -> None:
         try:
             result = ask(self._admin_of(key[1]))
@@ -107,7 +107,7 @@ class Questions:
             del self._under_way[key]
 
 
-class _Question(Future[_T]):
+class _Pending(Future[_T]):
     """`asked_at`: in monotonic seconds."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ def admin(request: pytest.FixtureRequest) -> TopicAdmin:
     if request.param == "fake":
         return FakeTopicAdmin()
     address = request.getfixturevalue("source_kafka").address
-    return KafkaAdmin(KafkaCluster(bootstrap_servers=address), knocks=True)
+    return KafkaAdmin(KafkaCluster(bootstrap_servers=address))
 
 
 @pytest.fixture

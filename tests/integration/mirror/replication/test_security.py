@@ -36,7 +36,7 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
 from tests.kafka_data import Record, counts, make_topic
-from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
@@ -215,7 +215,7 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
     )
     security = KafkaSecurity.model_validate({"protocol": "SASL_PLAINTEXT", "mechanism": mechanism, **given})
     settings = ClusterSettings(bootstrap_servers=guarded.address_of("SASL_PLAINTEXT"), security=security)
-    topic, admin = f"beside-{mechanism.lower()}", KafkaAdmin(settings, knocks=True)
+    topic, admin = f"beside-{mechanism.lower()}", KafkaAdmin(settings)
     admin.create(TopicDescription(topic, 2))
     wait_until(lambda: admin.list_topics().get(topic) == 2)
     events = placement_event_topic(settings, topic)
@@ -227,15 +227,15 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
     assert sum(size for place, size in look.size_bytes.items() if place.topic == topic) > 0
 
 
-@pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
-def test_the_leader_asks_through_tls(guarded: KafkaCluster, listener: str) -> None:
-    """What it says before its client is opened must be understood there."""
-    proof: dict[str, str] = {
-        "certificate_file": str(TLS / "client-certificate.pem"),
-        "key_file": str(TLS / "client-key.pem"),
-    }
-    if listener.startswith("SASL"):
-        proof = {"mechanism": "PLAIN", "username": "mirror", "password": "right"}
+@pytest.mark.parametrize("listener", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
+def test_a_knock_is_understood_where_clients_prove_who_they_are(guarded: KafkaCluster, listener: str) -> None:
+    """The leader's clients are opened after one only."""
+    proof: dict[str, str] = {"mechanism": "PLAIN", "username": "mirror", "password": "right"}
+    if listener == "SSL":
+        files = {"certificate_file": "client-certificate.pem", "key_file": "client-key.pem"}
+        proof = {key: str(TLS / name) for key, name in files.items()}
     security = KafkaSecurity.model_validate({"protocol": listener, "ca_file": str(TLS / "ca.pem"), **proof})
-    settings = ClusterSettings(bootstrap_servers=guarded.address_of(listener), security=security)
-    assert KafkaAdmin(settings, knocks=True).cluster_id()
+    admin = KafkaAdmin(
+        ClusterSettings(bootstrap_servers=guarded.address_of(listener), security=security), knocks=True
+    )
+    assert eventually(admin.cluster_id, "the broker says what it calls itself")

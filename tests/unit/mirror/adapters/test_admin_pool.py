@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
 from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.settings import KafkaCluster
+from mirror.errors import Unreachable
 from mirror.model.identifiers import ClusterRef
 from tests.fakes.clock import ManualClock
 from tests.patience import wait_until
@@ -43,3 +48,23 @@ def test_the_threads_of_dead_clusters_end_when_nobody_asks_about_them_any_more()
     clock.advance(61)
     assert not pool.close_idle()
     wait_until(lambda: threads() <= before + 5)
+
+
+def test_an_error_that_somebody_keeps_keeps_no_client() -> None:
+    admin, before = KafkaAdmin(KafkaCluster(bootstrap_servers="127.0.0.1:1")), threads()
+    asked: list[int] = []
+
+    def library(client: AdminClient) -> None:
+        client.poll(0)
+        asked.append(threads())
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def ask() -> None:
+        with admin._asking("asking") as client:
+            library(client())
+
+    with pytest.raises(Unreachable) as kept:
+        ask()
+    assert asked[0] > before
+    wait_until(lambda: threads() <= before)
+    assert kept.value.__cause__ is not None
