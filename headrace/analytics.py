@@ -22,7 +22,7 @@ from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_contents import TopicContents
-from monitor.audit import AuditProgress, AuditResult, audit_topic
+from monitor.audit import AuditResult, audit_topic
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from pinot.client import PinotClient
@@ -118,12 +118,13 @@ def audit_datastream(settings: HeadraceSettings, definition: Mapping[str, Any]) 
         parts = list(found)
         here = {one.partition.partition: one.source_range for one in parts}
         there = {one.partition.partition: one.target_range for one in parts}
+        left_out = {one.partition.partition: one.left_out for one in parts}
         results.append(
             audit_topic(
                 topic,
-                TopicContents(source, topic, here),
+                TopicContents(source, topic, here, left_out=left_out),
                 TopicContents(destination, job.naming.destination(topic), there),
-                AuditProgress(sum(one.unjudged for one in parts), sum(one.left_out for one in parts)),
+                sum(one.unjudged for one in parts),
             )
         )
     return results

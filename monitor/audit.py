@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from mirror.lane.ledger import Uncopied
+
 BUCKETS: Final = 65_536
 """Of one side of a topic: 16 bytes each."""
 ROOM: Final = 400_000
@@ -29,30 +31,19 @@ _MASK: Final = 2**64 - 1
 class Contents(Protocol):
     """One side of a topic, which can be read several times with the same result."""
 
-    def each(self, take: Callable[[bytes], None]) -> None:
-        """Hand over the digest of every record, at least 10 bytes each, in any order."""
+    def each(self, take: Callable[[bytes], None]) -> Uncopied:
+        """Hand over the digest of every record, at least 10 bytes each, in any order. Those that the
+        checkpoints know not to be copied are counted instead."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class AuditProgress:
-    """What the checkpoints of a topic say. `unjudged`: source offsets behind them; `left_out`: records before
-    them that were filtered or dead-lettered."""
-
-    unjudged: int = 0
-    left_out: int = 0
-
-
-NOTHING: Final = AuditProgress()
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
     """One topic. `missing` + `left_out` + what arrived = `source_records`.
 
-    `left_out`: records that are not at the destination, as many as the checkpoints count as filtered or
-    dead-lettered. `unjudged`: source offsets behind the checkpoints, which are on their way. `at_least`: too
-    much differs to look at all of it; the counts are lower bounds.
+    `left_out`: records that were filtered or dead-lettered, as the checkpoints know of each. `unjudged`:
+    source offsets behind the checkpoints, which are on their way. `at_least`: too much differs to look at all
+    of it; the counts are lower bounds.
     """
 
     topic: str
@@ -105,13 +96,13 @@ def bucket_of(digest: bytes) -> int:
 
 
 def audit_topic(
-    topic: str, source: Contents, destination: Contents, progress: AuditProgress = NOTHING, room: int = ROOM
+    topic: str, source: Contents, destination: Contents, unjudged: int = 0, room: int = ROOM
 ) -> AuditResult:
     """Compare the two sides. Raises what reading them raises."""
     here, there = Sums(), Sums()
-    source.each(here.add)
+    uncopied = source.each(here.add)
     destination.each(there.add)
-    missing = duplicates = foreign = 0
+    missing, duplicates, foreign = uncopied.missing, 0, 0
     mixed: list[tuple[int, int]] = []
     for bucket in _differing(here, there):
         if not there.counts[bucket]:
@@ -128,11 +119,8 @@ def audit_topic(
         surplus = there.counts[bucket] - here.counts[bucket]
         missing += max(-surplus, 0 if surplus else 1)
         foreign += max(surplus, 0 if surplus else 1)
-    totals = sum(here.counts), sum(there.counts)
-    left_out = min(missing, progress.left_out)
-    return AuditResult(
-        topic, *totals, missing - left_out, duplicates, foreign, progress.unjudged, bool(rest), left_out
-    )
+    totals = sum(here.counts) + sum(uncopied), sum(there.counts)
+    return AuditResult(topic, *totals, missing, duplicates, foreign, unjudged, bool(rest), uncopied.left_out)
 
 
 def _differing(here: Sums, there: Sums) -> list[int]:

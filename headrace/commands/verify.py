@@ -35,7 +35,10 @@ def verify(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Compare topics with their copies; the exit status is 0 only when all are equal."""
+    """Compare topics with their copies; the exit status is 0 only when all are equal.
+
+    With --state what was filtered or dead-lettered is left out; without, it counts as a difference.
+    """
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import print_json
     from mirror.jobs.verify_job import VerifyJob, verify_copy
@@ -56,19 +59,26 @@ def verify(
         verdicts = bench.run(verify_copy(bench, job))
     if as_json:
         print_json(
-            {"equal": all(one.is_equal for one in verdicts), "partitions": [v.to_json() for v in verdicts]}
+            {
+                "equal": all(one.is_equal for one in verdicts),
+                "left_out": sum(one.left_out or 0 for one in verdicts) if state else None,
+                "partitions": [verdict.to_json() for verdict in verdicts],
+            }
         )
     else:
-        _tell(verdicts)
+        _tell(verdicts, knows_left_out=bool(state))
     if not all(verdict.is_equal for verdict in verdicts):
         raise typer.Exit(1)
 
 
-def _tell(verdicts: list[PartitionVerdict]) -> None:
+def _tell(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -> None:
     from headrace.console.terminal import console, print_table
 
     unequal = [verdict for verdict in verdicts if not verdict.is_equal]
     records = sum(verdict.comparison.records for verdict in verdicts)
+    left_out = sum(verdict.left_out or 0 for verdict in verdicts)
+    if left_out:
+        console().print(f"left out: {left_out:,} records that were filtered or dead-lettered")
     if not unequal:
         console().print(f"{len(verdicts)} partitions are equal, {records:,} records compared")
         return
@@ -84,6 +94,10 @@ def _tell(verdicts: list[PartitionVerdict]) -> None:
     ]
     columns = ["partition", "equal records", "missing", "surplus", "first difference"]
     print_table(f"{len(unequal)} of {len(verdicts)} partitions differ", columns, rows[:_MOST_ROWS])
+    if not knows_left_out:
+        console().print(
+            "what was filtered or dead-lettered counts as a difference: only a --state knows of it"
+        )
 
 
 def _first(verdict: PartitionVerdict) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import Stretch
+from mirror.lane.ledger import LeftOut
 from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import (
@@ -39,13 +40,15 @@ _LOOK_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: [start, end) of a partition."""
+    """One side of a comparison: [start, end) of a partition. `left_out`: only records that were copied by it
+    are compared; the others are counted."""
 
     cluster: Cluster
     place: TopicPartition
     start: int
     end: int
     committed: bool
+    left_out: LeftOut | None = None
 
 
 Look = Callable[[Side], Awaitable[int]]
@@ -64,7 +67,8 @@ class Difference:
 @dataclass
 class Comparison:
     """The result for one partition. `records` were compared and are equal; the counts are what each side
-    holds beyond them. `source_end` and `target_end`: up to where each side was judged."""
+    holds beyond them. `source_end` and `target_end`: up to where each side was judged. `uncopied`: records of
+    the source that were not compared, because they were not copied."""
 
     records: int = 0
     equal_batches: int = 0
@@ -72,6 +76,7 @@ class Comparison:
     surplus: int = 0
     source_end: int = 0
     target_end: int = 0
+    uncopied: int = 0
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -90,6 +95,7 @@ class _Cursor:
         self._batches: list[tuple[memoryview, BatchHeader | None]] = []
         self.records: list[Record] = []
         """Opened and not taken yet, the next one last."""
+        self.uncopied = 0
 
     def _from(self, start: int, end: int) -> Stretch:
         side = self._side
@@ -154,6 +160,9 @@ class _Cursor:
         batch, header = self._batches[-1]
         if header is None or header.base_offset < self._side.start or header.attributes & LOG_APPEND_TIME:
             return None
+        left_out = self._side.left_out
+        if left_out is not None and not left_out.are_copied(header.base_offset, header.last_offset + 1):
+            return None
         return batch, header
 
     def skip(self) -> None:
@@ -165,8 +174,12 @@ class _Cursor:
         if not self.records:
             batch, header = self._batches.pop()
             records = read_message(batch) if header is None else read_batch(batch, header)
-            start = self._side.start
-            self.records = [record for record in reversed(records) if start <= record.offset < self.end]
+            start, left_out = self._side.start, self._side.left_out
+            records = [record for record in reversed(records) if start <= record.offset < self.end]
+            self.records = [
+                record for record in records if left_out is None or left_out.is_copied(record.offset)
+            ]
+            self.uncopied += len(records) - len(self.records)
 
     async def count_rest(self, before: int) -> int:
         """How many records are left in front of an offset."""
@@ -235,6 +248,7 @@ async def compare(source: Side, target: Side, look: Look | None = None) -> Compa
     result.source_end, result.target_end = max(one.position, source.end), two.end
     if len(result.differences) < MOST_DIFFERENCES:
         result.missing, result.surplus = await one.count_rest(source.end), await two.count_rest(two.end)
+    result.uncopied = one.uncopied
     return result
 
 
@@ -296,11 +310,12 @@ class RangeHash:
 @dataclass
 class RangeComparison:
     """The result for one partition: pairs of ranges that differ, None where a side has no more records.
-    `source_end` and `target_end`: up to where each side was judged."""
+    `source_end` and `target_end`: up to where each side was judged. `uncopied` as in `Comparison`."""
 
     differing: list[tuple[RangeHash | None, RangeHash | None]] = field(default_factory=list)
     source_end: int = 0
     target_end: int = 0
+    uncopied: int = 0
 
 
 async def compare_ranges(
@@ -327,7 +342,7 @@ async def compare_ranges(
         if pair[0] is None or pair[1] is None or pair[0].digest != pair[1].digest:
             result.differing.append(pair)
         result.source_end = max(here[-1].offset + 1 if here else 0, result.source_end)
-    result.target_end = two.end
+    result.target_end, result.uncopied = two.end, one.uncopied
     return result
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.jobs.compare import Comparison, RangeHash, Side, compare, compare_ranges
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import LeftOut, Uncopied
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -39,7 +39,11 @@ class VerifyJob:
 
 @dataclass(frozen=True)
 class PartitionVerdict:
-    """One partition: the offsets compared on both sides, and the result. `problem` when it could not be."""
+    """One partition: the offsets compared on both sides, and the result. `problem` when it could not be.
+
+    `left_out`: records of the source that were filtered or dead-lettered, as the state's checkpoint knows;
+    None without a state, where they cannot be told from missing ones.
+    """
 
     partition: TopicPartition
     source_range: tuple[int, int] = (0, 0)
@@ -47,10 +51,11 @@ class PartitionVerdict:
     comparison: Comparison = field(default_factory=Comparison)
     differing_ranges: tuple[tuple[RangeHash | None, RangeHash | None], ...] = ()
     problem: str = ""
+    left_out: int | None = None
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs."""
+        """Whether nothing differs but for what was left out on purpose."""
         return not self.problem and self.comparison.is_equal and not self.differing_ranges
 
     def to_json(self) -> dict[str, Any]:
@@ -64,6 +69,7 @@ class PartitionVerdict:
             "records": self.comparison.records,
             "missing": self.comparison.missing,
             "surplus": self.comparison.surplus,
+            "left_out": self.left_out,
             "differences": [
                 {
                     "source_offset": one.source_offset,
@@ -133,12 +139,20 @@ async def _verify(
         if job.records_per_range:
             ranges = await compare_ranges(one, two, job.records_per_range, look)
             judged = (one.start, ranges.source_end), (two.start, ranges.target_end)
-            return PartitionVerdict(place, *judged, differing_ranges=tuple(ranges.differing))
+            verdict = PartitionVerdict(place, *judged, differing_ranges=tuple(ranges.differing))
+            return _without_left_out(verdict, one, ranges.uncopied) if job.state else verdict
         found = await compare(one, two, look)
         judged = (one.start, found.source_end), (two.start, found.target_end)
-        return PartitionVerdict(place, *judged, found)
+        verdict = PartitionVerdict(place, *judged, found)
+        return _without_left_out(verdict, one, found.uncopied) if job.state else verdict
     except HeadraceError as error:
         return PartitionVerdict(place, problem=str(error))
+
+
+def _without_left_out(verdict: PartitionVerdict, source: Side, uncopied: int) -> PartitionVerdict:
+    judged = source.left_out.judge(uncopied) if source.left_out else Uncopied()
+    found = replace(verdict.comparison, missing=verdict.comparison.missing + judged.missing)
+    return replace(verdict, comparison=found, left_out=judged.left_out)
 
 
 async def _end_now(side: Side) -> int:
@@ -156,15 +170,19 @@ async def _sides(
     committed = job.isolation is Isolation.READ_COMMITTED
     start, end = await _range(source, place, committed=committed)
     target_start, target_end = await _range(target, copy, committed=committed)
+    left_out = None
     if job.state:
         if stored is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
+        left_out = _left_out(stored)
         start, end = max(start, stored.ledger.start), min(end, stored.next_offset)
-        target_start = max(target_start, stored.offset_map.forward(start).offset)
-        start = max(start, stored.offset_map.backward(target_start).offset)
+        first = stored.offset_map.forward(start).offset
+        if left_out is None or left_out.forgotten or target_start > first:
+            start = max(start, stored.offset_map.backward(max(target_start, first)).offset)
+        target_start = max(target_start, first)
         target_end = min(target_end, stored.offset_map.target_end or target_start)
     return (
-        Side(source, place, start, end, committed),
+        Side(source, place, start, end, committed, left_out),
         Side(target, copy, target_start, target_end, committed),
     )
 
@@ -181,13 +199,14 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 @dataclass(frozen=True)
 class CopiedRange:
     """What a state has copied of one partition: [start, end) on both sides. `unjudged`: offsets that the
-    source has behind it; `left_out`: records before it that were filtered or dead-lettered."""
+    source has behind it; `left_out`: which records before it were filtered or dead-lettered, None for
+    none."""
 
     partition: TopicPartition
     source_range: tuple[int, int]
     target_range: tuple[int, int]
     unjudged: int = 0
-    left_out: int = 0
+    left_out: LeftOut | None = None
 
 
 async def copied_ranges(bench: EngineContext, job: VerifyJob) -> list[CopiedRange]:
@@ -216,5 +235,7 @@ async def _copied(
     return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged, _left_out(stored))
 
 
-def _left_out(stored: LaneProgress) -> int:
-    return stored.ledger.total(Fate.FILTERED) + stored.ledger.total(Fate.DEAD_LETTERED)
+def _left_out(stored: LaneProgress) -> LeftOut | None:
+    """None where nothing was left out, so that every record of the source has to be at the destination."""
+    found = LeftOut(stored.ledger, stored.offset_map)
+    return found if found.most else None

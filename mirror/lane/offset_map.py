@@ -101,6 +101,19 @@ class OffsetMap:
         """Where a group that would next read `target` goes on at the source."""
         return _look_up(self._targets, self._sources, self._counts, target)
 
+    def holds(self, start: int, end: int) -> bool:
+        """Whether one run has every source offset of [start, end), which is not empty."""
+        index = bisect_right(self._sources, start) - 1
+        return index >= 0 and end <= self._sources[index] + self._counts[index]
+
+    def count(self, start: int, end: int) -> int:
+        """How many source offsets of [start, end) are mirrored."""
+        found = 0
+        for index in range(len(self._sources)):
+            first = self._sources[index]
+            found += max(min(first + self._counts[index], end) - max(first, start), 0)
+        return found
+
     def rewind(self, source: int) -> None:
         """Forget everything from `source` on: it will be mirrored again, elsewhere."""
         while self._sources and self._sources[-1] >= source:

@@ -4,7 +4,9 @@ what it finds does not rest on our own reading of the protocol."""
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -12,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from mirror.adapters.kafka_errors import translate
 from mirror.adapters.kafka_settings import consumer_settings
 from mirror.errors import TimedOut
+from mirror.lane.ledger import LeftOut, Uncopied
 from mirror.settings import KafkaCluster
 
 _WAIT_SECONDS: Final = 0.1
@@ -19,7 +22,8 @@ _DIGEST_BYTES: Final = 12
 
 
 class TopicContents:
-    """What is committed in given ranges of a topic's partitions, by partition [start, end).
+    """What is committed in given ranges of a topic's partitions, by partition [start, end). `left_out`: of
+    partitions of a source, what is known of records that were left out on purpose.
 
     Satisfies `audit.Contents`; every pass reads the ranges again.
     """
@@ -30,27 +34,34 @@ class TopicContents:
         topic: str,
         ranges: Mapping[int, tuple[int, int]],
         patience_seconds: float = 20.0,
+        left_out: Mapping[int, LeftOut | None] = MappingProxyType({}),
     ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._ranges = {number: range_ for number, range_ in ranges.items() if range_[0] < range_[1]}
+        self._left_out = {number: one for number, one in left_out.items() if one is not None}
         self._patience = patience_seconds
 
-    def each(self, take: Callable[[bytes], None]) -> None:
+    def each(self, take: Callable[[bytes], None]) -> Uncopied:
         """Read all ranges. Raises TopicMissing, TimedOut, Unreachable."""
-        if not self._ranges:
-            return
+        uncopied = Counter[int]()
+        if self._ranges:
+            self._read_all(take, uncopied)
+        judged = [self._left_out[number].judge(count) for number, count in uncopied.items()]
+        return Uncopied(sum(one.left_out for one in judged), sum(one.missing for one in judged))
+
+    def _read_all(self, take: Callable[[bytes], None], uncopied: Counter[int]) -> None:
         settings = consumer_settings(self._cluster, "headrace-audit", "headrace-audit")
         # A log may begin behind a range's start by now: what retention has removed meanwhile is not read.
         consumer = Consumer(settings | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
         try:
-            self._read(consumer, take)
+            self._read(consumer, take, uncopied)
         except KafkaException as error:
             raise translate(error, f"reading {self._topic}") from error
         finally:
             consumer.close()
 
-    def _read(self, consumer: Consumer, take: Callable[[bytes], None]) -> None:
+    def _read(self, consumer: Consumer, take: Callable[[bytes], None], uncopied: Counter[int]) -> None:
         described = consumer.list_topics(self._topic, timeout=self._patience).topics[self._topic]
         if described.error is not None:
             raise KafkaException(described.error)
@@ -65,11 +76,20 @@ class TopicContents:
             if patience <= 0:
                 raise TimedOut(f"{self._topic} did not answer for {self._patience:.0f} s")
             for message in messages:
-                if not _take(message, take, remaining):
-                    consumer.pause([TopicPartition(self._topic, message.partition() or 0)])
+                number, offset = message.partition(), message.offset()
+                assert number is not None
+                if not _is_wanted(message, remaining):
+                    consumer.pause([TopicPartition(self._topic, number)])
+                elif number in remaining:
+                    assert offset is not None
+                    left_out = self._left_out.get(number)
+                    if left_out is None or left_out.is_copied(offset):
+                        take(digest(message))
+                    else:
+                        uncopied[number] += 1
 
 
-def _take(message: Message, take: Callable[[bytes], None], remaining: dict[int, int]) -> bool:
+def _is_wanted(message: Message, remaining: dict[int, int]) -> bool:
     """Whether more of the message's partition is wanted."""
     failure, number, offset = message.error(), message.partition(), message.offset()
     assert number is not None
@@ -81,7 +101,6 @@ def _take(message: Message, take: Callable[[bytes], None], remaining: dict[int, 
     if failure is not None or offset >= remaining[number]:
         del remaining[number]
         return False
-    take(digest(message))
     return True
 
 

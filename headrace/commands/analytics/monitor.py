@@ -54,7 +54,7 @@ def audit(
 ) -> None:
     """Compare every record of a datastream's topics at both ends; exit 1 when any is missing or foreign.
 
-    What its checkpoints count as filtered or dead-lettered is left out and not missing.
+    What its checkpoints know to be filtered or dead-lettered is left out and not missing.
     """
     from headrace.analytics import audit_datastream
     from headrace.commands.datastream import connect, path_of
@@ -75,7 +75,7 @@ def audit(
         left_out = sum(result.left_out for result in results)
         if left_out:
             console().print(
-                f"left out: {left_out} records that the checkpoints count as filtered or dead-lettered"
+                f"left out: {left_out} records that were filtered or dead-lettered, by the checkpoints"
             )
         if any(result.missing for result in results):
             console().print(

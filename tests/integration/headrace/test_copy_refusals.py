@@ -69,10 +69,27 @@ def check(clusters: Clusters, name: str, document: Mapping[str, Any], fate: str)
         assert (lanes[topic]["next_offset"], lanes[topic]["reason"]) == (COUNT, "")
 
 
+def check_verdict(clusters: Clusters, name: str, state: str) -> None:
+    """With the state a copy is equal but for the records at fault, which are told."""
+    for way in ((), ("--hash", "50")):
+        code, verdict, _ = clusters.run("verify", "--rename", f"{name}.*", "--state", state, *way)
+        found = {one["topic"].removeprefix(f"{clusters.prefix}-"): one for one in verdict["partitions"]}
+        assert {kind: one["left_out"] for kind, one in found.items()} == {
+            kind: len(faults) for kind, faults in REFUSED.items()
+        }
+        assert (code, verdict["equal"]) == (0, True), verdict
+        assert verdict["left_out"] == sum(map(len, REFUSED.values()))
+        assert way or [found[kind]["records"] for kind in REFUSED] == [
+            COUNT - len(faults) for faults in REFUSED.values()
+        ]
+
+
 def test_exactly_the_refused_records_are_left_out(clusters: Clusters) -> None:
     fill(clusters, ["skip", "letters"])
-    document = clusters.copy("--rename", "skip.*", "--on-rejection", "skip")
+    state = f"state-{clusters.prefix}"
+    document = clusters.copy("--rename", "skip.*", "--on-rejection", "skip", "--state", state)
     check(clusters, "skip", document, "filtered")
+    check_verdict(clusters, "skip", state)
     document = clusters.copy(
         "--rename", "letters.*", "--on-rejection", "dead-letter", "--guarantee", "exactly-once"
     )

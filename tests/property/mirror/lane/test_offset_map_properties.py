@@ -28,7 +28,13 @@ def build(steps: list[tuple[int, int, int]], offset_map: OffsetMap, truth: dict[
 
 
 def check(offset_map: OffsetMap, truth: dict[int, int]) -> None:
-    """Every offset, present or not, translates as the definition says; both ways."""
+    """Every offset, present or not, translates as the definition says; both ways; runs are no holes."""
+    for start in range(max(truth, default=0) + 3):
+        for end in range(start + 1, start + 4):
+            inside = [truth.get(offset) for offset in range(start, end)]
+            assert offset_map.count(start, end) == sum(one is not None for one in inside)
+            assert not offset_map.holds(start, end) or None not in inside
+        assert offset_map.holds(start, start + 1) == (start in truth)
     for pairs, translate in (
         (truth, offset_map.forward),
         ({target: source for source, target in truth.items()}, offset_map.backward),
