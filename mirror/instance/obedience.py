@@ -141,7 +141,7 @@ class Obedience:
             self._is_stale = False
             self._look(me)
         lanes = self._supervisor.lanes
-        self._troubles = troubles_of(lanes, self._undescribed, self._supervisor.ailing)
+        self._troubles = troubles_of(lanes, self._undescribed, self._supervisor.quarantine.ailing)
         view = InstanceView(
             epoch=self.epoch,
             desired=self._desired,
@@ -186,6 +186,8 @@ class Obedience:
         datastreams = self._definitions.all().datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
             self._describe(lane_specs(plan.plan, me.name, datastreams))
+            known = {one.group for one in datastreams} | {key.group for key in self._desired}
+            self._supervisor.quarantine.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)
         self._plan, self._datastreams = plan, datastreams

@@ -4,6 +4,7 @@ then stored for every instance, shown in health, and given back as events.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -21,6 +22,9 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
+_MOST_TOLD: Final = 5
+"""Reasons of one problem that become events."""
+_NUMBER: Final = re.compile(r"\d+")
 
 
 class ProblemBoard:
@@ -39,6 +43,7 @@ class ProblemBoard:
         self._remarks: dict[DatastreamName, str] = {}
         self._unclear: set[DatastreamName] = set()
         self._logged: dict[DatastreamName, str] = {}
+        self._told: dict[DatastreamName, list[str]] = {}
         self._parts: set[str] = set()
 
     @property
@@ -99,17 +104,21 @@ class ProblemBoard:
         }
         for name in self._unclear & before.keys() - found.keys():
             found[name] = before[name]
-        began = [problem_event(me, name, found[name], now_ms) for name in found if name not in before]
+        news = [name for name in found if self._is_news(found[name], name, before.get(name))]
+        began = [problem_event(me, name, found[name], now_ms) for name in news]
         ended = [
             problem_event(me, name, before[name], now_ms, is_over=True)
             for name in sorted(before.keys() - found.keys())
         ]
         if began or ended:
             tell((*began, *ended))
+        for name in news:
+            self._told.setdefault(name, []).append(_shape(found[name].reason))
         self._stored = None  # a write that fails leaves open what is stored
         for name in before.keys() - found.keys():
             self._store.remove(name)
             self._logged.pop(name, None)
+            self._told.pop(name, None)
             _log.info("datastream is not set aside any more", datastream=legible(name))
         for name, problem in found.items():
             if before.get(name) != problem:
@@ -121,7 +130,17 @@ class ProblemBoard:
         """We do not lead: what is wrong is another's to find."""
         self._stored = None
         self._logged = {}
+        self._told = {}
         self._show({})
+
+    def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
+        """Whether the reason is to be told: the first one, and while the problem lasts a few others that
+        differ in more than numbers. One that comes back is told once, so that two that change places do not
+        fill the events."""
+        if before is None:
+            return True
+        told = self._told.setdefault(name, [_shape(before.reason)])
+        return _shape(problem.reason) not in told and len(told) < _MOST_TOLD
 
     def _show(self, sentences: Mapping[DatastreamName, tuple[bool, str]]) -> None:
         parts = {f"datastream {legible(name)}": said for name, said in sentences.items()}
@@ -130,6 +149,10 @@ class ProblemBoard:
         for part, (is_well, sentence) in parts.items():
             self._health.report(part, is_well, sentence)
         self._parts = set(parts)
+
+
+def _shape(reason: str) -> str:
+    return _NUMBER.sub("0", reason)
 
 
 def _said(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:

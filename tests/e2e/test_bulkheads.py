@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +20,7 @@ from mirror.model.identifiers import ClusterRef
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import make_topic, produce, read_all
+from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import wait_until
 from tests.running import RunningInstance
@@ -42,6 +44,32 @@ REQUESTS = (
     b'{"group": "calm", "full": false, "requested_by": "\\udfff", "reason": "r", "requested_ms": 1, "x": 1}',
     b'{"group": "nobody", "full": true, "requested_by": "me", "reason": "to see", "requested_ms": 1}',
 )
+
+LETHAL = """
+import os, signal
+
+def make(_):
+    def apply(record):
+        if record.value == b"poison":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return record
+    return apply
+"""
+"""A plug-in that ends its process at a record, as a defect of a native library does."""
+
+
+@pytest.fixture
+def lethal_transform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a transform in a package as pip installs it; instances that start from now on find it."""
+    package = tmp_path / "packages"
+    metadata = package / "lethal-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (package / "lethal.py").write_text(LETHAL)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: lethal\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[headrace.transforms]\nlethal = lethal:make\n")
+    path = [str(package), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+    return "lethal"
 
 
 @pytest.fixture
@@ -124,3 +152,44 @@ def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
         first + second
     )
     assert by_partition(read_all(kafka_pair.destination.address, f"copy.{late}")) == by_partition(second)
+
+
+def test_a_lane_that_kills_its_worker_process_is_found_and_paused_alone(
+    kafka_pair: KafkaPair, new_instance: NewInstance, lethal_transform: str
+) -> None:
+    calm, poison = (f"{name}-{uuid4().hex[:8]}" for name in ("calm", "poison"))
+    for topic in (calm, poison):
+        make_topic(kafka_pair.source.address, topic, 2, retention_ms="-1")
+    instance = new_instance("one")
+    metadata = {"owner": "t", "headrace.transforms": lethal_transform}
+    create_datastream(instance, "poison", poison, metadata=metadata)
+    create_datastream(instance, "calm", calm)
+    first, second = some_records(2, 100, "a"), some_records(2, 100, "b")
+    for topic in (calm, poison):
+        produce(kafka_pair.source.address, topic, first)
+        wait_for_copy(kafka_pair, topic, len(first))
+    produce(kafka_pair.source.address, poison, [Record(0, b"k", b"poison", (), first[0].timestamp_ms)])
+
+    def reason() -> str:
+        return problems(instance).get("poison", "")
+
+    wait_until(lambda: "its worker process died" in reason(), "the lane is found", interval_seconds=0.3)
+    assert "signal 9" in reason()
+    for topic in (calm, poison):
+        produce(kafka_pair.source.address, topic, second)
+    wait_for_copy(kafka_pair, calm, len(first) + len(second))
+    found = health(instance)["parts"]["lanes of poison"]
+    assert (found["is_well"], "its worker process died" in found["sentence"]) == (False, True)
+    phases = {
+        (lane["datastream"], lane["phase"], "its worker process died" in lane["reason"])
+        for lane in instance.rest.get("/v1/lanes")
+    }
+    assert phases == {("calm", "copying", False), ("poison", "paused", True)}
+    told = [one for one in instance.rest.get("/v1/events", limit=1000) if one["kind"] == "problem"]
+    assert any(one["datastream"] == "poison" and "its worker process died" in one["sentence"] for one in told)
+    assert not any(one["datastream"] == "calm" and "died 5" in one["sentence"] for one in told)
+    there = kafka_pair.destination.address
+    assert by_partition(read_all(there, f"copy.{calm}")) == by_partition(first + second)
+    assert by_partition(read_all(there, f"copy.{poison}")) == by_partition(first), "nothing comes twice"
+    instance.rest.delete("/v1/datastreams/poison")
+    wait_until(lambda: "lanes of poison" not in ill(instance), "it is gone")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 from uuid import uuid4
 
 import psutil
 import pytest
 
+from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, group_positions, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, wait_for_copy
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
@@ -54,3 +58,27 @@ def test_a_signal_to_the_whole_process_group_loses_and_repeats_nothing(
         "the end is checkpointed",
         interval_seconds=0.5,
     )
+
+
+def test_an_instance_whose_address_file_has_no_room_ends_and_names_it(
+    zookeeper_server: ZooKeeperServer, zookeeper_root: str
+) -> None:
+    variables = {
+        "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
+        "HEADRACE_ZOOKEEPER__ROOT": zookeeper_root,
+        "HEADRACE_MIRROR__INSTANCE_NAME": "one",
+        "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+    }
+    command = [sys.executable, "-m", "headrace", "serve", "--port", "0", "--address-file", "/dev/full"]
+    with subprocess.Popen(
+        command, env={**os.environ, **variables}, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as serving:
+        try:
+            told = serving.communicate(timeout=PATIENCE_SECONDS)[1]
+            assert serving.returncode == 1
+            assert "headrace: /dev/full: No space left on device: make room there" in told
+            assert "Traceback" not in told
+            with pytest.raises(ProcessLookupError):
+                os.killpg(serving.pid, 0)
+        finally:
+            serving.kill()

@@ -101,10 +101,12 @@ def plan_events(
 def problem_event(
     leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
-    """A datastream is set aside, or there is a remark about it; or, `is_over`, there is not any more."""
+    """A datastream is set aside, or there is a remark about it; or, `is_over`, there is not any more. While
+    it lasts, its reason may become another one."""
+    moment = "/over" if is_over else f"/{now_ms}" if now_ms != problem.since_ms else ""
     return _sentence_event(
         now_ms,
-        f"problem/{legible(name)}/{problem.since_ms}{'/over' if is_over else ''}",
+        f"problem/{legible(name)}/{problem.since_ms}{moment}",
         "problem",
         leader,
         name,

@@ -10,8 +10,8 @@ that is alone when its cell dies again and again is set aside, and tried again m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.model.identifiers import GroupName
@@ -128,6 +128,15 @@ class Quarantine:
             self._aside[group] = (f"its worker process died {died} times ({how})", now + _ASIDE_SECONDS)
         self._fill(now)
 
+    def forget_all_but(self, groups: Set[GroupName]) -> None:
+        """Groups that are not there any more are no suspects; one that bears such a name later is none."""
+        for known in (self._deaths, self._silences, self._aside):
+            for group in known.keys() - groups:
+                del known[group]
+        trials = [_without(trial, groups) for trial in self._waiting]
+        self._waiting = [trial for trial in trials if trial is not None]
+        self._cells = [_without(trial, groups) for trial in self._cells]
+
     def look(self, now: float) -> None:
         """Clear the cells that have lived, and try again what was set aside long ago."""
         for number, trial in enumerate(self._cells):
@@ -155,6 +164,13 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
     in_order = sorted(groups)
     middle = (len(in_order) + 1) // 2
     return [_Trial(frozenset(half)) for half in (in_order[:middle], in_order[middle:]) if half]
+
+
+def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
+    """The trial with those of its suspects that are among the groups; None when there is none."""
+    if trial is None or not trial.groups & groups:
+        return None
+    return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)
 
 
 def _suspicion(trial: _Trial) -> str:

@@ -96,9 +96,9 @@ class Supervisor:
         return bool(alive) and all(worker.slot.data_plane for worker in alive)
 
     @property
-    def ailing(self) -> Mapping[GroupName, str]:
-        """Groups that make, or may make, their worker process die, and what is known."""
-        return self._quarantine.ailing
+    def quarantine(self) -> Quarantine:
+        """What is known of groups that make, or may make, their worker process die."""
+        return self._quarantine
 
     @property
     def data_planes(self) -> frozenset[str]:

@@ -100,3 +100,23 @@ def test_a_cell_whose_suspects_do_not_come_is_given_up() -> None:
     assert quarantine.is_used(1)
     quarantine.look(1_000.0)
     assert quarantine.ailing == {}
+
+
+@given(st.integers(1, 24), st.sets(st.sampled_from(GROUPS)), st.sets(st.sampled_from(GROUPS)), st.data())
+def test_groups_that_are_gone_are_forgotten_whatever_was_known_of_them(
+    count: int, culprits: set[GroupName], gone: set[GroupName], data: st.DataObject
+) -> None:
+    groups = GROUPS[:count]
+    crew = Crew(groups, culprits & set(groups), 1)
+    for _ in range(data.draw(st.integers(0, 40))):
+        crew.turn(2.0)
+    kept = [one for one in groups if one not in gone]
+    places = {one: crew.quarantine.place(one) for one in kept}
+    crew.quarantine.forget_all_but(set(kept))
+    assert {one: crew.quarantine.place(one) for one in kept} == places
+    assert crew.quarantine.ailing.keys() <= set(kept)
+    assert all(crew.is_free(one) for one in gone)
+    crew.groups, crew.culprits = kept, culprits & set(kept)
+    for _ in range(30):
+        crew.turn(2.0)
+    assert {one for one in kept if "times (" in crew.place(one)} <= crew.culprits

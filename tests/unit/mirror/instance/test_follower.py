@@ -13,6 +13,7 @@ from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.errors import LoadUnavailable
 from mirror.instance.workers.lane_table import LanePhase
+from mirror.instance.workers.quarantine import SUSPECT_DEATHS
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import InstanceName
 from mirror.model.topics import TopicPartition
@@ -392,6 +393,25 @@ def test_lanes_that_stand_still_are_shown_here_and_told_to_the_leader(service: S
     rig.contact = rig.clock.monotonic()
     rig.turn(2)
     assert told.all() == {}
+    assert rig.health.is_well
+
+
+def test_a_datastream_that_ended_its_workers_is_forgotten_when_it_is_deleted(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn(2)
+    (group,) = {key.group for key in rig.workers.lanes}
+    for _ in range(SUSPECT_DEATHS):
+        rig.workers.quarantine.died([group], 0.1, rig.clock.monotonic())
+    service.publish(MINE)
+    rig.turn(2)
+    assert "copied apart" in rig.health.conditions()[f"lanes of {group}"].sentence
+    nodes = service.server.session()
+    path = f"/datastreams/{a_datastream().name}"
+    nodes.delete(path, nodes.read(path).version)
+    service.publish()
+    rig.turn(2)
+    assert f"lanes of {group}" not in rig.health.conditions()
     assert rig.health.is_well
 
 

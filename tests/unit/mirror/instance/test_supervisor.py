@@ -363,7 +363,7 @@ def test_a_datastream_that_ends_its_worker_is_found_and_set_aside_alone(new_crew
 
     def is_found() -> bool:
         turn()
-        return "died" in crew.supervisor.ailing.get(GroupName("bad"), "") and len(copying()) == 4
+        return "died" in crew.supervisor.quarantine.ailing.get(GroupName("bad"), "") and len(copying()) == 4
 
     wait_until(is_found, interval_seconds=0.01)
     assert copying() == {"a", "b", "c", "d"}
@@ -397,7 +397,7 @@ def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
         crew.until(lambda: crew.supervisor.workers_running == 0)
         crew.clock.advance(40)
         crew.supervisor.revive()
-    assert crew.supervisor.ailing == {}
+    assert crew.supervisor.quarantine.ailing == {}
 
 
 def test_a_worker_whose_lease_was_over_is_replaced_at_once_each_time(new_crew: NewCrew) -> None:
@@ -420,7 +420,7 @@ def test_what_is_cleared_returns_to_the_workers_and_the_cells_end(new_crew: NewC
         crew.until(lambda: crew.supervisor.workers_running == 0)
         crew.clock.advance(3)
         crew.supervisor.revive()
-    assert set(crew.supervisor.ailing) == {"a", "b", "c"}
+    assert set(crew.supervisor.quarantine.ailing) == {"a", "b", "c"}
 
     def is_well() -> bool:
         crew.take_in()
@@ -430,7 +430,7 @@ def test_what_is_cleared_returns_to_the_workers_and_the_cells_end(new_crew: NewC
         at_home = [
             one.worker == 0 and one.phase is LanePhase.COPYING for one in crew.supervisor.lanes.values()
         ]
-        return not crew.supervisor.ailing and at_home == [True] * 3
+        return not crew.supervisor.quarantine.ailing and at_home == [True] * 3
 
     wait_until(is_well, interval_seconds=0.01)
     wait_until(lambda: sum(one.poll() is None for one in crew.spawned) == 1)
@@ -481,7 +481,7 @@ def test_a_worker_that_stands_still_is_said_and_then_killed(new_crew: NewCrew) -
     assert crew.spawned[0].poll() == -signal.SIGKILL
     look(crew, 2)
     assert crew.supervisor.workers_running == 1
-    assert crew.supervisor.ailing == {}
+    assert crew.supervisor.quarantine.ailing == {}
 
 
 def test_new_tasks_go_to_workers_that_answer(new_crew: NewCrew) -> None:
@@ -540,7 +540,7 @@ def test_a_silent_worker_that_computes_is_left_to_its_watchdog(new_crew: NewCrew
 def test_groups_whose_workers_keep_falling_silent_are_suspects(new_crew: NewCrew) -> None:
     crew = new_crew(1, "obedient", silence_seconds=20.0)
     for _ in range(3):
-        assert crew.supervisor.ailing == {}
+        assert crew.supervisor.quarantine.ailing == {}
         crew.until(lambda: crew.supervisor.is_ready)
         crew.start(a_spec("t-0"))
         crew.until(lambda: any(state.rate for state in crew.supervisor.lanes.values()))
@@ -548,4 +548,4 @@ def test_groups_whose_workers_keep_falling_silent_are_suspects(new_crew: NewCrew
         look(crew, 22)
         crew.until(lambda: not crew.supervisor.lanes)
         look(crew, 5)
-    assert set(crew.supervisor.ailing) == {"orders"}
+    assert set(crew.supervisor.quarantine.ailing) == {"orders"}

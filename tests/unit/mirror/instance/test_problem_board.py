@@ -1,0 +1,77 @@
+"""What the leader tells of a problem while it lasts."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.coordination.stores.problems import ProblemStore
+from mirror.errors import HeadraceError, Unreachable
+from mirror.instance.health import Health
+from mirror.instance.problem_board import ProblemBoard
+from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.metrics import PlacementEvent
+from tests.fakes.clock import ManualClock
+from tests.fakes.node_store import FakeZooKeeper
+
+NAME, ME = DatastreamName("orders"), InstanceName("one")
+
+
+class Looks:
+    """A leader's looks, each with the reason that it finds, and the events of all."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = ProblemStore(FakeZooKeeper().session())
+        self.events: list[PlacementEvent] = []
+        self.board = self.elect()
+
+    def elect(self) -> ProblemBoard:
+        self.board = ProblemBoard(self.store, Health(), self.clock)
+        return self.board
+
+    def look(self, reason: str = "", *, is_away: bool = False) -> None:
+        def tell(events: tuple[PlacementEvent, ...]) -> None:
+            if is_away:
+                raise Unreachable("nobody hears it")
+            self.events += events
+
+        self.clock.advance(1.0)
+        self.board.begin()
+        if reason:
+            self.board.note(HeadraceError(reason), NAME)
+        self.board.settle({}, ME, tell)
+
+    @property
+    def told(self) -> list[str]:
+        return [event.sentence.removeprefix("set aside: ") for event in self.events]
+
+
+def test_another_reason_is_told_once_and_other_numbers_are_not() -> None:
+    looks = Looks()
+    for reason in ("apart: died 1 times", "apart: died 2 times", "held: died 5 times", "apart: died 2 times"):
+        looks.look(reason)
+        looks.look(reason)
+    assert looks.told == ["apart: died 1 times", "held: died 5 times"]
+    looks.elect()
+    looks.look("apart: died 2 times")
+    assert len(looks.told) == 2, "a new leader goes on from what is stored"
+    looks.look()
+    looks.look("held: died 5 times")
+    assert looks.told[2:] == ["not set aside any more; it was: apart: died 2 times", "held: died 5 times"]
+    assert len({event.event_key for event in looks.events}) == len(looks.events)
+
+
+def test_reasons_that_change_at_every_look_do_not_fill_the_events() -> None:
+    looks = Looks()
+    for name in "abcdefghijkl":
+        looks.look(f"topic {name} stands still")
+    assert looks.told == [f"topic {name} stands still" for name in "abcde"]
+
+
+def test_a_reason_that_could_not_be_told_is_told_at_the_next_look() -> None:
+    looks = Looks()
+    looks.look("first")
+    with pytest.raises(Unreachable):
+        looks.look("second", is_away=True)
+    looks.look("second")
+    assert looks.told == ["first", "second"]
