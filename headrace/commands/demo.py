@@ -50,7 +50,7 @@ def demo(
         findings = play(processes, _REPORT, _Teller().say)
         _show(findings)
         if keep:
-            _keep(processes)
+            leave_running(processes)
     finally:
         processes.stop()
     if not findings.all_held:
@@ -136,7 +136,8 @@ def _show(findings: Findings) -> None:
     console().print(f"{findings.seconds:.0f} s; pictures and tables: {_REPORT.absolute()}")
 
 
-def _keep(processes: DemoProcesses) -> None:
+def leave_running(processes: DemoProcesses) -> None:
+    """Release what still runs, and name it with its addresses."""
     kept = processes.release()
     if not kept:
         console().print("nothing was running that could be kept")

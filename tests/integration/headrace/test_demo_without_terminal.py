@@ -1,4 +1,4 @@
-"""`headrace demo` in the background: no terminal, hangups ignored, nothing to read from."""
+"""`headrace demo` without a person in front of it: in the background, and after a failure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headrace.demo.processes import FIRST_REST_PORT
-from headrace.demo.scenario import INSTANCES
+import pytest
+
+from headrace.commands.demo import leave_running, play
+from headrace.demo.processes import FIRST_REST_PORT, DemoProcesses
+from headrace.demo.scenario import INSTANCES, settings_text
+from stack.supervisor import Stack
 from tests.patience import wait_until
 from tests.running import free_offset
 
@@ -35,3 +39,36 @@ def test_a_demonstration_that_cannot_begin_says_why_in_the_log_and_in_the_report
     assert "nothing was running that could be kept" in told
     assert "Traceback" not in told
     assert reason in (tmp_path / "report.html").read_text()
+
+
+class TwoServers(DemoProcesses):
+    """A demonstration whose traffic has no log to write to. Of the servers that come up one dies."""
+
+    def start_stack(self) -> None:
+        self.stack.up(("zookeeper", "source"), fresh=True)
+        self.settings_file.write_text(settings_text(self.addresses))
+        (self.home / "traffic.log").mkdir()
+        self.stack.server("zookeeper").kill()
+
+
+@pytest.mark.servers
+def test_after_a_failure_the_servers_that_still_run_are_kept_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+    processes = TwoServers(tmp_path, free_offset(range(2_000, 12_000)), told.append)
+    try:
+        findings = play(processes, tmp_path / "report.html", told.append)
+        assert "traffic.log" in findings.stopped
+        leave_running(processes)
+        processes.stop()
+        assert "zookeeper ended before it was released" in told
+        named = capsys.readouterr().out
+        assert f"source: {processes.addresses['source']}" in named
+        assert "zookeeper:" not in named
+        states = {one.name: one.state for one in Stack(tmp_path / "stack").status(("zookeeper", "source"))}
+        assert states == {"zookeeper": "died", "source": "up"}
+    finally:
+        processes.stop()
+        Stack(tmp_path / "stack").down()
+    assert {one.state for one in Stack(tmp_path / "stack").status(("zookeeper", "source"))} == {"down"}
