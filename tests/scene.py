@@ -59,8 +59,12 @@ class Scene:
     def begin_copied(self, **more: Any) -> None:
         """The same, and all of it has arrived; what happens then belongs to the situation."""
         self.begin(**more)
-        wait_until(self._is_copied, f"{self.name}: all is copied before", interval_seconds=_INTERVAL_SECONDS)
+        self.wait_for_copy()
         self._events = [one["event_key"] for one in self.instance.rest.get("/v1/events", limit=1000)]
+
+    def wait_for_copy(self) -> None:
+        """All of it has arrived."""
+        wait_until(self._is_copied, f"{self.name}: all is copied", interval_seconds=_INTERVAL_SECONDS)
 
     def write(self, count: int = 1, size: int = 100) -> None:
         """`count` records of `size` bytes more in each partition."""

@@ -38,6 +38,7 @@ SERVERS: Final = (
     "the source is dead",
     "the destination is frozen",
     "the destination is dead",
+    "a disk of the destination has failed",
 )
 PROCESSES: Final = (
     "ZooKeeper is frozen",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -22,19 +25,35 @@ from stack.kafka import KafkaCluster
 from tests.acls import PERMISSIVE, Forbidden, add_rules
 from tests.e2e.conftest import NewInstance
 from tests.freezing import frozen
-from tests.scene import Scene, Shown, stands_still
+from tests.kafka_data import read_all
+from tests.mirrored import by_partition
+from tests.patience import wait_until
+from tests.scene import PARTITIONS, Scene, Shown, stands_still
 from tests.servers import KafkaPair, NewKafka
-from tests.situations import SERVERS
+from tests.situations import SERVERS, Snapshot
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 @pytest.fixture
-def kafka_pair(new_kafka: NewKafka) -> KafkaPair:
+def disks(tmp_path: Path) -> tuple[Path, Path]:
+    """Two disks of the destination's broker for records."""
+    return tmp_path / "disk-1", tmp_path / "disk-2"
+
+
+@pytest.fixture
+def kafka_pair(new_kafka: NewKafka, tmp_path: Path, disks: tuple[Path, Path]) -> KafkaPair:
     """Clusters of this test, which it may kill, and where a right can be taken away."""
     start = partial(new_kafka, properties=PERMISSIVE)
+    two_disks = {
+        "log.dirs": ",".join(map(str, disks)),
+        "metadata.log.dir": tmp_path / "disk-of-metadata",
+        "replica.high.watermark.checkpoint.interval.ms": 500,  # a disk is written to at least so often
+    }
     with ThreadPoolExecutor() as pool:
-        return KafkaPair(*pool.map(start, ("source", "destination")))
+        source = pool.submit(start, "source")
+        destination = pool.submit(new_kafka, "destination", properties={**PERMISSIVE, **two_disks})
+        return KafkaPair(source.result(), destination.result())
 
 
 @contextmanager
@@ -45,7 +64,31 @@ def killed(cluster: KafkaCluster) -> Iterator[None]:
     cluster.start()
 
 
-def bring_about(scene: Scene, situation: str, ending: ExitStack) -> None:
+@contextmanager
+def failed_disk(scene: Scene, disks: tuple[Path, Path]) -> Iterator[None]:
+    """A disk that holds a partition of the copy takes nothing more in the block, so that the broker takes it
+    offline; behind it the broker starts with the disk as it was, and everything arrives once."""
+    broker = scene.kafka.destination
+    disk = next(one for one in disks if (one / f"copy.{scene.name}-0").exists())
+    away = disk.with_suffix(".away")
+    disk.rename(away)
+    topic = f"copy.{scene.name}"
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    wait_until(lambda: admin.list_topics(topic).topics[topic].partitions[0].leader == -1, "it is offline")
+    yield
+    broker.kill()
+    shutil.rmtree(disk, ignore_errors=True)
+    away.rename(disk)
+    broker.start()
+    scene.wait_for_copy()
+    here, there = (
+        read_all(scene.kafka.source.address, scene.name),
+        read_all(broker.address, topic),
+    )
+    assert by_partition(there) == by_partition(here)
+
+
+def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: ExitStack) -> None:
     scene.begin_copied()
     source, destination = scene.kafka
     side = source if situation.startswith("the source") else destination
@@ -55,6 +98,8 @@ def bring_about(scene: Scene, situation: str, ending: ExitStack) -> None:
         ending.enter_context(Forbidden(source.address, scene.name, AclOperation.READ))
     elif situation == "the destination topic may not be written":
         ending.enter_context(Forbidden(destination.address, f"copy.{scene.name}", AclOperation.WRITE))
+    elif situation == "a disk of the destination has failed":
+        ending.enter_context(failed_disk(scene, disks))
     elif situation.endswith("frozen"):
         ending.enter_context(frozen(side.nodes[0].pid))
     else:
@@ -69,11 +114,24 @@ def _allow_the_rest(address: str, topic: str) -> None:
     add_rules(AdminClient({"bootstrap.servers": address}), [AclBinding(*what, AclPermissionType.ALLOW)])
 
 
-SHOWN: Final[Mapping[str, Shown]] = dict.fromkeys(SERVERS, stands_still)
+def part_stands_still(seen: Snapshot) -> bool:
+    """Partitions on a failed disk have paused by themselves, and it is said at each place."""
+    paused = [lane for lane in seen.lanes if lane["phase"] == "paused"]
+    return (
+        bool(paused)
+        and all(lane["reason"] and lane["lag_records"] != 0 for lane in paused)
+        and stands_still(replace(seen, lanes=[*paused, *paused][:PARTITIONS]))
+    )
+
+
+SHOWN: Final[Mapping[str, Shown]] = {
+    **dict.fromkeys(SERVERS, stands_still),
+    "a disk of the destination has failed": part_stands_still,
+}
 """When a situation is shown as it is."""
 
 
 def test_a_cluster_that_is_away_is_shown_where_people_look(
-    kafka_pair: KafkaPair, new_instance: NewInstance
+    kafka_pair: KafkaPair, new_instance: NewInstance, disks: tuple[Path, Path]
 ) -> None:
-    Scene(kafka_pair, new_instance("one")).rows(SERVERS, bring_about, SHOWN)
+    Scene(kafka_pair, new_instance("one")).rows(SERVERS, partial(bring_about, disks), SHOWN)
