@@ -126,7 +126,9 @@ def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
         }
         for lane in document["partitions"]
     ]
-    interesting = [row for row in rows if row["state"] not in ("stopped", "draining")] or rows
+    interesting = [
+        row for row in rows if row["state"] not in ("stopped", "draining", "checkpointing")
+    ] or rows
     columns = ["partition", "offsets", *_fates(rows), "batches", "unopened", "map_runs", "state"]
     print_table(_title(document), columns, interesting[:_MOST_ROWS])
 

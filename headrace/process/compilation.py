@@ -40,7 +40,7 @@ _MODULES: Final = (
     "mirror/replication/handlers/fetch_handler",
     "mirror/replication/channels/sender",
     "mirror/replication/channels/fetcher",
-    "mirror/replication/steering",
+    "mirror/replication/lane_runner",
     "mirror/client/transport",
     "mirror/replication/context",
     "mirror/replication/handlers/ack_handler",

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from typing import Final
 
 from mirror.lane.counters import LaneCounters
 from mirror.lane.intake import Intake
 from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.lifecycle import LaneState, Pause
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.outgoing import Found, Item, Outgoing, Passed, Trouble
-from mirror.lane.pausing import Pause
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import IntakeRules
 from mirror.ports import LaneKey, LaneSpec
@@ -28,20 +27,6 @@ from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 
 MOST_IN_FLIGHT: Final = 5
 """Brokers remember the last five batches of a producer; more in flight could not be deduplicated."""
-
-
-class LaneState(StrEnum):
-    """Where a lane is in its life."""
-
-    STARTING = "starting"
-    """Looking up its position, leaders and identity."""
-    COPYING = "copying"
-    RECOVERING = "recovering"
-    """Comparing the destination's tail before it goes on."""
-    PAUSED = "paused"
-    DRAINING = "draining"
-    """Told to stop: sends what it has in hand, then checkpoints."""
-    STOPPED = "stopped"
 
 
 class Lane:
@@ -175,7 +160,6 @@ class Lane:
         self.source = SourceIdentity()
         self.target_id, self.target_next = b"", None
         self.life, self.gaps = 0, []
-        self.pause = None
         self.position = -1
 
     def begin(self, position: int) -> None:

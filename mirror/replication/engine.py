@@ -2,7 +2,7 @@
 
 This file wires the parts and runs the round; a batch goes through them in this order:
 `source` (fetch) -> `reading` -> `lane.intake` -> `lane.lane` -> `sink` (produce) -> `writing` ->
-`lane.lane` (ledger, map) -> `checkpoints`. `steering` changes the state of lanes, `starting` begins them.
+`lane.lane` (ledger, map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` begins them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import OPENED_AT_ONCE, FetchHandler
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import Stalls
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.checkpoints import Checkpoints
@@ -30,7 +31,6 @@ from mirror.replication.ownership.transactions import TransactionManager
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
 from mirror.replication.reports.measurements import Interval, share_cpu, take_metric
 from mirror.replication.startup import LaneStartup
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.05
@@ -50,7 +50,7 @@ class BatchEngine:
     ) -> None:
         self._clock = clock
         self._bench = EngineContext(access, settings, identity, clock, selector)
-        self._steering = Steering(self._bench)
+        self._steering = LaneRunner(self._bench)
         self._identifying = ProducerIdManager(self._steering)
         self._refusals = Rejections(self._steering)
         self._reading = FetchHandler(self._steering, self._identifying, self._refusals)

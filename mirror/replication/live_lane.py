@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from mirror.errors import Fenced
 from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
+from mirror.lane.lifecycle import InHand, Intent, LaneState
 from mirror.lane.progress import LaneProgress, Version
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LaneSpec
@@ -88,25 +88,12 @@ class Writer(Protocol):
         ...
 
 
-class Intent(StrEnum):
-    """What a lane is about to do, once nothing of it is outstanding."""
-
-    PAUSE_WHEN_DRAINED = "pause when drained"
-    """The source has a problem behind what is in hand."""
-    PAUSE = "pause"
-    """The destination refuses what is in hand."""
-    RESTART = "restart"
-    FINISH = "finish"
-    """All is read. What the destination refuses may still pause or restart the lane."""
-    STOP = "stop"
-    """Somebody else wants it stopped: it ends where it stands."""
-
-
 _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED})
 
 
 class LiveLane(Lane):
-    """`turn` rises whenever the lane begins anew; what was begun in an earlier turn no longer counts.
+    """`turn` is the generation of the lane; what was begun in an earlier one no longer counts. It, `state`,
+    `intent` and `pause` are written by `LaneRunner` alone.
 
     `is_live`: up to date, so it is read through the channel that catching up cannot delay. `is_ready`:
     queued for sending. `is_slow`: the destination has not enough replicas of its partition, so its batches go
@@ -209,6 +196,22 @@ class LiveLane(Lane):
     def may_drain(self) -> bool:
         """Whether what is in hand is still to be sent."""
         return self.intent in _DRAINS
+
+    @property
+    def may_read(self) -> bool:
+        """Whether it copies, and nothing else is about to happen to it."""
+        return self.state is LaneState.COPYING and self.intent is None
+
+    @property
+    def in_hand(self) -> InHand:
+        """What decides whether its intent can be carried out."""
+        return InHand(
+            self.in_flight > 0,
+            self.is_drained,
+            self.trouble is not None,
+            self.is_in_transaction,
+            self.is_fenced or self.is_broken or self.has_failed_transaction,
+        )
 
     @property
     def is_fenced(self) -> bool:

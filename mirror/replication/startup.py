@@ -13,9 +13,8 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unreachable
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent, Pause
 from mirror.lane.offset_map import OffsetMap
-from mirror.lane.pausing import Pause
 from mirror.lane.progress import LaneProgress, SourceIdentity
 from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from mirror.model.identifiers import ClusterRef
@@ -26,10 +25,10 @@ from mirror.replication.channels.fetcher import Fetcher, Tier
 from mirror.replication.channels.sender import ROLES, Sender
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.limits import LimitBook, RuleBook, TopicLimits
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.start_positions import take_over
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
@@ -42,7 +41,7 @@ Turn = tuple[LiveLane, int]
 class LaneStartup:
     """Takes lanes from `steering.to_start` and sets them going."""
 
-    def __init__(self, steering: Steering, reading: FetchHandler, writing: AckHandler) -> None:
+    def __init__(self, steering: LaneRunner, reading: FetchHandler, writing: AckHandler) -> None:
         self._steering = steering
         self._bench = steering.bench
         self._reading = reading
@@ -153,7 +152,23 @@ class LaneStartup:
         now_ms = self._bench.clock.now_ms()
         for lane, turn in turns:
             if not lane.is_loaded and _is_valid(lane, turn):
-                self._steering.guard(lane, lambda one: _restore(one, log.stored(one.key), now_ms))
+                self._steering.guard(lane, lambda one: self._restore(one, log.stored(one.key), now_ms))
+
+    def _restore(self, lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
+        disputed = lane.disputed
+        if disputed is not None and progress is not None and progress.version != disputed.stored:
+            raise disputed.lost()  # ours was committed, so another owner has aborted, or somebody has stored
+        lane.is_loaded = True
+        if progress is None:
+            lane.is_clean = True
+            lane.position = -1
+            return
+        lane.restore(progress)
+        lane.found = progress
+        lane.needs_fence = not progress.clean
+        if progress.pause is not None:
+            pause = Pause.from_json(progress.pause, now_ms)
+            self._steering.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
     async def _look_around(self, turns: Sequence[Turn]) -> None:
         """Fresh metadata of both sides; pause those that cannot go on, apply what the policy says."""
@@ -202,6 +217,7 @@ class LaneStartup:
                 lane.spec.destination_topic,
             )
             lane.begin_elsewhere()
+            self._steering.handle(lane, LifecycleEvent(EventKind.DISPLACED))
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
         problem = self._reading.source_problem(lane)
         if isinstance(problem, TopicRecreated) and goes_on:
@@ -255,27 +271,12 @@ class LaneStartup:
         identity = source.cluster.topic_id(lane.key.partition.topic)
         lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
         lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
-        lane.state = LaneState.COPYING
+        self._steering.handle(lane, LifecycleEvent(EventKind.POSITIONED))
         if not lane.is_announced:
             lane.is_announced = True
             self._steering.events.append(LaneStarted(lane.key, lane.position))
         sink.attach(lane)
         self._steering.read_on(lane)
-
-
-def _restore(lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
-    if lane.disputed is not None and progress is not None and progress.version != lane.disputed.stored:
-        raise lane.disputed.lost()  # ours was committed, so another owner has aborted, or somebody has stored
-    lane.is_loaded = True
-    if progress is None:
-        lane.is_clean = True
-        lane.position = -1
-        return
-    lane.restore(progress)
-    lane.found = progress
-    lane.needs_fence = not progress.clean
-    if progress.pause is not None and lane.pause is None:
-        lane.pause = Pause.from_json(progress.pause, now_ms)
 
 
 def _route_of(spec: LaneSpec) -> tuple[ClusterRef, ClusterRef]:

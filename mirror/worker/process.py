@@ -17,7 +17,7 @@ import structlog
 
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import CorruptData, HeadraceError, SessionLost
-from mirror.lane.pausing import Pause, ProbeRule, pause_again
+from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.topics import TopicPartition

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, requires
 from pathlib import Path
+from textwrap import dedent
 from typing import Final
 
 import pytest
@@ -37,9 +38,7 @@ PARTICIPLES: Final = {
     "api/ignored",
     "mirror/coordination/matching",
     "mirror/coordination/planning",
-    "mirror/replication/steering",
     "mirror/lane/outgoing",
-    "mirror/lane/pausing",
 }
 """Modules that are not yet named for the thing that they hold: none may be added."""
 
@@ -47,6 +46,10 @@ NOUNS: Final = {"wiring", "wording"}
 """Words that end like a participle and name a thing."""
 
 PARTICIPLE: Final = re.compile(r"[a-z]+(?:ing|ed)(?:_(?:over|out|up|off))?|held|taken")
+
+LANE_CLASSES: Final = {"mirror/lane/lane.py": "Lane", "mirror/replication/live_lane.py": "LiveLane"}
+LIFECYCLE: Final = ("state", "intent", "pause", "turn")
+"""What `mirror/lane/lifecycle.py` decides of a lane."""
 
 UNCLEAR_WORDS: Final = {"mirror": 91}
 """How often a wing may still use words that hide who does what, or how many: lower a number when texts are
@@ -163,6 +166,35 @@ def command(*arguments: str) -> str:
     return f"sys.argv = ['headrace', *{arguments!r}]\nfrom headrace.__main__ import main\nmain()"
 
 
+def fields_of_lanes() -> set[str]:
+    """Names of everything that is kept of a lane."""
+    found: set[str] = set()
+    for name, kind in LANE_CLASSES.items():
+        (body,) = [
+            node.body
+            for node in tree_of(HOUSE / name).body
+            if isinstance(node, ast.ClassDef) and node.name == kind
+        ]
+        (slots,) = [
+            node.value
+            for node in body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
+        ]
+        found |= set(ast.literal_eval(slots))
+    return found
+
+
+def lane_writes() -> Iterator[tuple[str, str]]:
+    """Every place outside of a lane's own class that assigns one of its fields: file and field."""
+    fields = fields_of_lanes()
+    for file in FILES:
+        for node in ast.walk(tree_of(file)):
+            if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+                continue
+            if node.attr in fields and ast.unparse(node.value) == "lane":
+                yield name_of(file), node.attr
+
+
 def test_the_house_is_seen_whole() -> None:
     project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
     assert set(WINGS) == set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
@@ -227,6 +259,18 @@ def test_no_room_is_named_for_junk() -> None:
         if word.removesuffix("s") in JUNK_ROOMS
     }
     assert junk == set()
+
+
+def test_only_the_runner_writes_what_the_lifecycle_decides() -> None:
+    written = Counter((file, field) for file, field in lane_writes() if field in LIFECYCLE)
+    assert written == Counter(("mirror/replication/lane_runner.py", field) for field in LIFECYCLE)
+
+
+def test_the_data_plane_page_shows_the_table_of_a_lanes_life() -> None:
+    page = (HOUSE / "docs/data-plane.md").read_text(encoding="utf-8")
+    docstring = ast.get_docstring(tree_of(HOUSE / "mirror/lane/lifecycle.py")) or ""
+    tables = re.findall(r"(?:^    .*\n)+", docstring, re.MULTILINE)
+    assert [table for table in tables if dedent(table) not in page] == []
 
 
 def test_a_package_says_what_it_is_for_and_nothing_else() -> None:

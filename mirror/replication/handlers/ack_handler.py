@@ -8,14 +8,14 @@ from typing import Final
 
 from mirror.client.produce_terms import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import LaneState
 from mirror.lane.outgoing import Outgoing, Trouble
 from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.produce import ProducedPartition
 from mirror.replication.handlers.rejections import REFUSED, Rejections
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 0.01
@@ -30,7 +30,7 @@ _HOLD_SECONDS: Final = 5.0
 class AckHandler:
     """Satisfies `sink.ProduceListener`."""
 
-    def __init__(self, steering: Steering, refusals: Rejections) -> None:
+    def __init__(self, steering: LaneRunner, refusals: Rejections) -> None:
         self._steering = steering
         self._bench = steering.bench
         self._refusals = refusals

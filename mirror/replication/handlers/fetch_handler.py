@@ -19,7 +19,6 @@ from mirror.errors import (
     TransformFailed,
 )
 from mirror.lane.intake import Intake
-from mirror.lane.lane import LaneState
 from mirror.lane.memory import Slab
 from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.batches.batch import first_size, scan
@@ -28,9 +27,9 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.handlers.open_transactions import OpenTransactionWatch
 from mirror.replication.handlers.rejections import Rejections
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane, Reader
 from mirror.replication.ownership.producer_ids import ProducerIdManager
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
@@ -47,7 +46,7 @@ response holds beyond that is fetched again."""
 class FetchHandler:
     """Satisfies `source.FetchListener`."""
 
-    def __init__(self, steering: Steering, identifying: ProducerIdManager, refusals: Rejections) -> None:
+    def __init__(self, steering: LaneRunner, identifying: ProducerIdManager, refusals: Rejections) -> None:
         self._steering = steering
         self._identifying = identifying
         self._refusals = refusals
@@ -273,7 +272,7 @@ class FetchHandler:
 
     def _relocated(self, lane: LiveLane) -> None:
         """Look at fresh metadata before reading on: is it still the same topic?"""
-        if lane.state is not LaneState.COPYING or lane.intent is not None:
+        if not lane.may_read:
             return
         problem = self.source_problem(lane)
         if isinstance(problem, TopicRecreated):
@@ -329,7 +328,7 @@ class FetchHandler:
             if lane.turn == turn:
                 self._steering.pause(lane, error, drain=True)
             return
-        if lane.turn != turn or lane.intent is not None:
+        if lane.turn != turn or not lane.may_read:
             return
         problem = self.source_problem(lane)
         if problem is not None:
@@ -345,8 +344,8 @@ class FetchHandler:
             self._steering.later(lane, _RETRY_SECONDS, self._read_again)
 
     def _read_again(self, lane: LiveLane) -> None:
-        if lane.intent is None and lane.reader is None:
-            self._steering.source(lane).attach(lane)
+        if lane.reader is None:
+            self._steering.read_on(lane)
 
     def _truncated(self, lane: LiveLane, log_start: int) -> None:
         missing = (
@@ -379,7 +378,7 @@ class FetchHandler:
     async def _follow_new_history(self, lane: LiveLane, turn: int, end: int, sentence: str) -> None:
         while lane.turn == turn and not lane.is_drained:
             await self._bench.loop.sleep(_RETRY_SECONDS)
-        if lane.turn == turn and lane.intent is None:
+        if lane.turn == turn and lane.may_read:
             lane.begin_life(end, sentence, same_log=True)
             self._steering.mark_dirty(lane)
             self._steering.read_on(lane)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from mirror.errors import HeadraceError
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import LaneState
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import LanePaused, LaneResumed
 from mirror.protocol.control.offsets import OpenTransaction, open_transactions
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 1.0
 class OpenTransactionWatch:
     """Watches the lanes that an open transaction holds back."""
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: LaneRunner) -> None:
         self._steering = steering
         self._loop = steering.bench.loop
         self._patience = steering.bench.settings.hanging_transaction_seconds

@@ -29,8 +29,8 @@ from mirror.protocol.batches.legacy import read_message
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import Code, error_of
 from mirror.replication.handlers.dead_letters import DeadLetterTopic
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ they cannot decompress."""
 class Rejections:
     """Decides what happens after a refusal, when nothing of the lane is outstanding."""
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: LaneRunner) -> None:
         self._steering = steering
         self._bench = steering.bench
         self._aside: set[LiveLane] = set()

@@ -11,12 +11,12 @@ import logging
 from datetime import UTC, datetime
 from typing import Final
 
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import ACTIVE, LaneState
 from mirror.lane.outgoing import Outgoing
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import LanePaused, LaneResumed
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
@@ -28,7 +28,7 @@ PATIENCE_SECONDS: Final = 5.0
 class Stalls:
     """Reports what lanes wait for."""
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: LaneRunner) -> None:
         self._steering = steering
         self._bench = steering.bench
         self._stalled: dict[LiveLane, None] = {}
@@ -76,7 +76,7 @@ class Stalls:
     def _resumed(self, lane: LiveLane) -> None:
         del self._stalled[lane]
         lane.stalled_by = ""
-        if lane.state in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
+        if lane.state in ACTIVE:
             self._steering.events.append(LaneResumed(lane.key))
 
     def _time(self, since: float, now: float) -> str:
@@ -93,7 +93,7 @@ def _waits_for(lane: LiveLane, silent: dict[ClusterRef, float], now: float) -> C
     source, target = lane.spec.source, lane.spec.destination
     if lane.state is LaneState.STARTING:
         return source if source in silent else target if target in silent else None
-    if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
+    if lane.state not in ACTIVE:
         return None
     if target in silent and (lane.is_identifying or lane.writer is None or _is_unanswered(lane, now)):
         return target

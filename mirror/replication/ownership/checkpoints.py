@@ -16,18 +16,17 @@ from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
 from mirror.lane.progress import Entry, entries_of, forgotten_chunks
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneStopped
 from mirror.protocol import fetch
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import commit_offsets
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.progress_log import ProgressLog
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _GROUP_SECONDS: Final = 5.0
@@ -51,7 +50,7 @@ class _Destination:
 class Checkpoints:
     """Writes progress records and commits the positions to consumer groups of the source."""
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: LaneRunner) -> None:
         self._steering = steering
         self._bench = steering.bench
         self._interval = steering.bench.identity.checkpoint_interval_seconds
@@ -117,7 +116,7 @@ class Checkpoints:
         else:
             destination.told, destination.retry = "", _RETRY_SECONDS
         for lane in stopping:
-            self._stopped(lane)
+            self._steering.handle(lane, LifecycleEvent(EventKind.STORED))
         destination.is_saving = False
 
     def _has_news(self, lane: LiveLane, dirty: Set[LiveLane]) -> bool:
@@ -125,12 +124,6 @@ class Checkpoints:
         if not lane.is_loaded or lane.position < 0 or lane.is_fenced or lane.is_broken:
             return False
         return lane in dirty or (not lane.is_clean and not is_transactional(lane))
-
-    def _stopped(self, lane: LiveLane) -> None:
-        if lane in self._steering.stopping:
-            self._steering.forget(lane)
-            started = lane.is_loaded and lane.position >= 0
-            self._steering.events.append(LaneStopped(lane.key, lane.checkpoint if started else None))
 
     def _put_off(
         self, name: ClusterRef, destination: _Destination, lanes: Iterable[LiveLane], error: Exception

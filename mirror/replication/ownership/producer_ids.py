@@ -23,16 +23,17 @@ from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Slots
 from mirror.client.producer_identity import aborted_for_age, fence, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
-from mirror.lane.lane import Lane, LaneState
+from mirror.lane.lane import Lane
 from mirror.lane.ledger import Fate
+from mirror.lane.lifecycle import EventKind, LifecycleEvent
 from mirror.lane.progress import LaneProgress, Owner, entries_of
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp
 from mirror.protocol.control.offsets import EARLIEST, LATEST
-from mirror.replication.live_lane import Disputed, Intent, LiveLane, TransactionState, identity_name
+from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.live_lane import Disputed, LiveLane, TransactionState, identity_name
 from mirror.replication.ownership.tail import compare_tail
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
@@ -43,7 +44,7 @@ _COMPARISONS: Final = 4
 class ProducerIdManager:
     """Gives lanes their identity, a limited number at a time in each destination."""
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: LaneRunner) -> None:
         self._steering = steering
         self._bench = steering.bench
         self._waiting: dict[ClusterRef, deque[tuple[LiveLane, int]]] = {}
@@ -194,8 +195,7 @@ class ProducerIdManager:
             await self._compare(lane, turn, target, end)
 
     async def _compare(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
-        lane.state = LaneState.RECOVERING
-        self._steering.source(lane).detach(lane)
+        self._steering.handle(lane, LifecycleEvent(EventKind.COMPARING))
         lane.drop()
         route = lane.spec.source, lane.spec.destination
         async with self._comparing.setdefault(route, Slots(_COMPARISONS)):
@@ -212,13 +212,7 @@ class ProducerIdManager:
             sum(stretch.length for stretch in found),
             lane.position,
         )
-        lane.state = LaneState.COPYING
-        if lane.intent is Intent.FINISH:
-            lane.intent = None  # what it had read was let go; it is read again, up to the end
-        if lane.intent is None:
-            self._steering.read_on(lane)
-        else:
-            self._steering.settle(lane)  # nothing is in hand any more, and no answer comes that would do it
+        self._steering.handle(lane, LifecycleEvent(EventKind.COMPARED))
 
     async def _offset(self, target: Cluster, lane: LiveLane, which: int) -> int:
         answer = (await target.offsets({lane.target: which}))[lane.target]

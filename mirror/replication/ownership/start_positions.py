@@ -10,11 +10,11 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import error_of
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import Answers, committed_offsets
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.steering import Steering
 
 
-async def take_over(steering: Steering, cluster: Cluster, lanes: Sequence[LiveLane]) -> list[LiveLane]:
+async def take_over(steering: LaneRunner, cluster: Cluster, lanes: Sequence[LiveLane]) -> list[LiveLane]:
     """Let those begin that ask for their group's offsets; returns those that have no position yet.
 
     A topic that was created anew has nothing to take over. A group that cannot be read pauses its lanes:
@@ -38,7 +38,7 @@ async def take_over(steering: Steering, cluster: Cluster, lanes: Sequence[LiveLa
     return waiting
 
 
-def _begin(steering: Steering, lane: LiveLane, answers: Answers) -> bool:
+def _begin(steering: LaneRunner, lane: LiveLane, answers: Answers) -> bool:
     """False when the group has committed nothing of the lane's partition."""
     answer = answers.get(lane.key.partition)
     if answer is None:

@@ -19,15 +19,16 @@ from mirror.client.log_writer import write_patiently
 from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
 from mirror.client.producer_identity import add_to_transaction, end
 from mirror.errors import Fenced, HeadraceError
+from mirror.lane.lifecycle import Intent
 from mirror.lane.progress import Entry, Version, entries_of, forgotten_chunks, main_key
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS, NEW_EPOCH_FROM
-from mirror.replication.live_lane import Disputed, Intent, LiveLane, TransactionState, identity_name
+from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.live_lane import Disputed, LiveLane, TransactionState, identity_name
 from mirror.replication.progress_log import batches_of
-from mirror.replication.steering import Steering
 
 _log = logging.getLogger(__name__)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
@@ -38,7 +39,7 @@ _MARKER: Final = 1
 class TransactionManager:
     """Begins and ends the transactions of exactly-once lanes."""
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering: LaneRunner) -> None:
         self._steering = steering
         self._bench = steering.bench
         self._interval = steering.bench.settings.transaction_interval_seconds

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from mirror.lane.counters import LaneCounters
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import LaneState
 from mirror.lane.outgoing import Path
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.measurements import lag_records

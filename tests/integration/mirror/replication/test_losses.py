@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from mirror.lane.lane import LaneState
 from mirror.lane.ledger import Fate
+from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.policy import CopyPolicy, OnLoss
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, make_topic

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from tests.engines import EngineUnderTest, check_copy, look, write

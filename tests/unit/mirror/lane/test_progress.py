@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mirror.errors import CorruptData, NewerFormat
-from mirror.lane.pausing import Pause, ProbeRule, pause_again
+from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
 from mirror.lane.progress import is_outdated, main_key, read_progress
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -16,19 +17,22 @@ from mirror.client.cluster import Cluster, Dialings
 from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
 from mirror.errors import Unreachable
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import EventKind, LifecycleEvent
 from mirror.lane.memory import Slab
 from mirror.lane.progress import SourceIdentity
+from mirror.model.datastreams.policy import CopyPolicy, OnLoss
+from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import Endpoint, TopicMetadata
+from mirror.protocol.control.offsets import EARLIEST, Answers, OffsetAnswer
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.handlers.rejections import Rejections
+from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.producer_ids import ProducerIdManager
-from mirror.replication.steering import Steering
 from tests.builders import SOURCE, a_spec
 from tests.fakes.clock import ManualClock
 
@@ -72,6 +76,11 @@ class Brokers(Cluster):
     async def refresh(self, topics: Iterable[str]) -> None:
         self.refreshed += 1
 
+    async def offsets(
+        self, asked: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
+    ) -> Answers:
+        return {place: OffsetAnswer(0, 40 if when == EARLIEST else 100, 5) for place, when in asked.items()}
+
 
 class Rig:
     """One lane that is read with our rack set."""
@@ -80,7 +89,7 @@ class Rig:
         self.clock = ManualClock()
         options = CopyingOptions()
         self.bench = EngineContext(lambda _: ClusterAccess(()), options, EngineIdentity("unit"), self.clock)
-        self.steering = Steering(self.bench)
+        self.steering = LaneRunner(self.bench)
         reading = FetchHandler(self.steering, ProducerIdManager(self.steering), Rejections(self.steering))
         self.cluster = Brokers(self.bench.loop)
         source = self.steering.sources[SOURCE] = Fetcher(self.cluster, options, reading, "r2")
@@ -88,7 +97,7 @@ class Rig:
         lane.begin(0)
         lane.source = SourceIdentity(TOPIC)
         lane.is_writable = lane.is_loaded = True
-        lane.state = LaneState.COPYING
+        self.steering.handle(lane, LifecycleEvent(EventKind.POSITIONED))
         self.steering.lanes[lane.key] = lane
         source.attach(lane)
         self.turn()
@@ -222,3 +231,21 @@ def test_an_older_hint_does_not_count(rig: Rig) -> None:
     rig.answer(Code.NOT_LEADER_OR_FOLLOWER, leader=(2, 5))
     assert rig.read_from == (1, True)
     assert rig.cluster.refreshed == 1
+
+
+@pytest.mark.parametrize("is_comparing", [False, True])
+def test_a_lane_does_not_go_behind_a_gap_while_the_tail_is_compared(rig: Rig, is_comparing: bool) -> None:
+    rig.lane.spec = replace(rig.lane.spec, policy=CopyPolicy(on_loss=OnLoss.CONTINUE))
+    refresh = rig.cluster.refresh
+
+    async def refresh_slowly(topics: Iterable[str]) -> None:
+        await refresh(topics)
+        if is_comparing:
+            rig.steering.handle(rig.lane, LifecycleEvent(EventKind.COMPARING))
+
+    rig.cluster.refresh = refresh_slowly  # type: ignore[method-assign]
+    rig.answer(Code.OFFSET_OUT_OF_RANGE)
+    assert (rig.lane.position, rig.lane.reader is None) == ((0, True) if is_comparing else (40, False))
+    if is_comparing:
+        rig.steering.handle(rig.lane, LifecycleEvent(EventKind.COMPARED))
+        assert rig.lane.reader is not None, "it reads on then, and meets the gap again"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any, Final
 
 import pytest
 
 from mirror.client.access import ClusterAccess
 from mirror.errors import Fenced, RecordRejected, TopicMissing, Unreachable
 from mirror.lane.intake import Intake
-from mirror.lane.lane import LaneState
+from mirror.lane.lifecycle import EventKind, Intent, LaneAction, LaneState, LifecycleEvent
+from mirror.lane.outgoing import Outgoing
 from mirror.lane.rules import IntakeRules
 from mirror.model.identifiers import ClusterRef
-from mirror.ports import LaneEvent, LanePaused, LaneResumed
+from mirror.ports import LaneEvent, LanePaused, LaneResumed, LaneStopped
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
 from mirror.protocol.codes import Code
@@ -24,22 +27,22 @@ from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import Stalls
-from mirror.replication.live_lane import Intent, LiveLane
+from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from mirror.replication.reports.lane_reports import report_of
-from mirror.replication.steering import Steering
 from tests.builders import a_spec
 from tests.fakes.clock import ManualClock
 
 
 class Rig:
-    """Steering without clusters, and lanes that copy."""
+    """A runner without clusters, and lanes that copy."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         identity = EngineIdentity("unit")
         self.bench = EngineContext(lambda _: ClusterAccess(()), CopyingOptions(), identity, self.clock)
-        self.steering = Steering(self.bench)
+        self.steering = LaneRunner(self.bench)
         self.writing = AckHandler(self.steering, Rejections(self.steering))
 
     def lane(self, partition: str, kind: type[LiveLane] = LiveLane) -> LiveLane:
@@ -138,6 +141,105 @@ def test_a_lane_that_fails_while_it_stops_stops(rig: Rig) -> None:
     rig.steering.set_aside(lane, ZeroDivisionError())
     assert list(rig.steering.stopping) == [lane]
     assert not lane.is_loaded
+
+
+def test_a_lane_that_stops_is_not_paused_where_letting_go_fails(rig: Rig) -> None:
+    lane = rig.lane("t-0", failing("drop"))
+    outgoing = lane.next_to_send()
+    assert outgoing is not None
+    rig.steering.stop(lane)
+    refused = ProducedPartition(b"", 0, Code.TOPIC_AUTHORIZATION_FAILED, -1, -1, 0, (), "", None)
+    rig.writing.on_answer(lane, outgoing, refused)
+    assert (lane.state, list(rig.steering.stopping)) == (LaneState.CHECKPOINTING, [lane])
+    assert rig.bench.budget.used == 0
+
+
+def test_a_lane_whose_step_fails_while_it_is_paused_is_loaded_again_and_stores_what_it_copies(
+    rig: Rig,
+) -> None:
+    lane = rig.lane("t-0")
+    rig.steering.pause(lane, RecordRejected("null key"))
+    rig.steering.guard(lane, lambda _: 1 // 0)
+    assert (lane.state, lane.is_loaded, lane.is_broken) == (LaneState.PAUSED, False, False)
+    assert "ZeroDivisionError" in rig.reasons["t-0"]
+    rig.clock.advance(60)
+    rig.steering.probe(rig.clock.now_ms())
+    assert list(rig.steering.to_start) == [lane]
+
+
+def test_a_lane_that_has_stopped_is_not_set_aside_whatever_fails(rig: Rig) -> None:
+    lane = rig.lane("t-0", failing("recount"))
+    rig.steering.pause(lane, RecordRejected("null key"))
+    rig.steering.stop(lane)
+    rig.steering.handle(lane, LifecycleEvent(EventKind.STORED))
+    rig.steering.events.clear()
+    rig.steering.guard(lane, lambda _: 1 // 0)
+    assert lane.state is LaneState.STOPPED
+    assert (rig.steering.events, rig.steering.stopping, rig.steering.to_start) == ([], {}, {})
+
+
+def fail_in(rig: Rig, action: LaneAction) -> None:
+    """From now on the runner cannot perform this."""
+
+    def fail(_lane: LiveLane) -> None:
+        raise ZeroDivisionError(action)
+
+    rig.steering._performers[action] = fail
+
+
+STEPS: Final[dict[str, Callable[[Rig, LiveLane], object]]] = {
+    "stop": lambda rig, lane: rig.steering.stop(lane),
+    "pause": lambda rig, lane: rig.steering.pause(lane, RecordRejected("null key")),
+    "drain": lambda rig, lane: rig.steering.pause(lane, RecordRejected("behind"), drain=True),
+    "fence": lambda rig, lane: rig.steering.set_aside(lane, Fenced("another owner")),
+    "restart": lambda rig, lane: rig.steering.restart(lane, "a test says so"),
+    "break": lambda rig, lane: 1 // 0,
+    "probe": lambda rig, lane: rig.steering.probe(rig.clock.now_ms() + 3_600_000),
+    "answer": lambda rig, lane: answer(rig, lane, 0),
+    "refuse": lambda rig, lane: answer(rig, lane, Code.TOPIC_AUTHORIZATION_FAILED),
+}
+CANNOT_FAIL: Final = {LaneAction.AWAIT_CHECKPOINT, LaneAction.REPORT_STOPPED, LaneAction.FREE}
+"""They only note something; and what is left when even the last one fails is tested above."""
+
+
+def answer(rig: Rig, lane: LiveLane, error: int) -> None:
+    """Answer what is outstanding."""
+    for item in list(lane.sent):
+        if isinstance(item, Outgoing) and item.outstanding:
+            rig.writing.on_answer(lane, item, ProducedPartition(b"", 0, error, 0, -1, 0, (), "", None))
+
+
+@pytest.mark.parametrize("action", [None, *(one for one in LaneAction if one not in CANNOT_FAIL)])
+def test_whatever_happens_and_fails_a_stop_is_reported_once_and_the_memory_comes_back(
+    rig: Rig, action: LaneAction | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)  # thousands of tracebacks
+    performers = dict(rig.steering._performers)
+    for number, names in enumerate(product(STEPS, repeat=3)):
+        lane = rig.lane(f"t-{number}")
+        outgoing = lane.next_to_send()
+        assert outgoing is not None
+        if action is not None:
+            fail_in(rig, action)
+        for name in names:
+            rig.steering.guard(lane, partial(STEPS[name], rig))
+        rig.steering._performers.update(performers)
+        rig.steering.guard(lane, rig.steering.stop)
+        answer(rig, lane, 0)
+        if lane.queue:
+            assert lane.next_to_send() is not None, names
+            answer(rig, lane, 0)
+        if not outgoing.acknowledged:
+            rig.writing.on_lost(
+                lane, outgoing
+            )  # its lane has forgotten it, and the request still read from it
+        assert lane in rig.steering.stopping, names
+        for _ in range(2):
+            rig.steering.handle(lane, LifecycleEvent(EventKind.STORED))
+        stops = [one for one in rig.steering.events if isinstance(one, LaneStopped)]
+        assert [one.key for one in stops] == [lane.key], names
+        assert (rig.bench.budget.used, rig.steering.stopping, rig.steering.to_start) == (0, {}, {}), names
+        rig.steering.events.clear()
 
 
 def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,8 @@
-"""Changes of state of lanes: pause, try again, begin anew, stop. One place, so that they cannot cross.
+"""Performs what `mirror.lane.lifecycle` decides. The only writer of a lane's state, intent, pause and turn.
 
-Buffers that a request still reads from must not be let go. So every change is an intent first, and is
-carried out by `settle` when nothing of the lane is outstanding.
+Everything that happens to a lane comes to `handle` as an event. One that was begun in an earlier generation
+of the lane is dropped there. The state is written before the actions are performed: where an action fails,
+what follows knows where the lane was going, and a stop is never lost.
 """
 
 from __future__ import annotations
@@ -14,15 +15,24 @@ from itertools import count
 from typing import Any, Final
 
 from mirror.errors import Fenced, HeadraceError, Unexpected
-from mirror.lane.lane import LaneState
-from mirror.lane.pausing import ProbeRule, pause_again
+from mirror.lane.lifecycle import (
+    EventKind,
+    LaneAction,
+    LaneState,
+    Lifecycle,
+    LifecycleEvent,
+    Pause,
+    ProbeRule,
+    advance,
+    pause_again,
+)
 from mirror.lane.progress import LaneProgress
 from mirror.model.identifiers import ClusterRef
-from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed
+from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStopped
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext
-from mirror.replication.live_lane import Intent, LiveLane
+from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.lane_reports import LaneReport, report_of
 
 _log = logging.getLogger(__name__)
@@ -42,7 +52,7 @@ class Failure:
     until: float
 
 
-class Steering:
+class LaneRunner:
     """Holds the lanes and what is to happen to them."""
 
     def __init__(self, bench: EngineContext) -> None:
@@ -72,6 +82,23 @@ class Steering:
         self._soon = ProbeRule(_SOON_SECONDS, _SOON_SECONDS)
         self._probes: list[tuple[int, int, LiveLane, int]] = []
         self._numbers = count()
+        self._performers: dict[LaneAction, Callable[[LiveLane], None]] = {
+            LaneAction.DETACH_READER: self._detach_reader,
+            LaneAction.DETACH_WRITER: self._detach_writer,
+            LaneAction.SHED: self._shed,
+            LaneAction.LET_GO: self._let_go,
+            LaneAction.FREE: self._free,
+            LaneAction.SETTLE: self.settle,
+            LaneAction.COMMIT: self._commit,
+            LaneAction.START: self._start,
+            LaneAction.READ_ON: self.read_on,
+            LaneAction.PROBE: self._probe_later,
+            LaneAction.AWAIT_CHECKPOINT: self._await_checkpoint,
+            LaneAction.MARK_DIRTY: self._note_change,
+            LaneAction.REPORT_PAUSED: self._report_paused,
+            LaneAction.REPORT_RESUMED: self._report_resumed,
+            LaneAction.REPORT_STOPPED: self._report_stopped,
+        }
 
     def source(self, lane: LiveLane) -> Fetcher:
         """Where the lane reads."""
@@ -81,48 +108,87 @@ class Steering:
         """Where the lane writes."""
         return self.sinks[lane.spec.destination]
 
+    def handle(self, lane: LiveLane, event: LifecycleEvent) -> bool:
+        """Let the event change the lane, and do what follows. False for one that no longer counts."""
+        if event.generation is not None and event.generation != lane.turn:
+            _log.debug("lane %s: %s no longer counts", lane.key.partition, event.kind)
+            return False
+        before = Lifecycle(lane.state, lane.intent, lane.pause, lane.turn)
+        after, actions = advance(before, event)
+        lane.state, lane.intent, lane.pause, lane.turn = after
+        if before.state is LaneState.STARTING and after.state is not LaneState.STARTING:
+            self.to_start.pop(lane, None)
+        for action in actions:
+            try:
+                self._performers[action](lane)
+            except Exception as error:
+                if event.kind is not EventKind.BROKE:
+                    raise
+                _log.error("lane %s: %s fails", lane.key.partition, action, exc_info=error)
+        return True
+
+    def _shed(self, lane: LiveLane) -> None:
+        lane.shed()
+
+    def _commit(self, lane: LiveLane) -> None:
+        self.on_drained(lane)
+
+    def _start(self, lane: LiveLane) -> None:
+        self.to_start[lane] = None
+
+    def _probe_later(self, lane: LiveLane) -> None:
+        assert lane.pause is not None, "a lane pauses with a reason"
+        heapq.heappush(self._probes, (lane.pause.probe_at_ms, next(self._numbers), lane, lane.turn))
+
+    def _await_checkpoint(self, lane: LiveLane) -> None:
+        self.stopping[lane] = None
+
+    def _note_change(self, lane: LiveLane) -> None:
+        lane.dirty = True
+        self.mark_dirty(lane)
+
+    def _report_paused(self, lane: LiveLane) -> None:
+        assert lane.pause is not None, "a lane pauses with a reason"
+        _log.warning("lane %s pauses: %s", lane.key.partition, lane.pause.reason)
+        self.events.append(LanePaused(lane.key, lane.pause.reason))
+
+    def _report_resumed(self, lane: LiveLane) -> None:
+        self.events.append(LaneResumed(lane.key))
+
     def set_aside(self, lane: LiveLane, error: Exception, turn: int | None = None) -> None:
         """A step of the lane has failed: pause it with the reason and free what it holds, whatever failed.
         `turn`: of the lane when the step began; a step that no longer counts pauses nothing."""
         if turn is not None and lane.turn != turn:
             _log.debug("lane %s: a step that no longer counts has failed: %s", lane.key.partition, error)
             return
-        if isinstance(error, HeadraceError):
-            self.pause(lane, error, lasting=isinstance(error, Fenced))
-            return
+        problem = error if isinstance(error, HeadraceError) else self._unexpected(lane, error)
+        try:
+            if problem is error:
+                self.pause(lane, problem, lasting=isinstance(error, Fenced))
+                return
+            lane.is_broken = True
+            lane.recount()
+            if lane.state is LaneState.PAUSED:  # it pauses already, but from what does not count any more
+                self._break(lane, problem)
+            else:
+                self.pause(lane, problem)
+        except Exception as worse:  # noqa: BLE001 - not even pausing works; the other lanes continue
+            _log.error("lane %s: cannot be paused", lane.key.partition, exc_info=worse)
+            self._break(lane, problem)
+
+    def _unexpected(self, lane: LiveLane, error: Exception) -> HeadraceError:
         problem = Unexpected(
             f"unexpected: {type(error).__name__}: {error}"[:_LONGEST_REASON],
             advice="the log has the traceback; report it",
         )
         if lane.pause is None or problem.message not in lane.pause.reason:
             _log.error("lane %s: a step failed", lane.key.partition, exc_info=error)
-        lane.is_broken = True
-        is_stopping = lane.intent is Intent.STOP
-        try:
-            lane.recount()
-            self.pause(lane, problem)
-        except Exception as worse:  # noqa: BLE001 - not even pausing works; the other lanes continue
-            _log.error("lane %s: cannot be paused", lane.key.partition, exc_info=worse)
-            self._force_pause(lane, problem, is_stopping=is_stopping)
+        return problem
 
-    def _force_pause(self, lane: LiveLane, problem: HeadraceError, *, is_stopping: bool) -> None:
+    def _break(self, lane: LiveLane, problem: HeadraceError) -> None:
         """Pause a lane whose own steps for that fail, whatever state it is in."""
-        lane.turn += 1
-        for step in (self._detach_reader, self._detach_writer, LiveLane.free_all):
-            try:
-                step(lane)
-            except Exception as error:  # noqa: BLE001
-                _log.error("lane %s: letting go fails", lane.key.partition, exc_info=error)
-        lane.intent, lane.identity, lane.needs_fence = None, None, True
-        lane.is_broken = lane.is_loaded = False
-        lane.pause = pause_again(lane.pause, str(problem), self.bench.clock.now_ms(), self._rule)
-        if is_stopping:
-            lane.intent, lane.state = Intent.STOP, LaneState.DRAINING
-            self.stopping[lane] = None
-            return
-        lane.state = LaneState.PAUSED
-        self.events.append(LanePaused(lane.key, lane.pause.reason))
-        heapq.heappush(self._probes, (lane.pause.probe_at_ms, next(self._numbers), lane, lane.turn))
+        pause = pause_again(lane.pause, str(problem), self.bench.clock.now_ms(), self._rule)
+        self.handle(lane, LifecycleEvent(EventKind.BROKE, pause))
 
     def guard(self, lane: LiveLane, step: Callable[[LiveLane], object]) -> None:
         """Do one step of one lane; a failure sets this lane aside and no other."""
@@ -132,7 +198,7 @@ class Steering:
             self.set_aside(lane, error)
 
     def later(self, lane: LiveLane, seconds: float, step: Callable[[LiveLane], object]) -> None:
-        """Do a step of the lane after some time, unless it has begun anew by then."""
+        """Do a step of the lane after some time, unless it has restarted by then."""
         turn = lane.turn
         self.bench.loop.call_later(seconds, lambda: self._if_valid(lane, turn, step))
 
@@ -153,55 +219,35 @@ class Steering:
     def pause(
         self, lane: LiveLane, error: HeadraceError, *, drain: bool = False, lasting: bool = False
     ) -> None:
-        """The lane cannot go on now. `drain`: first send what is in hand. `lasting`: do not try again."""
-        if lane.state in (LaneState.STOPPED, LaneState.PAUSED):
-            return
+        """The lane cannot continue now. `drain`: first send what is in hand. `lasting`: do not try again."""
+        pause = self._pause_of(lane, error, drain, lasting)
+        self.handle(lane, LifecycleEvent(EventKind.FAILED_AHEAD if drain else EventKind.FAILED, pause))
+
+    def _pause_of(self, lane: LiveLane, error: HeadraceError, drain: bool, lasting: bool) -> Pause:
         now_ms = self.bench.clock.now_ms()
         reason = f"{error} (source offset {lane.position if drain else lane.checkpoint})"
-        fresh = lane.pause is None or lane.pause.reason != reason
         rule = self._soon if error.retriable else self._rule
-        lane.pause = pause_again(
-            lane.pause, reason, now_ms, rule, lasting=lasting, counts=not error.retriable
-        )
-        self._detach_reader(lane)
-        if fresh:
-            _log.warning("lane %s pauses: %s", lane.key.partition, reason)
-            self.events.append(LanePaused(lane.key, reason))
-        if lane.intent is not Intent.STOP:
-            lane.intent = Intent.PAUSE_WHEN_DRAINED if drain else Intent.PAUSE
-        self.settle(lane)
+        return pause_again(lane.pause, reason, now_ms, rule, lasting=lasting, counts=not error.retriable)
 
     def pause_for_good(self, lane: LiveLane, error: Fenced) -> None:
         """Another owner has the lane."""
         self.pause(lane, error, lasting=True)
 
     def restart(self, lane: LiveLane, why: str) -> None:
-        """Begin anew from the checkpoint."""
-        if lane.state in (LaneState.STOPPED, LaneState.PAUSED):
-            return
-        _log.info("lane %s begins anew: %s", lane.key.partition, why)
-        self._detach_reader(lane)
-        if lane.intent is not Intent.STOP:
-            lane.intent = Intent.RESTART
-        self.settle(lane)
+        """Start again from the checkpoint."""
+        if lane.state not in (LaneState.STOPPED, LaneState.PAUSED):
+            _log.info("lane %s restarts: %s", lane.key.partition, why)
+            self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
 
     def stop(self, lane: LiveLane) -> None:
         """Read no more, finish what is under way, checkpoint."""
-        if lane.state is LaneState.STOPPED or lane.intent is Intent.STOP:
-            return
-        was_idle = lane.state in (LaneState.PAUSED, LaneState.STARTING)
-        self.to_start.pop(lane, None)
-        self._detach_reader(lane)
-        lane.intent = Intent.STOP
-        lane.shed()
-        if was_idle:
-            self._stopped(lane)
-        else:
-            lane.state = LaneState.DRAINING
-            self.settle(lane)
+        self.handle(lane, LifecycleEvent(EventKind.STOP_ASKED))
 
     def read_on(self, lane: LiveLane) -> None:
-        """Read from the lane's position on, or finish when there is nothing more that it shall read."""
+        """Read from the lane's position on, or finish when there is nothing more to be read. A lane that does
+        something else than copying does not read now."""
+        if not lane.may_read:
+            return
         end = lane.spec.end_offset
         if end is not None and lane.position >= end:
             self.finish(lane)
@@ -209,46 +255,18 @@ class Steering:
             self.source(lane).attach(lane)
 
     def finish(self, lane: LiveLane) -> None:
-        """The lane has read all that it shall; it stops when that is sent."""
-        self.source(lane).detach(lane)
+        """The lane has read everything up to its end; it stops when that is sent."""
         self.note_headway(lane)
-        lane.intent = lane.intent or Intent.FINISH
-        lane.state = LaneState.DRAINING
-        self.settle(lane)
+        self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
     def settle(self, lane: LiveLane) -> None:
         """Carry out the intent if nothing is outstanding."""
-        intent = lane.intent
-        if intent is None or lane.in_flight:
-            return
-        if intent is Intent.STOP and (lane.is_fenced or lane.is_broken or lane.has_failed_transaction):
-            self.give_up(lane)
-        elif self._has_to_commit(lane):
-            self.on_drained(lane)
-        elif intent in (Intent.FINISH, Intent.STOP):
-            if lane.is_drained:
-                self._stopped(lane)
-            elif intent is Intent.STOP and lane.trouble is not None:
-                self.give_up(lane)
-        elif intent is Intent.PAUSE_WHEN_DRAINED:
-            if lane.is_drained or lane.trouble is not None:
-                self._paused(lane)
-        elif intent is Intent.PAUSE:
-            self._paused(lane)
-        else:
-            self._let_go(lane)
-            lane.state = LaneState.STARTING
-            self.to_start[lane] = None
-
-    def _has_to_commit(self, lane: LiveLane) -> bool:
-        if lane.intent is Intent.RESTART or lane.is_broken or lane.has_failed_transaction:
-            return False
-        return lane.is_drained and lane.is_in_transaction
+        if lane.intent is not None and not lane.in_flight:
+            self.handle(lane, LifecycleEvent(EventKind.SETTLING, in_hand=lane.in_hand))
 
     def give_up(self, lane: LiveLane) -> None:
         """Stop without what is in hand. Nothing is outstanding."""
-        self._let_go(lane)
-        self._stopped(lane)
+        self.handle(lane, LifecycleEvent(EventKind.GAVE_UP))
 
     def note_failure(
         self, lane: LiveLane, sentence: str, seconds: float = _FAILURE_SECONDS, since: float | None = None
@@ -266,17 +284,13 @@ class Steering:
         """The lane copies (again)."""
         lane.retries = 0
         if lane.pause is not None and lane.intent is None:
-            lane.pause = None
-            lane.dirty = True
-            self.dirty[lane] = None
-            self.events.append(LaneResumed(lane.key))
+            self.handle(lane, LifecycleEvent(EventKind.HEADWAY))
 
     def probe(self, now_ms: int) -> None:
         """Let those paused lanes try again whose time has come."""
         while self._probes and self._probes[0][0] <= now_ms:
             _, _, lane, turn = heapq.heappop(self._probes)
-            if lane.turn == turn and lane.state is LaneState.PAUSED:
-                self._try_again(lane)
+            self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[LiveLane]:
         """The cluster is back from an outage that began then: let the lanes try again that have paused since.
@@ -290,12 +304,8 @@ class Steering:
             and lane.pause.is_woken(since_ms)
         ]
         for lane in woken:
-            self._try_again(lane)
+            self.handle(lane, LifecycleEvent(EventKind.DUE))
         return woken
-
-    def _try_again(self, lane: LiveLane) -> None:
-        lane.state = LaneState.STARTING
-        self.to_start[lane] = None
 
     def is_foreign(self, lane: LiveLane, stored: LaneProgress | None) -> bool:
         """Whether another engine has stored this since the lane was loaded."""
@@ -304,7 +314,7 @@ class Steering:
         return stored.version[0] != self.bench.token
 
     def reload(self, lane: LiveLane, why: str) -> None:
-        """Begin anew from what is stored now."""
+        """Start again from what is stored now."""
         lane.is_loaded = False
         self.dirty.pop(lane, None)
         self.restart(lane, why)
@@ -322,18 +332,15 @@ class Steering:
         if lane.spec.consumer_group:
             self.moved[lane] = position
 
-    def forget(self, lane: LiveLane) -> None:
-        """The lane is over."""
-        lane.state = LaneState.STOPPED
-        lane.turn += 1
-        self.dirty.pop(lane, None)
-        self.stopping.pop(lane, None)
-        self.to_start.pop(lane, None)
-        self.failing.pop(lane, None)
+    def _report_stopped(self, lane: LiveLane) -> None:
+        for waiting in (self.dirty, self.stopping, self.failing):
+            waiting.pop(lane, None)
         self.lanes.pop(lane.key, None)
         self.bench.release_progress(lane.spec.destination, lane.key)
         if self.bench.identity.keeps_reports:
             self.final.append(report_of(lane, self.bench.loop.now()))
+        has_begun = lane.is_loaded and lane.position >= 0
+        self.events.append(LaneStopped(lane.key, lane.checkpoint if has_begun else None))
 
     def _detach_reader(self, lane: LiveLane) -> None:
         source = self.sources.get(lane.spec.source)
@@ -345,26 +352,7 @@ class Steering:
         if sink is not None:
             sink.detach(lane)
 
-    def _paused(self, lane: LiveLane) -> None:
-        self._let_go(lane)
-        lane.state = LaneState.PAUSED
-        lane.dirty = True
-        self.mark_dirty(lane)
-        pause = lane.pause
-        assert pause is not None, "a lane pauses with a reason"
-        if not pause.lasting:
-            heapq.heappush(self._probes, (pause.probe_at_ms, next(self._numbers), lane, lane.turn))
-
-    def _stopped(self, lane: LiveLane) -> None:
-        lane.turn += 1
-        lane.intent = Intent.STOP  # whether it had finished or not: nothing may change its mind
-        self._detach_writer(lane)
-        lane.state = LaneState.DRAINING
-        self.stopping[lane] = None
-
     def _let_go(self, lane: LiveLane) -> None:
-        lane.turn += 1
-        lane.intent = None
         self._detach_writer(lane)
         if lane.is_ambiguous:
             lane.needs_fence = True
@@ -376,3 +364,13 @@ class Steering:
             lane.is_broken = lane.is_loaded = False
             lane.needs_fence = True
             lane.identity = None
+
+    def _free(self, lane: LiveLane) -> None:
+        lane.is_broken = lane.is_loaded = False
+        lane.needs_fence = True
+        try:
+            if lane.is_in_transaction:
+                self.on_abandoned(lane)
+        finally:
+            lane.identity = None
+            lane.free_all()
