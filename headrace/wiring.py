@@ -9,6 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from api.services import Services
 from headrace.clusters.access import access_of
 from headrace.clusters.adhoc import bench_of
@@ -45,12 +47,13 @@ from mirror.instance.outlook import LeaderStores
 from mirror.instance.service import Instance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.jobs.translate_job import StoredLanes, stored_and_current
-from mirror.model.identifiers import ClusterRef, GroupName, InstanceName
+from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.replication.context import EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.worker.pool import PoolLimits, Spawn
 from mirror.worker.process import Worker
+from mirror.worker.reports import MetricReports
 
 _SESSIONS = {
     SessionState.CONNECTED: Session.CONNECTED,
@@ -206,7 +209,12 @@ def build_worker(
     )
     metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
     topic = mirror_metric_topic(metrics_cluster, settings.mirror.metrics_topic)
-    return Worker(control, engine, topic, clock, worker.metrics_interval_seconds, data_plane()), topic
+    reports = MetricReports(engine, topic, clock, worker.metrics_interval_seconds)
+    return Worker(control, engine, reports, clock, data_plane(), on_plan=_name_plan), topic
+
+
+def _name_plan(epoch: Epoch) -> None:
+    structlog.contextvars.bind_contextvars(plan=epoch)
 
 
 def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:

@@ -39,7 +39,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class HeadraceError(Exception):
@@ -211,3 +211,20 @@ class AnalyticsError(HeadraceError):
     """Pinot or Spark answered with an error, or with half an answer."""
 
     retriable = True
+
+
+LONGEST_REASON: Final = 1_000
+"""Characters of a reason that are kept."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What a person reads of an error: its message; for an unexpected one also its class."""
+    if isinstance(error, HeadraceError):
+        return legible(str(error))
+    return legible(f"unexpected {type(error).__name__}: {error}")
+
+
+def legible(text: str, longest: int = LONGEST_REASON) -> str:
+    """The text cut to a length, with nothing in it that cannot be stored, logged or sent as UTF-8."""
+    clean = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"

@@ -9,6 +9,7 @@ import socket
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -88,8 +89,10 @@ def copy(
     from headrace.console.files import write_file
     from headrace.copy.report import document_of, tell_outcome, tell_plan
     from headrace.copy.run import CopyRun
+    from headrace.process.logs import log_to_stderr
     from headrace.settings import load_settings
 
+    log_to_stderr()
     started = time.monotonic()
     job = replace(_job(ctx.params), own=own_topics(load_settings(config)))
     if report is not None:
@@ -176,6 +179,7 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
     from headrace.copy.run import CopySetup
     from headrace.settings import load_settings
     from mirror.replication.context import EngineIdentity
+    from mirror.worker.pool import PoolLimits
 
     settings = load_settings(config)
     directory = ClusterDirectory(settings.clusters)
@@ -189,7 +193,9 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
     )
     clusters = {name: directory.resolve(name) for name in (job.source, job.destination)}
     level = "DEBUG" if settings.logging.level == "debug" else "WARNING"
-    return CopySetup(clusters, settings.mirror.copying.options(), identity, level)
+    worker = settings.mirror.worker
+    limits = PoolLimits(worker.restart_delay_seconds, worker.silence_limit_seconds)
+    return CopySetup(clusters, settings.mirror.copying.options(), identity, limits, level)
 
 
 def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
@@ -209,15 +215,12 @@ def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
         signal.signal(number, stop)
     line = ProgressLine()
     stuck_since: float | None = None
-    try:
-        for progress in run.run(specs):
+    with closing(run.run(specs)) as steps:
+        for progress in steps:
             now = time.monotonic()
             line.show(progress, now)
             stuck = ends and 0 < progress.remaining <= len(progress.stuck)
             stuck_since = (stuck_since or now) if stuck else None
             if stuck_since is not None and now - stuck_since > _PATIENCE_SECONDS:
                 run.stop()
-    except BaseException:
-        run.kill()  # or the threads that listen to the workers would wait for ever
-        raise
     line.end()

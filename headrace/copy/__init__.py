@@ -1,3 +1,4 @@
-"""`headrace copy` without a service: `run.py` plans and starts workers, `worker.py` is their program,
-`report.py` prints what they did. Imports `clusters`, `console` and `process`.
+"""`headrace copy` without a service: `run.py` plans, gives lanes to a pool of workers and follows it,
+`worker.py` begins a worker process, `report.py` prints what they did. Imports `clusters`, `console` and
+`process`.
 """

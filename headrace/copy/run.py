@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import queue
+import socket
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from headrace.clusters.access import plain
@@ -17,24 +14,41 @@ from headrace.process.compilation import worker_command
 from headrace.process.stop_signals import held_back
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from
-from mirror.errors import Unreachable
+from mirror.errors import Fenced
 from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, shares
 from mirror.model.identifiers import NO_EPOCH, ClusterRef
-from mirror.ports import LaneSpec
+from mirror.model.topics import TopicPartition
+from mirror.ports import LaneEvent, LanePaused, LaneResumed, LaneSpec
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.replication.transforms import load_transforms
 from mirror.settings import KafkaCluster
-from mirror.worker.protocol import StartLanes, encode_message
+from mirror.worker.pool import Inbox, PooledWorker, PoolLimits, WorkerPool
+from mirror.worker.protocol import (
+    CopySums,
+    LaneNews,
+    LaneReports,
+    Message,
+    StartLanes,
+    WorkerDone,
+    WorkerSetup,
+)
+from mirror.worker.reader import WorkerGone, WorkerSaid
 
 T = TypeVar("T")
 
 _TICK_SECONDS: Final = 0.2
-_EXIT_SECONDS: Final = 30.0
+_STOP_SECONDS: Final = 20.0
+_REPORT_SECONDS: Final = 10.0
+"""What a worker that has drained gets to report its lanes."""
 _RESTARTS: Final = 5
-"""A worker that dies more often than this in a row is not restarted."""
-_STEADY_SECONDS: Final = 60.0
-"""Seconds. A worker that runs this long did not fail at start-up: its restart counter is reset."""
+"""A worker that dies more often than this in a row is not started again."""
+_FENCED: Final = str(
+    Fenced(
+        "another copy with the same --state has taken over every partition of a worker",
+        advice="let only one of them run",
+    )
+)
 
 
 @dataclass
@@ -66,30 +80,29 @@ class CopyOutcome:
     failures: list[str] = field(default_factory=list)
 
 
-class _WorkerSlot:
-    """One worker, which may be restarted. `left`: its lanes that have not come to their end."""
+class _Share:
+    """What one worker is to copy. `left`: its lanes that have not come to their end. `latest`: what its
+    process has copied; `before`: what those that died had."""
 
-    def __init__(self, share: Sequence[LaneSpec]) -> None:
-        self.left = {(spec.key.partition.topic, spec.key.partition.partition): spec for spec in share}
-        self.process: subprocess.Popen[bytes] | None = None
-        self.started_at = 0.0
-        self.tries = 0
-        self.is_over = False
-        self.latest = dict.fromkeys(("records", "bytes", "lag"), 0)
-        self.before = {"records": 0, "bytes": 0}
+    def __init__(self, specs: Sequence[LaneSpec]) -> None:
+        self.left = {spec.key.partition: spec for spec in specs}
+        self.is_done = False
+        self.latest = self.before = CopySums(0, 0, 0, 0)
 
     def note_death(self) -> None:
         """What it has told so far stays counted."""
-        for what in self.before:
-            self.before[what] += self.latest[what]
-        self.latest = dict.fromkeys(self.latest, 0)
-        self.tries = 1 if time.monotonic() - self.started_at > _STEADY_SECONDS else self.tries + 1
+        self.before = CopySums(self.records, self.bytes, 0, 0)
+        self.latest = CopySums(0, 0, 0, 0)
 
-    def close(self) -> None:
-        """Let it drain, checkpoint and end."""
-        if self.process is not None and self.process.stdin is not None and not self.process.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):  # it is dead, and has not read everything
-                self.process.stdin.close()
+    @property
+    def records(self) -> int:
+        """Copied by all of its processes."""
+        return self.before.records + self.latest.records
+
+    @property
+    def bytes(self) -> int:
+        """Copied by all of its processes, as fetched."""
+        return self.before.bytes + self.latest.bytes
 
 
 @dataclass(frozen=True)
@@ -99,20 +112,23 @@ class CopySetup:
     clusters: Mapping[ClusterRef, KafkaCluster]
     options: CopyingOptions
     identity: EngineIdentity
+    limits: PoolLimits
     log_level: str = "WARNING"
 
 
 class CopyRun:
-    """One copy. `plan`, then `run`; `stop` from any thread."""
+    """One copy. `plan`, then `run`; `stop` and `kill` from any thread or signal handler."""
 
     def __init__(self, setup: CopySetup, job: CopyJob, workers: int) -> None:
         self._setup = setup
         self._job = job
         self._workers = workers
         self._clusters = {name: plain(cluster) for name, cluster in setup.clusters.items()}
-        self._messages: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
-        self._slots: list[_WorkerSlot] = []
+        self._inbox: Inbox = queue.SimpleQueue()
+        self._pool = self._pool_of(0)
+        self._shares: list[_Share] = []
         self._is_stopping = False
+        self._is_killed = False
         self.progress = CopyProgress()
         self.outcome = CopyOutcome()
 
@@ -126,33 +142,30 @@ class CopyRun:
         """Remove the stored progress of a copy that is complete."""
         self._with_bench(lambda bench: forget_progress(bench, self._job, specs))
 
-    def run(self, specs: Sequence[LaneSpec]) -> Iterator[CopyProgress]:
-        """Start the workers; yields a few times a second until all have ended."""
-        self._slots = [_WorkerSlot(share) for share in shares(specs, self._workers)]
-        for number, slot in enumerate(self._slots):
-            self._start(number, slot)
+    def run(self, specs: Sequence[LaneSpec]) -> Generator[CopyProgress]:
+        """Start the workers; yields a few times a second until all have ended. They are killed when it is
+        closed before."""
+        self._shares = [_Share(share) for share in shares(specs, self._workers)]
+        self._pool = self._pool_of(len(self._shares))
         self.progress.remaining = len(specs)
-        running = set(range(len(self._slots)))
-        while running:
-            self._take_messages(running)
-            yield self.progress
-        for process in self._processes():
-            process.wait(_EXIT_SECONDS)
+        try:
+            self._pool.start()
+            self._feed(self._pool.workers)
+            slots = [worker.slot for worker in self._pool.workers]
+            while any(slot.is_running or slot.restart_at is not None for slot in slots):
+                self._take_next()
+                self._look()
+                yield self.progress
+        finally:
+            self._pool.kill()
 
     def stop(self) -> None:
         """Let the workers drain, checkpoint and end. Idempotent."""
         self._is_stopping = True
-        for slot in self._slots:
-            slot.close()
 
     def kill(self) -> None:
         """End the workers at once; what they had not checkpointed is compared or copied again later."""
-        self._is_stopping = True
-        for process in self._processes():
-            process.kill()
-
-    def _processes(self) -> list[subprocess.Popen[bytes]]:
-        return [slot.process for slot in self._slots if slot.process is not None]
+        self._is_stopping = self._is_killed = True
 
     def _with_bench(self, make: Callable[[EngineContext], Coroutine[Any, Any, T]]) -> T:
         bench = EngineContext(
@@ -166,104 +179,126 @@ class CopyRun:
         finally:
             bench.close()
 
-    def _start(self, number: int, slot: _WorkerSlot) -> None:
-        identity = asdict(self._setup.identity)
-        del identity["keeps_reports"]
+    def _pool_of(self, count: int) -> WorkerPool:
         document = {
             "clusters": self._clusters,
             "options": asdict(self._setup.options),
-            "identity": identity,
+            "identity": asdict(replace(self._setup.identity, keeps_reports=True)),
             "log_level": self._setup.log_level,
         }
-        command = worker_command("headrace.copy.worker")
-        with held_back():
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdin is not None
-        slot.process, slot.started_at = process, time.monotonic()
-        with contextlib.suppress(BrokenPipeError):  # it has died already, which `_listen` finds out
-            process.stdin.write(json.dumps(document).encode() + b"\n")
-            process.stdin.write(encode_message(StartLanes(NO_EPOCH, tuple(slot.left.values()))))
-            process.stdin.flush()
-        threading.Thread(target=self._listen, args=(number, process), name=f"copy-{number}").start()
+        limits, setup = self._setup.limits, WorkerSetup(document)
+        return WorkerPool(_spawn, count, self._inbox, SystemClock(), limits, setup=setup)
 
-    def _listen(self, number: int, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        with process.stdout as lines:
-            for line in lines:
-                self._messages.put((number, json.loads(line)))
-        self._messages.put((number, None))
+    def _feed(self, workers: Iterable[PooledWorker]) -> None:
+        for worker in workers:
+            specs = tuple(self._shares[worker.number].left.values())
+            self._pool.send(worker, StartLanes(NO_EPOCH, specs))
 
-    def _take_messages(self, running: set[int]) -> None:
+    def _take_next(self) -> None:
+        """One thing that a worker has said, if there is one soon."""
         try:
-            number, message = self._messages.get(timeout=_TICK_SECONDS)
+            item = self._inbox.get(timeout=_TICK_SECONDS)
         except queue.Empty:
             return
-        if message is not None:
-            self._take(self._slots[number], message)
-        elif not self._replace(number, self._slots[number]):
-            running.discard(number)
-
-    def _replace(self, number: int, slot: _WorkerSlot) -> bool:
-        """Restart a worker that died; False when its work is done or it died too often."""
-        if slot.is_over:
-            return False
-        slot.note_death()
-        if not slot.left or self._is_stopping or slot.tries > _RESTARTS:
-            self.outcome.failures.append(f"worker {number} died")
-            return False
-        for topic, partition in slot.left:
-            self._forget(f"{topic}-{partition}")
-        self.outcome.restarts += 1
-        self._start(number, slot)
-        return True
-
-    def _take(self, slot: _WorkerSlot, message: dict[str, Any]) -> None:
-        kind = message["kind"]
-        if kind == "lane":
-            self._take_report(slot, message["report"])
-        elif kind == "paused":
-            self.progress.paused[message["partition"]] = message["reason"]
-            self.progress.stuck[message["partition"]] = message["reason"]
-            self.progress.reasons.setdefault(message["reason"], message["partition"])
-        elif kind == "resumed":
-            self.progress.paused.pop(message["partition"], None)
-        elif kind == "failed":
-            slot.is_over = True
-            self.outcome.failures.append(message["error"])
-            self.stop()  # a service manager must see that the copy is not whole
-        elif kind == "done":
-            slot.is_over = True
-            self.outcome.cpu_seconds += message["cpu_seconds"]
-            self.outcome.peak_rss_bytes.append(message["peak_rss_bytes"])
+        assert isinstance(item, WorkerSaid | WorkerGone)
+        worker = self._pool.speaker(item)
+        if worker is None:
+            return
+        if isinstance(item, WorkerGone):
+            self._replace(worker)
         else:
-            slot.latest = {what: message[what] for what in slot.latest}
-            self._add_up()
+            self._take(worker, item.message)
 
-    def _take_report(self, slot: _WorkerSlot, report: dict[str, Any]) -> None:
+    def _look(self) -> None:
+        """Start what is due, end what is to end, and give up what dies too often."""
+        self._feed(self._pool.look())
+        for worker in self._pool.workers:
+            slot, is_alive = worker.slot, worker.process is not None
+            if is_alive and self._is_killed:
+                worker.kill()
+            elif is_alive and self._is_stopping and not slot.is_ending:
+                self._pool.end(worker, _STOP_SECONDS, _REPORT_SECONDS)
+            elif slot.restart_at is not None and (self._is_stopping or slot.failures > _RESTARTS):
+                self._give_up(worker)
+
+    def _replace(self, worker: PooledWorker) -> None:
+        """Let a worker that died start again, unless its work is done."""
+        share = self._shares[worker.number]
+        self._pool.bury(worker, failed=not worker.slot.is_ending)
+        share.note_death()
+        if share.is_done:
+            worker.slot.restart_at = None
+        elif self._is_stopping or not share.left or worker.slot.failures > _RESTARTS:
+            self._give_up(worker)
+        else:
+            self.outcome.restarts += 1
+            for place in share.left:
+                self._forget(str(place))
+
+    def _give_up(self, worker: PooledWorker) -> None:
+        worker.slot.restart_at = None
+        self.outcome.failures.append(f"worker {worker.number} died")
+
+    def _take(self, worker: PooledWorker, message: Message) -> None:
+        share = self._shares[worker.number]
+        match message:
+            case LaneNews(events):
+                for event in events:
+                    self._note(event)
+            case LaneReports(reports):
+                for report in reports:
+                    self._take_report(share, report)
+                if not share.left and not worker.slot.is_ending:
+                    self._pool.end(worker, _STOP_SECONDS, _REPORT_SECONDS)
+            case CopySums(fenced=fenced):
+                share.latest = message
+                self._add_up()
+                if 0 < len(share.left) == fenced and not self._is_stopping:
+                    self.outcome.failures.append(_FENCED)
+                    self.stop()  # a service manager must see that the copy is not whole
+            case WorkerDone(cpu_seconds, peak_rss_bytes):
+                share.is_done = True
+                self.outcome.cpu_seconds += cpu_seconds
+                self.outcome.peak_rss_bytes.append(peak_rss_bytes)
+
+    def _note(self, event: LaneEvent) -> None:
+        partition, progress = str(event.key.partition), self.progress
+        if isinstance(event, LanePaused):
+            progress.paused[partition] = progress.stuck[partition] = event.reason
+            progress.reasons.setdefault(event.reason, partition)
+        elif isinstance(event, LaneResumed):
+            progress.paused.pop(partition, None)
+
+    def _take_report(self, share: _Share, report: dict[str, Any]) -> None:
         """A lane that stops before its end has a reason, also when it was just trying again."""
-        spec = slot.left.pop((report["topic"], report["partition"]), None)
-        name = f"{report['topic']}-{report['partition']}"
+        place = TopicPartition(report["topic"], report["partition"])
+        spec = share.left.pop(place, None)
         end = spec.end_offset if spec is not None else None
         if end is not None and report["next_offset"] < end and not report["reason"]:
-            report["reason"] = self.progress.stuck.get(name, "")
+            report["reason"] = self.progress.stuck.get(str(place), "")
         self.outcome.lanes.append(report)
-        self._forget(name)
+        self._forget(str(place))
 
     def _forget(self, partition: str) -> None:
         self.progress.paused.pop(partition, None)
         self.progress.stuck.pop(partition, None)
 
     def _add_up(self) -> None:
-        slots, progress = self._slots, self.progress
+        shares, progress = self._shares, self.progress
         before = progress.records
-        progress.records = sum(slot.before["records"] + slot.latest["records"] for slot in slots)
-        progress.bytes = sum(slot.before["bytes"] + slot.latest["bytes"] for slot in slots)
-        progress.lag = sum(slot.latest["lag"] for slot in slots)
-        progress.remaining = sum(len(slot.left) for slot in slots)
+        progress.records = sum(share.records for share in shares)
+        progress.bytes = sum(share.bytes for share in shares)
+        progress.lag = sum(share.latest.lag for share in shares)
+        progress.remaining = sum(len(share.left) for share in shares)
         if progress.records > before:
             progress.stuck = dict(progress.paused)
 
 
-def died(outcome: CopyOutcome) -> Unreachable | None:
-    """What to raise when workers have failed."""
-    return Unreachable("; ".join(outcome.failures)) if outcome.failures else None
+def _spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
+    """What a library prints in a worker must not get into the report on our standard output."""
+    descriptor = channel.fileno()
+    command = worker_command("headrace.copy.worker", str(descriptor))
+    with held_back():
+        return subprocess.Popen(
+            command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )

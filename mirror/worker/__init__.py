@@ -1,1 +1,1 @@
-"""Worker processes: the program, the pipe to it, and what its parent knows of it."""
+"""Worker processes: their loop, the pipe to them, and the pool that a parent runs them in."""

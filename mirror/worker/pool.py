@@ -184,10 +184,12 @@ class WorkerPool:
         """Hand a message over; never waits."""
         worker.send(message, self._clock.monotonic())
 
-    def end(self, worker: PooledWorker, deadline_seconds: float) -> None:
-        """Let the worker drain up to the deadline and end; `look` kills one that does not."""
+    def end(
+        self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
+    ) -> None:
+        """Let the worker drain up to the deadline and end; `look` kills one that has not after the grace."""
         now = self._clock.monotonic()
-        worker.slot.end_by = now + deadline_seconds + _GRACE_SECONDS
+        worker.slot.end_by = now + deadline_seconds + grace_seconds
         worker.send(Shutdown(deadline_seconds), now)
 
     def look(self) -> list[PooledWorker]:

@@ -2,47 +2,42 @@
 
 The loop never waits longer than a few milliseconds outside the engine. When the control process is
 gone (end of file) the lanes are given up: their checkpoints are written and others take over. When
-the lease runs out, nothing more is written, not even a checkpoint.
+a lease runs out, nothing more is written, not even a checkpoint; a copy has none. What is imported here
+is in the memory of every worker.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-import structlog
-
-from mirror.coordination.stores.problems import reason_of
-from mirror.errors import CorruptData, HeadraceError, SessionLost
+from mirror.errors import CorruptData, HeadraceError, SessionLost, reason_of
 from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
-from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.metrics import MirrorMetric
-from mirror.model.topics import TopicPartition
-from mirror.ports import Clock, CopyEngine, Drops, LaneKey, LanePaused, LaneSpec, MetricSink
+from mirror.model.identifiers import Epoch
+from mirror.ports import Clock, CopyEngine, LaneKey, LanePaused, LaneSpec
 from mirror.worker.protocol import (
     ExpectLanes,
     ExtendLease,
     LaneNews,
-    LaneRate,
-    LaneRates,
     Message,
     MessageReader,
-    RecordsDropped,
     ShareQuotas,
     Shutdown,
     StartLanes,
     StopLanes,
-    TaskSums,
     WorkerAlive,
     WorkerReady,
+    WorkerSetup,
     encode_message,
 )
+from mirror.worker.reports import WorkerReports
 from mirror.worker.watchdog import Watchdog
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 _STEP_SECONDS: Final = 0.01
 _ORPHAN_DEADLINE_SECONDS: Final = 3.0
 _ALIVE_SECONDS: Final = 1.0
@@ -61,26 +56,25 @@ class Worker:
         self,
         control: socket.socket,
         engine: CopyEngine,
-        metric_sink: MetricSink,
+        reports: WorkerReports,
         clock: Clock,
-        metrics_interval_seconds: float,
         data_plane: str,
+        step_seconds: float = _STEP_SECONDS,
+        on_plan: Callable[[Epoch], None] = lambda _: None,
     ) -> None:
         self._control = control
         self._engine = engine
-        self._metric_sink = metric_sink
+        self._reports = reports
         self._clock = clock
-        self._metrics_interval = metrics_interval_seconds
         self._data_plane = data_plane
+        self._step_seconds = step_seconds
+        self._on_plan = on_plan
         self._reader = MessageReader(_skipped)
         self._refused: dict[LaneKey, tuple[LaneSpec, Pause]] = {}
         self._watchdog = Watchdog()
         self._deadline: float | None = None
         self._lease_until = math.inf
-        self._next_metrics = clock.monotonic() + metrics_interval_seconds
         self._next_alive = 0.0
-        self._drops = Drops()
-        """As the control process knows them."""
 
     def run(self) -> None:
         """Until the control process says so or is gone. Raises LeaseOver."""
@@ -98,19 +92,18 @@ class Worker:
             if self._clock.monotonic() >= self._lease_until:
                 raise LeaseOver("the control process has not extended the lease; nothing more is written")
             self._try_refused()
-            events = self._engine.step(_STEP_SECONDS)
+            events = self._engine.step(self._step_seconds)
             if events:
                 self._say(LaneNews(tuple(events)))
             now = self._clock.monotonic()
             if now >= self._next_alive:
                 self._next_alive = now + _ALIVE_SECONDS
                 self._say(WorkerAlive())
-                self._say_drops()
-            if now >= self._next_metrics:
-                self._report()
+            self._say(*self._reports.due(now))
         self._watchdog.rest()  # closing takes as long as it was told
-        self._report()
+        self._say(*self._reports.closing())
         self._say(LaneNews(tuple(self._engine.close(self._deadline))))
+        self._say(*self._reports.closed())
 
     def _receive(self) -> Sequence[Message]:
         readable, _, _ = select.select([self._control], [], [], 0)
@@ -128,7 +121,7 @@ class Worker:
             case ExpectLanes(specs):
                 self._expect(specs)
             case StartLanes(epoch, specs):
-                structlog.contextvars.bind_contextvars(plan=epoch)
+                self._on_plan(epoch)
                 for spec in specs:
                     self._start(spec, None)
             case StopLanes(keys):
@@ -142,7 +135,7 @@ class Worker:
             case Shutdown(deadline):
                 self._deadline = deadline
             case _:
-                _log.error("message skipped: it is not for a worker", kind=type(message).__name__)
+                _log.error("message skipped: %s is not for a worker", type(message).__name__)
 
     def _expect(self, specs: Sequence[LaneSpec]) -> None:
         """Only a preparation: what fails here is reported when the lane is started."""
@@ -150,7 +143,7 @@ class Worker:
             try:
                 self._engine.expect_lanes((spec,))
             except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
-                _log.warning("lane not expected", lane=str(spec.key), reason=reason_of(error))
+                _log.warning("lane %s not expected: %s", spec.key.partition, reason_of(error))
 
     def _start(self, spec: LaneSpec, former: Pause | None) -> None:
         """A lane that cannot even begin is paused; it is tried again, ever more seldom."""
@@ -163,7 +156,7 @@ class Worker:
             self._refused[spec.key] = spec, pause
             if former is None or former.reason != reason:
                 trace = None if isinstance(error, HeadraceError) else error
-                _log.error("lane cannot start", lane=str(spec.key), reason=reason, exc_info=trace)
+                _log.error("lane %s cannot start: %s", spec.key.partition, reason, exc_info=trace)
                 self._say(LaneNews((LanePaused(spec.key, reason),)))
 
     def _try_refused(self) -> None:
@@ -172,46 +165,24 @@ class Worker:
             if pause.is_due(now_ms):
                 self._start(spec, pause)
 
-    def _report(self) -> None:
-        self._next_metrics = self._clock.monotonic() + self._metrics_interval
-        metrics = self._engine.metrics()
-        self._metric_sink.publish(metrics)
-        self._say(LaneRates(tuple(_rate(metric) for metric in metrics), _sums(metrics)))
-
-    def _say_drops(self) -> None:
-        drops = self._metric_sink.drops()
-        if drops != self._drops:
-            self._drops = drops
-            self._say(RecordsDropped(drops))
-
-    def _say(self, message: Message) -> None:
+    def _say(self, *messages: Message) -> None:
         try:
-            self._control.sendall(encode_message(message))
+            for message in messages:
+                self._control.sendall(encode_message(message))
         except (BrokenPipeError, ConnectionResetError):
             if self._deadline is None:
                 self._deadline = _ORPHAN_DEADLINE_SECONDS
 
 
 def _skipped(error: CorruptData) -> None:
-    _log.error("message of the control process skipped", reason=str(error))
+    _log.error("message of the control process skipped: %s", error)
 
 
-def _rate(metric: MirrorMetric) -> LaneRate:
-    seconds = max(metric.interval_ms, 1) / 1000
-    return LaneRate(
-        key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
-        source=ClusterRef(metric.source_cluster),
-        bytes_per_second=metric.bytes_copied / seconds,
-        messages_per_second=metric.records_copied / seconds,
-        lag_records=metric.lag_records,
-        lag_ms=metric.lag_ms,
-    )
-
-
-def _sums(metrics: Sequence[MirrorMetric]) -> tuple[TaskSums, ...]:
-    found: dict[str, TaskSums] = {}
-    for one in metrics:
-        sums = TaskSums.of(one)
-        before = found.get(one.task)
-        found[one.task] = before.plus(sums) if before else sums
-    return tuple(found.values())
+def receive_setup(control: socket.socket) -> WorkerSetup | None:
+    """What the parent of a copy says first of all, and not a byte more; None when it is gone."""
+    length = control.recv(4, socket.MSG_WAITALL)
+    body = control.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
+    for message in MessageReader().feed(length + body):
+        assert isinstance(message, WorkerSetup), "the first message says how the engine is made"
+        return message
+    return None

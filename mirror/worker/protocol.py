@@ -24,6 +24,13 @@ EXIT_LEASE_OVER: Final = 75
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """To a worker of a copy, first of all: what its engine is made with, as plain values with secrets."""
+
+    document: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectLanes:
     """To a worker: these will be yours when their present owner has released them; get ready."""
 
@@ -157,8 +164,36 @@ class RecordsDropped:
     drops: Drops
 
 
+@dataclass(frozen=True, slots=True)
+class CopySums:
+    """From a worker of a copy: what its lanes have done since it started, and their lag in records. `fenced`:
+    lanes that another owner has taken for good."""
+
+    records: int
+    bytes: int
+    lag: int
+    fenced: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReports:
+    """From a worker of a copy: lanes that have stopped, and in the end those that have not; the fields of
+    `LaneReport` by name."""
+
+    reports: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDone:
+    """From a worker of a copy, last of all: every report is given; what the process has used."""
+
+    cpu_seconds: float
+    peak_rss_bytes: int
+
+
 Message = (
-    ExpectLanes
+    WorkerSetup
+    | ExpectLanes
     | StartLanes
     | StopLanes
     | ShareQuotas
@@ -169,6 +204,9 @@ Message = (
     | LaneNews
     | LaneRates
     | RecordsDropped
+    | CopySums
+    | LaneReports
+    | WorkerDone
 )
 
 _LONGEST_MESSAGE: Final = 2**30

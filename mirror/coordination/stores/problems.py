@@ -13,12 +13,19 @@ from typing import Final
 import structlog
 
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, CorruptData, HeadraceError, NotFound, VersionConflict
+from mirror.errors import (
+    LONGEST_REASON,
+    AlreadyExists,
+    CorruptData,
+    NotFound,
+    VersionConflict,
+    legible,
+    reason_of,
+)
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.ports import NodeStore
 
-LONGEST_REASON: Final = 1_000
-"""Characters of a reason that are kept."""
+__all__ = ["LONGEST_REASON", "Problem", "ProblemStore", "TroubleStore", "legible", "reason_of"]
 
 _log = structlog.get_logger(__name__)
 _MOST_TROUBLES: Final = 200
@@ -110,16 +117,3 @@ class TroubleStore:
             for group, reason in document.items():
                 found.setdefault(GroupName(group), legible(str(reason)))
         return found
-
-
-def reason_of(error: BaseException) -> str:
-    """What a person reads of an error: its message; for an unexpected one also its class."""
-    if isinstance(error, HeadraceError):
-        return legible(str(error))
-    return legible(f"unexpected {type(error).__name__}: {error}")
-
-
-def legible(text: str, longest: int = LONGEST_REASON) -> str:
-    """The text cut to a length, with nothing in it that cannot be stored, logged or sent as UTF-8."""
-    clean = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
-    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"

@@ -120,7 +120,11 @@ def test_a_copy_can_begin_at_a_time(clusters: Clusters) -> None:
     assert "--from cannot be yesterday" in told
 
 
-def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters: Clusters) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "freezes"])
+def test_a_worker_that_ends_or_stands_still_is_replaced_and_nothing_is_lost_or_repeated(
+    clusters: Clusters, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    monkeypatch.setenv("HEADRACE_MIRROR__WORKER__SILENCE_LIMIT_SECONDS", "5")
     topic = f"{clusters.prefix}-dies"
     make_topic(clusters.source, topic, 3)
     some = [Record(n % 3, None, b"%9000d" % n, (), NOW) for n in range(300)]
@@ -129,7 +133,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost_or_repeated(clusters
         running = pool.submit(clusters.copy, "--bytes-per-second", "500000")
         wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some is copied")
         (worker,) = [one for one in running_copy().children() if "headrace.copy.worker" in one.cmdline()]
-        os.kill(worker.pid, signal.SIGKILL)
+        os.kill(worker.pid, how)
         document = running.result()
     assert (document["complete"], document["restarts"], document["failures"]) == (True, 1, [])
     code, verdict, _ = clusters.run("verify")

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
-from headrace.copy.run import CopyRun, CopySetup, _WorkerSlot
+import tests.fakes.tiny_worker as tiny_worker
+from headrace.copy.run import CopyRun, CopySetup, _Share
 from mirror.errors import ConfigError
 from mirror.jobs.copy_job import CopyJob
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
+from mirror.ports import LaneEvent, LanePaused, LaneResumed
 from mirror.replication.context import EngineIdentity
 from mirror.replication.options import CopyingOptions
-from tests.builders import a_spec
+from mirror.worker.pool import PooledWorker, PoolLimits
+from mirror.worker.protocol import CopySums, LaneNews, LaneReports, Message
+from mirror.worker.slot import WorkerSlot
+from tests.builders import a_key, a_spec
+
+ROOT = Path(__file__).parents[3]
 
 
 def copy_run(**policy: Any) -> CopyRun:
     sides = ClusterRef("a:1"), ClusterRef("b:1")
     job = CopyJob("state", *sides, TopicSelection(".*"), policy=CopyPolicy(**policy))
-    return CopyRun(CopySetup({}, CopyingOptions(), EngineIdentity("test")), job, 1)
+    return CopyRun(CopySetup({}, CopyingOptions(), EngineIdentity("test"), PoolLimits(0.001, 20.0)), job, 1)
 
 
 def test_a_transform_that_cannot_be_made_is_refused_before_anything_is_asked() -> None:
@@ -31,24 +45,58 @@ def test_a_transform_that_cannot_be_made_is_refused_before_anything_is_asked() -
 
 def test_a_partition_that_pauses_resumes_and_pauses_again_is_stuck_until_something_is_copied() -> None:
     run = copy_run()
-    slot = _WorkerSlot([a_spec("t-0", end_offset=10), a_spec("t-1", end_offset=10)])
-    run._slots = [slot]
+    run._shares = [share] = [_Share([a_spec("t-0", end_offset=10), a_spec("t-1", end_offset=10)])]
+    worker = PooledWorker(WorkerSlot(0, 1.0, 20.0))
 
-    def tell(kind: str, **fields: Any) -> None:
-        run._take(slot, {"kind": kind, **fields})
+    def tell(message: Message) -> None:
+        run._take(worker, message)
 
-    tell("paused", partition="t-0", reason="refused")
-    tell("paused", partition="t-1", reason="no leader")
-    tell("resumed", partition="t-1")
-    tell("progress", records=0, bytes=0, lag=9)
+    def news(*events: LaneEvent) -> None:
+        tell(LaneNews(events))
+
+    news(LanePaused(a_key("t-0"), "refused"), LanePaused(a_key("t-1"), "no leader"))
+    news(LaneResumed(a_key("t-1")))
+    tell(CopySums(0, 0, 9, 0))
     assert run.progress.stuck == {"t-0": "refused", "t-1": "no leader"}
-    tell("progress", records=5, bytes=50, lag=5)
+    tell(CopySums(5, 50, 5, 0))
     assert run.progress.stuck == {"t-0": "refused"}, "t-1 copies"
-    tell("paused", partition="t-1", reason="no leader")
-    tell("resumed", partition="t-1")
+    news(LanePaused(a_key("t-1"), "no leader"), LaneResumed(a_key("t-1")))
     whole = {"topic": "t", "partition": 0, "next_offset": 10, "reason": ""}
     short = {"topic": "t", "partition": 1, "next_offset": 7, "reason": ""}
-    tell("lane", report=dict(whole))
-    tell("lane", report=dict(short))
+    tell(LaneReports((dict(whole),)))
+    tell(LaneReports((dict(short),)))
     assert run.outcome.lanes == [whole, {**short, "reason": "no leader"}]
-    assert (run.progress.stuck, run.progress.paused, slot.left) == ({}, {}, {})
+    assert (run.progress.stuck, run.progress.paused, share.left) == ({}, {}, {})
+    assert worker.slot.is_ending, "nothing is left to be copied"
+
+
+def test_a_worker_that_cannot_be_started_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_process(*_: object) -> NoReturn:
+        raise OSError("no memory")
+
+    monkeypatch.setattr("headrace.copy.run._spawn", no_process)
+    run = copy_run()
+    steps = run.run([a_spec("t-0")])
+    assert len(list(steps)) < 20
+    assert run.outcome.failures == ["worker 0 died"]
+
+
+@pytest.mark.parametrize("how", ["close", "kill"])
+def test_whatever_ends_a_copy_ends_its_workers(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def spawn(_: int, channel: socket.socket) -> subprocess.Popen[bytes]:
+        arguments = [sys.executable, tiny_worker.__file__, str(channel.fileno()), "stubborn"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        started.append(subprocess.Popen(arguments, pass_fds=[channel.fileno()], env=environment))
+        return started[-1]
+
+    monkeypatch.setattr("headrace.copy.run._spawn", spawn)
+    run = copy_run()
+    with closing(run.run([a_spec("t-0"), a_spec("t-1")])) as steps:
+        next(steps)
+        if how == "kill":
+            run.kill()
+            assert list(steps)
+            assert run.outcome.failures == ["worker 0 died"]
+    assert [process.poll() for process in started] == [-signal.SIGKILL]

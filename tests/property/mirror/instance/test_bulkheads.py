@@ -45,6 +45,7 @@ from mirror.worker.protocol import (
     StopLanes,
     encode_message,
 )
+from mirror.worker.reports import MetricReports
 from tests.builders import DESTINATION, SOURCE, a_datastream, a_spec, an_instance
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import FollowerRig, LeaderRig
@@ -290,7 +291,8 @@ class WorkerRig:
         ours.settimeout(PATIENCE_SECONDS)
         self.channel, self._theirs, self.clock = ours, theirs, ManualClock()
         self._reader, self._inbox = MessageReader(), list[Message]()
-        worker = Worker(theirs, engine, engine, self.clock, 1e9, "interpreted")
+        reports = MetricReports(engine, engine, self.clock, 1e9)
+        worker = Worker(theirs, engine, reports, self.clock, "interpreted")
         self._thread = threading.Thread(target=worker.run)
         self._thread.start()
 

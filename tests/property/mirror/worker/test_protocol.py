@@ -13,10 +13,12 @@ from mirror.model.metrics import SUMMED
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStarted, LaneStopped
 from mirror.worker.protocol import (
+    CopySums,
     ExtendLease,
     LaneNews,
     LaneRate,
     LaneRates,
+    LaneReports,
     Message,
     MessageReader,
     QuotaShare,
@@ -26,6 +28,8 @@ from mirror.worker.protocol import (
     StopLanes,
     TaskSums,
     WorkerAlive,
+    WorkerDone,
+    WorkerSetup,
     encode_message,
 )
 
@@ -79,11 +83,16 @@ task_sums = st.builds(
     latency_counts=st.lists(offsets, max_size=3).map(tuple),
     **{name: numbers if name.endswith("_ms") else offsets for name in SUMMED},
 )
+documents = st.dictionaries(texts, offsets | texts | st.lists(texts, max_size=2), max_size=3)
 messages: st.SearchStrategy[Message] = (
     st.builds(StartLanes, st.integers(0, 2**40), st.lists(specs, max_size=3).map(tuple))
     | st.builds(StopLanes, st.lists(keys, max_size=3).map(tuple))
     | st.builds(ShareQuotas, st.lists(st.builds(QuotaShare, texts, numbers), max_size=3).map(tuple))
     | st.builds(WorkerAlive)
+    | st.builds(WorkerSetup, documents)
+    | st.builds(CopySums, offsets, offsets, offsets, offsets)
+    | st.builds(LaneReports, st.lists(documents, max_size=2).map(tuple))
+    | st.builds(WorkerDone, numbers, offsets)
     | st.builds(ExtendLease, numbers)
     | st.builds(Shutdown, numbers)
     | st.builds(LaneNews, st.lists(events, max_size=3).map(tuple))

@@ -1,0 +1,147 @@
+"""What a worker process reports of its own accord: measurements for the service, or the end of a copy."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.metrics import MirrorMetric
+from mirror.model.topics import TopicPartition
+from mirror.ports import Clock, CopyEngine, Drops, LaneKey, MetricSink
+from mirror.replication.engine import BatchEngine
+from mirror.replication.reports.lane_reports import LaneReport
+from mirror.worker.protocol import (
+    CopySums,
+    LaneRate,
+    LaneRates,
+    LaneReports,
+    Message,
+    RecordsDropped,
+    TaskSums,
+    WorkerDone,
+)
+
+_DROPS_SECONDS: Final = 1.0
+"""How often the sink is asked what it has dropped."""
+_SUMS_SECONDS: Final = 0.5
+_SUMS_SHARE: Final = 0.005
+"""Of the time, at most, for adding up: with very many lanes it is done less often."""
+
+
+class WorkerReports(Protocol):
+    """What the loop asks for in every round, and around the closing of the engine."""
+
+    def due(self, now: float) -> Sequence[Message]:
+        """What is to be said at this moment, in monotonic seconds."""
+        ...
+
+    def closing(self) -> Sequence[Message]:
+        """What is to be said before the engine is closed."""
+        ...
+
+    def closed(self) -> Sequence[Message]:
+        """The last that is said."""
+        ...
+
+
+class MetricReports:
+    """For the service: measurements of lanes go to the sink, their rates and sums to the control process."""
+
+    def __init__(self, engine: CopyEngine, sink: MetricSink, clock: Clock, interval_seconds: float) -> None:
+        self._engine = engine
+        self._sink = sink
+        self._interval = interval_seconds
+        self._next = clock.monotonic() + interval_seconds
+        self._next_drops = 0.0
+        self._drops = Drops()
+        """As the control process knows them."""
+
+    def due(self, now: float) -> Sequence[Message]:
+        """Measurements every interval, and what the sink has dropped where that has changed."""
+        said = self._dropped(now)
+        if now < self._next:
+            return said
+        self._next = now + self._interval
+        return (*said, *self.closing())
+
+    def _dropped(self, now: float) -> Sequence[Message]:
+        if now < self._next_drops:
+            return ()
+        self._next_drops = now + _DROPS_SECONDS
+        before, self._drops = self._drops, self._sink.drops()
+        return (RecordsDropped(self._drops),) if self._drops != before else ()
+
+    def closing(self) -> Sequence[Message]:
+        """What was copied since the last interval."""
+        metrics = self._engine.metrics()
+        self._sink.publish(metrics)
+        return (LaneRates(tuple(_rate(metric) for metric in metrics), _sums(metrics)),)
+
+    def closed(self) -> Sequence[Message]:
+        """Nothing: the control process hears of the end of lanes by their events."""
+        return ()
+
+
+class CopyReports:
+    """For a copy: sums of its progress, a report of each lane, and what the process has used."""
+
+    def __init__(self, engine: BatchEngine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._records = self._bytes = 0
+        self._next = 0.0
+
+    def due(self, now: float) -> Sequence[Message]:
+        """Lanes that have stopped, at once; sums twice a second."""
+        final = self._final()
+        if now < self._next:
+            return final
+        began = self._clock.monotonic()
+        sums = self._engine.sums()
+        spent = self._clock.monotonic() - began
+        self._next = now + max(_SUMS_SECONDS, spent / _SUMS_SHARE)
+        records, size = self._records + sums.records, self._bytes + sums.bytes
+        return (*final, CopySums(records, size, sums.lag, sums.fenced))
+
+    def closing(self) -> Sequence[Message]:
+        """Nothing: closing ends lanes, and they are reported then."""
+        return ()
+
+    def closed(self) -> Sequence[Message]:
+        """The lanes that the deadline has cut off, too."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        done = WorkerDone(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+        return (*self._final(), *_documents(self._engine.reports()), done)
+
+    def _final(self) -> Sequence[Message]:
+        reports = self._engine.take_final_reports()
+        self._records += sum(report.records for report in reports)
+        self._bytes += sum(report.bytes for report in reports)
+        return _documents(reports)
+
+
+def _documents(reports: Sequence[LaneReport]) -> Sequence[Message]:
+    return (LaneReports(tuple(report.to_json() for report in reports)),) if reports else ()
+
+
+def _rate(metric: MirrorMetric) -> LaneRate:
+    seconds = max(metric.interval_ms, 1) / 1000
+    return LaneRate(
+        key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
+        source=ClusterRef(metric.source_cluster),
+        bytes_per_second=metric.bytes_copied / seconds,
+        messages_per_second=metric.records_copied / seconds,
+        lag_records=metric.lag_records,
+        lag_ms=metric.lag_ms,
+    )
+
+
+def _sums(metrics: Sequence[MirrorMetric]) -> tuple[TaskSums, ...]:
+    found: dict[str, TaskSums] = {}
+    for one in metrics:
+        sums = TaskSums.of(one)
+        before = found.get(one.task)
+        found[one.task] = before.plus(sums) if before else sums
+    return tuple(found.values())
