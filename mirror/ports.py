@@ -168,6 +168,11 @@ class TopicAdmin(Protocol):
         """Descriptions by name; missing topics are left out. Raises Unreachable."""
         ...
 
+    def hidden(self, topics: Sequence[str]) -> frozenset[str]:
+        """Which of these we may not describe: they are not listed, whether they exist or not. Raises
+        Unreachable, Refused."""
+        ...
+
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, SourcePosition]:

@@ -8,7 +8,7 @@ from functools import partial
 from traceback import clear_frames
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -69,6 +69,26 @@ class KafkaAdmin:
             for name, settings in self._settings_of(known[start : start + _DESCRIBE_AT_ONCE]).items():
                 descriptions[name] = TopicDescription(name, counts[name], settings=settings)
         return descriptions
+
+    def hidden(self, topics: Sequence[str]) -> frozenset[str]:
+        """Those for which the broker answers TOPIC_AUTHORIZATION_FAILED: a question by name creates none, and
+        is the only one in which such a topic is not simply left out."""
+        if not topics:
+            return frozenset()
+        found = set()
+        with self._asking(f"asking {self._cluster.bootstrap_servers} for topics by name") as admin:
+            named = TopicCollection(list(topics))
+            futures = admin().describe_topics(named, request_timeout=_TIMEOUT_SECONDS)
+            for name, future in futures.items():
+                try:
+                    future.result(timeout=_TIMEOUT_SECONDS * 2)
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        found.add(name)
+                    elif code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+        return frozenset(found)
 
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]

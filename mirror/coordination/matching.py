@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mirror.errors import NotAuthorized
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicPartition, TopicSelection
@@ -30,6 +31,7 @@ class Limits:
 
 NO_LIMITS: Final = Limits()
 
+_NAMES_SHOWN: Final = 5
 _AFTER_ALL: Final = "\U0010ffff"
 """Sorts after every other character."""
 
@@ -131,6 +133,33 @@ class TopicMatching:
 
     def _is_own(self, selection: TopicSelection, topic: str) -> bool:
         return topic in self._own and not selection.takes_own(topic)
+
+
+def nothing_matches(datastream: Datastream) -> str:
+    """A remark about a datastream of which the source cluster lists no topic."""
+    return (
+        f"no topic of {datastream.source} matches {datastream.selection.include}"
+        " (topics without the right DESCRIBE are not listed)"
+    )
+
+
+def meant_otherwise(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
+    """Those of the names in an expression whose dots stand for another character, as topics that it selects
+    show."""
+    return frozenset(one for one in names if any(_stands_for(one, topic) for topic in selected))
+
+
+def _stands_for(name: str, topic: str) -> bool:
+    return len(name) == len(topic) and all(a in (b, ".") for a, b in zip(name, topic, strict=True))
+
+
+def hidden_topics(source: ClusterRef, names: Collection[str]) -> NotAuthorized:
+    """What is wrong where a source cluster hides topics that a datastream names."""
+    shown = ", ".join(sorted(names)[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+    return NotAuthorized(
+        f"{source} does not show {shown} (TOPIC_AUTHORIZATION_FAILED): they may exist and are not copied",
+        advice="grant DESCRIBE and READ on them, or take them out of the expression",
+    )
 
 
 def _beginning_with(beginnings: Collection[str], names: Sequence[str]) -> Collection[str]:

@@ -25,6 +25,7 @@ from mirror.coordination.agenda import (
     is_too_early,
     status_change,
 )
+from mirror.coordination.matching import hidden_topics, nothing_matches
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.routing.routes import Verdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions, StoredDatastream
@@ -377,9 +378,10 @@ class Leader:
         reasons = {**short, **self._verdict.left_out.get(datastream.name, {})}
         if reasons:
             raise InvalidRequest(in_words(reasons))
+        if hidden := surroundings.hidden(datastream):
+            raise hidden_topics(datastream.source, hidden)
         if surroundings.selects_nothing(datastream):
-            text = f"no topic of {datastream.source} matches {datastream.selection.include}"
-            self._board.remark(text, datastream.name)
+            self._board.remark(nothing_matches(datastream), datastream.name)
         differing = surroundings.drift(datastream)
         told = f"; {len(differing)} settings differ at the destination: {differing[0]}" if differing else ""
         return f"{datastream.status}{told}"

@@ -68,7 +68,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     if not chosen:
         raise TopicMissing(
             f"no topic of {job.source} matches {job.selection.include}",
-            advice="the expression must match the whole name",
+            advice="it must match the whole name; topics without the right DESCRIBE are not listed",
         )
     changes = await prepare_destination(source, target, chosen, job.naming, bench.identity.replication_factor)
     places = [

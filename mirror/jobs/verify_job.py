@@ -114,7 +114,7 @@ async def _places(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
     if not chosen:
         raise TopicMissing(
             f"no topic of {job.source} matches {job.selection.include}",
-            advice="the expression must match the whole name",
+            advice="it must match the whole name; topics without the right DESCRIBE are not listed",
         )
     await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
     return [TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))]

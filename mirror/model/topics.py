@@ -115,6 +115,17 @@ class TopicSelection:
         """What the expression holds in full, without its anchors, brackets and backslashes."""
         return frozenset(re.sub(r"[\^$()\\]|\?:", "", self.include).split("|"))
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Topics that the expression names in full, such as both of `^(orders|users)$`: they can be asked for
+        by name."""
+        text = self.include.removeprefix("^").removesuffix("$")
+        if text.startswith("(") and text.endswith(")"):
+            text = text[1:-1].removeprefix("?:")
+        alternatives = (one.removeprefix("^").removesuffix("$") for one in text.split("|"))
+        names = (one.replace("\\.", ".") for one in alternatives)
+        return frozenset(one for one in names if is_legal_topic(one) and self.matches(one))
+
     @property
     def beginnings(self) -> frozenset[str]:
         """Every topic that is mirrored begins with one of these; the empty one where that is not known."""

@@ -14,12 +14,15 @@ from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
 
 class FakeTopicAdmin:
-    """`failure`: what every request raises, if anything; `asked`: how many requests there were; `identity`:
-    what the cluster calls itself; `committed`: of consumer groups; `ranges`: first and end offset."""
+    """`failure`: what every request raises, if anything; `asked`: how many requests there were; `forbidden`:
+    topics that may not be described; `asked_by_name`: questions for those; `identity`: what the cluster
+    calls itself; `committed`: of consumer groups; `ranges`: first and end offset."""
 
     def __init__(self, **topics: int) -> None:
         self.identity = uuid4().hex
         self.topics = {name: TopicDescription(name, count) for name, count in topics.items()}
+        self.forbidden: set[str] = set()
+        self.asked_by_name = 0
         self.failure: HeadraceError | None = None
         self.asked = 0
         self.committed: dict[tuple[str, TopicPartition], int] = {}
@@ -33,12 +36,18 @@ class FakeTopicAdmin:
     def list_topics(self) -> Mapping[str, int]:
         """As in the port."""
         self._ask()
-        return {name: topic.partitions for name, topic in self.topics.items()}
+        return {name: one.partitions for name, one in self.topics.items() if name not in self.forbidden}
+
+    def hidden(self, topics: Sequence[str]) -> frozenset[str]:
+        """As in the port."""
+        self._ask()
+        self.asked_by_name += 1
+        return frozenset(topics) & self.forbidden
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """As in the port."""
         self._ask()
-        return {name: self.topics[name] for name in topics if name in self.topics}
+        return {name: self.topics[name] for name in topics if name in self.topics.keys() - self.forbidden}
 
     def create(self, topic: TopicDescription) -> None:
         """As in the port."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +18,7 @@ from mirror.coordination.discovery import (
     shortfalls,
     topic_work,
 )
-from mirror.coordination.matching import Limits, TopicMatching
+from mirror.coordination.matching import Limits, TopicMatching, meant_otherwise
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
@@ -30,6 +31,7 @@ from mirror.ports import Clock, TopicAdmin
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _LOOK_AGAIN_SECONDS: Final = 600.0
+_HIDDEN_AGAIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,16 @@ class _Prepared:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    """Of the topics that a datastream names and its source does not list: `asked_at` which of them may not be
+    described."""
+
+    names: frozenset[str]
+    asked_at: float
+    found: frozenset[str] = frozenset()
+
+
 class Surroundings:
     """Asks clusters at most once an interval; one that does not answer delays nobody else's answer."""
 
@@ -114,6 +126,7 @@ class Surroundings:
         self._identity_asked_at: dict[ClusterRef, float] = {}
         self._nameless: dict[ClusterRef, str] = {}
         self._prepared: dict[DatastreamName, _Prepared] = {}
+        self._hidden: dict[DatastreamName, _Hidden] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
 
@@ -244,6 +257,35 @@ class Surroundings:
         """Whether its source has answered and has no topic that it selects."""
         topics = self._topics
         return datastream.source in topics and not self.matching.selected(datastream, topics)
+
+    def hidden(self, datastream: Datastream) -> frozenset[str]:
+        """Topics that it names in full and that we may not describe at its source, which does not list them:
+        as they were last asked for, at once when others are missing and every minute."""
+        listed = self._topics.get(datastream.source)
+        known, name = self._hidden.get(datastream.name), datastream.name
+        names = datastream.selection.names - listed.keys() if listed is not None else frozenset()
+        if names:
+            names -= meant_otherwise(names, self.matching.selected(datastream, self._topics))
+        if not names:
+            self._hidden.pop(name, None)
+            return frozenset()
+        now = self._clock.monotonic()
+        if known is None or known.names != names or now - known.asked_at >= _HIDDEN_AGAIN_SECONDS:
+            known = self._hidden[name] = self._ask_hidden(datastream, names, now)
+        return known.found
+
+    def _ask_hidden(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
+        """What was found before stays until there is another answer."""
+        source, before = datastream.source, self._hidden.get(datastream.name, _Hidden(frozenset(), -math.inf))
+        job = partial(self._admin_of(source).hidden, sorted(names))
+        try:
+            found = self._errands.ask(f"discovery at {source}", f"hidden from {datastream.name}", job)
+        except StillAsking:
+            return replace(before, found=before.found & names)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
+            _log.info("missing topics not asked for", cluster=source, reason=reason_of(error))
+            return _Hidden(names, now, before.found & names)
+        return _Hidden(names, now, found)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
         """Settings of destination topics that are not as they would be made today, a sentence each. They

@@ -70,6 +70,17 @@ def test_growing_raises_the_count_and_never_lowers_it(admin: TopicAdmin, name: s
     assert admin.list_topics()[name] == 4
 
 
+def test_topics_that_may_be_described_are_not_hidden_and_a_question_creates_none(
+    admin: TopicAdmin, name: str
+) -> None:
+    admin.create(TopicDescription(name, 1))
+    soon(lambda: name in admin.list_topics())
+    missing = f"{name}-missing"
+    assert admin.hidden([name, missing]) == frozenset()
+    assert admin.hidden([]) == frozenset()
+    assert missing not in admin.list_topics()
+
+
 def test_what_is_not_there(admin: TopicAdmin, name: str) -> None:
     assert name not in admin.list_topics()
     assert admin.describe([name]) == {}

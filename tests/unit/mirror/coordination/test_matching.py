@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirror.coordination.matching import TopicMatching
+from mirror.coordination.matching import TopicMatching, meant_otherwise
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from tests.builders import SOURCE, a_datastream, partitions
@@ -70,3 +70,7 @@ def test_an_expression_is_tried_once_on_a_topic() -> None:
     assert matching.wanted([datastream], {SOURCE: topics}) is first
     matching.wanted([datastream], {SOURCE: {**topics, "v": 1}})
     assert sorted(tried) == ["t", "u", "v"]
+
+
+def test_a_dot_that_stands_for_another_character_names_no_topic() -> None:
+    assert meant_otherwise({"a.b", "c.d"}, {"a-b", "c.de"}) == {"a.b"}

@@ -696,9 +696,29 @@ def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None
     house.create(a_datastream("nothing", "none"), a_datastream("orders", "t"))
     house.tick()
     problem = house.rig.stores.problems.all()[DatastreamName("nothing")]
-    assert (problem.reason, problem.sets_aside) == ("no topic of source matches none", False)
+    assert (problem.reason, problem.sets_aside) == (
+        "no topic of source matches none (topics without the right DESCRIBE are not listed)",
+        False,
+    )
     assert house.ill() == []
     assert "no topic of source matches none" in house.rig.health.conditions()["datastream nothing"].sentence
     house.clusters[SOURCE].create(TopicDescription("none", 1))
     house.tick()
     assert house.rig.stores.problems.all() == {}
+
+
+def test_a_topic_that_is_named_and_may_not_be_described_is_a_problem_until_it_may(house: House) -> None:
+    house.source.topics["u"] = TopicDescription("u", 1)
+    house.source.forbidden = {"u", "v"}
+    house.create(a_datastream("orders", "^(t|u)$"), a_datastream("others", "t|w", naming=TopicNaming("o.*")))
+    house.tick()
+    assert "source does not show u (TOPIC_AUTHORIZATION_FAILED)" in house.problem("orders")
+    assert house.ill() == ["datastream orders"]
+    assert house.planned() == {"orders:t-0", "orders:t-1", "others:t-0", "others:t-1"}
+    asked = house.source.asked_by_name
+    house.tick(3)
+    assert house.source.asked_by_name == asked, "what is missing is not asked for at each look"
+    house.source.forbidden = set()
+    house.tick(2)
+    assert house.ill() == []
+    assert "orders:u-0" in house.planned()

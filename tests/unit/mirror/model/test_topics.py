@@ -95,3 +95,23 @@ def test_kafka_accepts_these_names(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "*", ".", "..", "a b", "a\n", "a*", "ü", "x" * 250, "a/b", "a\0"])
 def test_kafka_refuses_these_names(name: str) -> None:
     assert not is_legal_topic(name)
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("orders", {"orders"}),
+        ("^(orders|users)$", {"orders", "users"}),
+        ("(?:a|b)", {"a", "b"}),
+        ("^a$|^b$", {"a", "b"}),
+        (r"db\.orders|db.users", {"db.orders", "db.users"}),
+        ("orders|users-.*", {"orders"}),
+        (".*", set()),
+        ("[a-z]+", set()),
+        (r"orders\d", set()),
+        ("(a)|(b)", set()),
+        ("__consumer_offsets", set()),
+    ],
+)
+def test_topics_that_an_expression_names_in_full(expression: str, names: set[str]) -> None:
+    assert TopicSelection(expression).names == names
