@@ -1,0 +1,51 @@
+"""What a worker of the service says of its own accord, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from mirror.model.metrics import MirrorMetric
+from mirror.ports import CopyEngine, Drops
+from mirror.worker.protocol import LaneRates, RecordsDropped
+from mirror.worker.reports import MetricReports
+from tests.fakes.clock import ManualClock
+from tests.metrics_data import a_measurement
+
+
+class Measured:
+    """An engine that has measured two lanes of a task, and the sink of the measurements."""
+
+    def __init__(self) -> None:
+        self.lanes = [a_measurement("orders", "source", n, 5_000, 30, 0) for n in (0, 2)]
+        self.published: list[MirrorMetric] = []
+        self.dropped = Drops()
+
+    def metrics(self) -> Sequence[MirrorMetric]:
+        return self.lanes
+
+    def publish(self, metrics: Sequence[MirrorMetric]) -> None:
+        self.published += metrics
+
+    def drops(self) -> Drops:
+        return self.dropped
+
+
+def test_measurements_are_said_every_interval_and_drops_when_they_change() -> None:
+    clock, measured = ManualClock(), Measured()
+    reports = MetricReports(cast(CopyEngine, measured), measured, clock, 5.0)
+    start = clock.monotonic()
+    assert reports.due(start) == ()
+    measured.dropped = Drops(3, "queue full")
+    assert reports.due(start + 0.5) == (), "the sink is asked once a second"
+    assert reports.due(start + 1.0) == (RecordsDropped(measured.dropped),)
+    assert reports.due(start + 2.0) == ()
+    (said,) = reports.due(start + 5.0)
+    assert isinstance(said, LaneRates)
+    (sums,) = said.sums
+    assert sums.records_copied == 2 * measured.lanes[0].records_copied
+    assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)
+    assert measured.published == measured.lanes
+    assert reports.due(start + 9.0) == ()
+    assert len(reports.closing()) == 1
+    assert reports.closed() == ()
