@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from typing import Any, Final
 from uuid import uuid4
 
 import httpx
 
+from headrace.console.client import RestClient
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
 from monitor.adapters.rest_service import RestService
@@ -23,6 +26,8 @@ from tests.situations import Snapshot, write
 
 PARTITIONS: Final = 2
 _INTERVAL_SECONDS: Final = 0.2
+_ANSWER_SECONDS: Final = 5.0
+"""After so long there is no answer."""
 _OBJECTIVE: Final = {"milliseconds": 5_000}
 _SMALL_BATCHES: Final = {"batch.size": 20_000}
 """A quota takes whole batches."""
@@ -38,6 +43,8 @@ class Scene:
         self.instances = list(instances)
         self.name = ""
         self._events: list[str] = []
+        self._since = 0.0
+        self._rows: list[tuple[str, ...]] = []
 
     @property
     def instance(self) -> RunningInstance:
@@ -54,13 +61,19 @@ class Scene:
         make_topic(self.kafka.source.address, self.name, PARTITIONS, retention_ms="-1")
         self.write()
         selected = more.pop("topics", self.name)
+        self._since = time.monotonic()
         create_datastream(self.instance, self.name, selected, objective=_OBJECTIVE, **more)
 
     def begin_copied(self, **more: Any) -> None:
         """The same, and all of it has arrived; what happens then belongs to the situation."""
         self.begin(**more)
         self.wait_for_copy()
+        self.mark()
+
+    def mark(self) -> None:
+        """What happens from now on belongs to the situation."""
         self._events = [one["event_key"] for one in self.instance.rest.get("/v1/events", limit=1000)]
+        self._since = time.monotonic()
 
     def wait_for_copy(self) -> None:
         """All of it has arrived."""
@@ -86,10 +99,16 @@ class Scene:
             mine = {
                 series: value
                 for series, value in metrics.items()
-                if self.name in series or ("part=" in series and 'part="datastream' not in series)
+                if self.name in series
+                or ("part=" in series and 'part="datastream' not in series)
+                or series.startswith("headrace_loads{")
             }
-        events, definition, standing = self._new_events(), self._definition(), self._standing(lanes)
-        return Snapshot(health.status_code, parts, lanes, mine, events, definition, standing)
+        seconds = time.monotonic() - self._since
+        with ThreadPoolExecutor() as pool:  # where nobody answers it takes no longer than one of them
+            events, definition = pool.submit(self._new_events), pool.submit(self._definition)
+            standing = self._standing(lanes)
+        said = events.result(), definition.result(), standing
+        return Snapshot(health.status_code, parts, lanes, mine, *said, seconds)
 
     def rows(
         self,
@@ -97,21 +116,22 @@ class Scene:
         bring_about: Callable[[Scene, str, ExitStack], None],
         shown: Mapping[str, Shown],
     ) -> None:
-        """Every situation in turn until it is shown; with WRITE_SITUATIONS=1 the page is written.
-
-        `bring_about` leaves on the stack what ends the situation.
-        """
+        """Every situation in turn until it is shown. `bring_about` leaves on the stack what ends it."""
         assert set(shown) == set(situations)
-        rows = []
         for situation in situations:
             with ExitStack() as ending:
                 bring_about(self, situation, ending)
-                rows.append(self._seen(situation, shown[situation]).row(situation))
+                self.wait_for(situation, shown[situation])
             self._recover(situation)
-        if os.environ.get("WRITE_SITUATIONS"):
-            write(rows)
+        self.write_down()
 
-    def _seen(self, situation: str, is_shown: Shown) -> Snapshot:
+    def write_down(self) -> None:
+        """With WRITE_SITUATIONS=1 the page gets the rows of what was waited for."""
+        if os.environ.get("WRITE_SITUATIONS"):
+            write(self._rows)
+
+    def wait_for(self, situation: str, is_shown: Shown) -> None:
+        """Until the situation is shown as it is."""
         found: list[Snapshot] = []
 
         def look() -> bool:
@@ -123,7 +143,7 @@ class Scene:
         except BaseException:
             print(f"{situation}: the last that was seen is {found}")
             raise
-        return found[0]
+        self._rows.append(found[0].row(situation))
 
     def _recover(self, situation: str) -> None:
         def is_gone() -> bool:
@@ -155,7 +175,7 @@ class Scene:
 
     def _new_events(self) -> list[str]:
         try:
-            events = self.instance.rest.get("/v1/events", limit=1000)
+            events = self._asked("/v1/events", limit=1000)
         except HeadraceError:
             return ["no answer"]
         return sorted(
@@ -168,7 +188,7 @@ class Scene:
 
     def _standing(self, lanes: Sequence[Mapping[str, Any]]) -> str:
         """How the monitor judges, by these lanes in place of what Pinot has of them."""
-        with closing(RestService(self.instance.address, timeout_seconds=60)) as service:
+        with closing(RestService(self.instance.address, _ANSWER_SECONDS)) as service:
             try:
                 subject = service.subjects().get(DatastreamName(self.name))
             except HeadraceError:
@@ -181,9 +201,13 @@ class Scene:
         verdict = judge(subject, seen)
         return f"{verdict.standing}; names the pause" if subject.paused else verdict.standing.value
 
+    def _asked(self, path: str, **parameters: Any) -> Any:
+        with closing(RestClient(self.instance.address, _ANSWER_SECONDS)) as client:
+            return client.get(path, **parameters)
+
     def _definition(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = self.instance.rest.get(f"/v1/datastreams/{self.name}")
+            found: dict[str, Any] = self._asked(f"/v1/datastreams/{self.name}")
         except HeadraceError:
             return {"name": self.name}
         return found

@@ -18,7 +18,7 @@ from stack.jars import jar_sets
 from stack.jars.java import spark_environment
 from stack.kafka import KafkaCluster, NodePorts
 from stack.pinot import PinotPorts, PinotServer
-from stack.ports import free_ports
+from stack.ports import LOOPBACK, free_ports
 from stack.process.parallel import for_each
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperServer
@@ -48,10 +48,12 @@ class NewKafka(Protocol):
         *,
         nodes: int = 1,
         listeners: Sequence[str] = (),
+        detours: Mapping[str, int] | None = None,
         properties: Mapping[str, object] | None = None,
         **dotted: object,
     ) -> KafkaCluster:
-        """`properties` go to server.properties; so do keywords, `log_segment_bytes` as log.segment.bytes."""
+        """`properties` go to server.properties; so do keywords, `log_segment_bytes` as log.segment.bytes.
+        `detours`: ports that clients of the one broker's listeners are led to in place of its own."""
         ...
 
 
@@ -148,6 +150,11 @@ def spark_variables() -> dict[str, str]:
     return spark_environment()
 
 
+def _advertised(node: NodePorts, detours: Mapping[str, int]) -> dict[str, object]:
+    shown = {"PLAINTEXT": node.broker, **(node.extra or {}), **detours}
+    return {"advertised.listeners": ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in shown.items())}
+
+
 @pytest.fixture
 def new_kafka(tmp_path: Path) -> Iterator[NewKafka]:
     """A factory of clusters that belong to one test, which may stop, kill and start them."""
@@ -158,12 +165,14 @@ def new_kafka(tmp_path: Path) -> Iterator[NewKafka]:
         *,
         nodes: int = 1,
         listeners: Sequence[str] = (),
+        detours: Mapping[str, int] | None = None,
         properties: Mapping[str, object] | None = None,
         **dotted: object,
     ) -> KafkaCluster:
         ports = [NodePorts.free(listeners) for _ in range(nodes)]
-        values = {
+        values: dict[str, object] = {
             **_SESSION,
+            **(_advertised(ports[0], detours) if detours else {}),
             **{key.replace("_", "."): value for key, value in dotted.items()},
             **(properties or {}),
         }

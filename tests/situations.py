@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +14,13 @@ BEGIN: Final = "<!-- situations: written by the test of that name -->"
 END: Final = "<!-- end of situations -->"
 HEADER: Final = (
     "situation",
+    "shown after",
     "`/v1/health`",
     "`/v1/lanes`",
     "`/metrics`",
     "events",
     "`headrace datastream get`",
-    "monitor",
+    "monitor, by these lanes and not by Pinot",
 )
 
 TOPICS: Final = (
@@ -32,6 +34,7 @@ TOPICS: Final = (
     "a quota holds the datastream back",
 )
 SERVERS: Final = (
+    "the source topic may not be described",
     "the source topic may not be read",
     "the destination topic may not be written",
     "the source is frozen",
@@ -40,6 +43,7 @@ SERVERS: Final = (
     "the destination is dead",
     "a disk of the destination has failed",
 )
+SLOW: Final = ("the source is slow", "the destination is slow")
 PROCESSES: Final = (
     "ZooKeeper is frozen",
     "a worker process is frozen",
@@ -47,7 +51,8 @@ PROCESSES: Final = (
     "another instance froze, and its session is over",
     "the leader was killed, and another instance leads",
 )
-SITUATIONS: Final = (*TOPICS, *SERVERS, *PROCESSES)
+LOADS: Final = ("Pinot is frozen", "Pinot is dead")
+SITUATIONS: Final = (*TOPICS, *SERVERS, *SLOW, *PROCESSES, *LOADS)
 """What tests bring about, in the order of the table; each group is a test of its own."""
 
 _GAUGES: Final = (
@@ -57,13 +62,15 @@ _GAUGES: Final = (
     "headrace_unplaced_partitions",
     "headrace_left_out_partitions",
     "headrace_part_healthy",
+    "headrace_loads",
 )
+_LOADS_AWAY: Final = frozenset({"stale", "unavailable"})
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """What all places said at one moment. `events`: kinds of those since the situation began. `standing`: how
-    the monitor judges."""
+    the monitor judges. `seconds`: since the situation began."""
 
     status: int
     parts: Mapping[str, Mapping[str, Any]]
@@ -72,6 +79,7 @@ class Snapshot:
     events: Sequence[str]
     datastream: Mapping[str, Any]
     standing: str
+    seconds: float
 
     @property
     def ill(self) -> list[str]:
@@ -82,6 +90,7 @@ class Snapshot:
         """One row of the table; names of datastreams and clusters are left out."""
         return (
             situation,
+            f"{math.ceil(self.seconds)} s",
             _plain([f"{self.status}", *(f"`{name}`" for name in self._named())]),
             _plain(_lane(lane) for lane in self.lanes),
             _plain(self._gauges()),
@@ -102,8 +111,11 @@ class Snapshot:
                 continue
             by = re.search(r'by="(\w+)"', labels)
             part = re.search(r'part="([a-z]+)', labels)
-            more = f'{{by="{by[1]}"}}' if by else f'{{part="{part[1]} …"}}' if part else ""
-            yield f"`{name}{more}`"
+            state = re.search(r'state="(\w+)"', labels)
+            if state and state[1] not in _LOADS_AWAY:
+                continue
+            more = f'by="{by[1]}"' if by else f'part="{part[1]} …"' if part else state[0] if state else ""
+            yield f"`{name}{{{more}}}`" if more else f"`{name}`"
 
     def _shown(self) -> Iterable[str]:
         if "status" not in self.datastream:

@@ -20,7 +20,9 @@ from tests.kafka_data import make_topic
 from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
 from tests.patience import wait_until
 from tests.running import RunningInstance
+from tests.scene import Scene
 from tests.servers import KafkaPair
+from tests.situations import Snapshot
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -45,10 +47,6 @@ class Service:
     def is_said(self, *words: str, is_well: bool) -> bool:
         part = self.part()
         return part["is_well"] is is_well and all(word in part["sentence"] for word in words)
-
-    def metric(self, state: str) -> bool:
-        text = httpx.get(f"http://{self._instance.address}/metrics", timeout=30.0).text
-        return f'headrace_loads{{source="source",state="{state}"}} 1.0' in text
 
     def events(self) -> list[str]:
         found = self._instance.rest.get("/v1/events", limit=1000)
@@ -102,12 +100,19 @@ def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
     wait_until(lambda: service.is_said("are known", is_well=True), "loads are known")
     wait_until(lambda: service.preview()["moves"], "the heavy partitions would be separated")
     assert service.events() == []
+    scene = Scene(kafka_pair, instance)
+    scene.name = name
+    scene.mark()
     with frozen(pinot.pid):
+        scene.wait_for("Pinot is frozen", _is_shown)
         _is_away(service)
     wait_until(lambda: service.is_said("are known", is_well=True), "Pinot is back")
     wait_until(lambda: service.events()[0].startswith("over, after"), "and an event says so")
+    scene.mark()
     pinot.kill()
+    scene.wait_for("Pinot is dead", _is_shown)
     _is_away(service)
+    scene.write_down()
 
 
 def _put_loads(world: MetricsWorld, topic: str, heavy: list[int]) -> None:
@@ -132,11 +137,19 @@ def _put_loads(world: MetricsWorld, topic: str, heavy: list[int]) -> None:
     )
 
 
+def _is_shown(seen: Snapshot) -> bool:
+    unavailable = 'headrace_loads{source="source",state="unavailable"}'
+    return (
+        seen.status == 503
+        and PART in seen.ill
+        and seen.metrics.get(unavailable) == 1
+        and "loads" in seen.events
+    )
+
+
 def _is_away(service: Service) -> None:
     """Nobody plans meanwhile, and it is said; then a dry run rests on what was known."""
-    words = ("are unavailable since", "by the last known ones")
-    wait_until(lambda: service.is_said(*words, is_well=False), "health says so")
-    wait_until(lambda: service.metric("unavailable"), "a metric says so")
+    assert service.is_said("are unavailable since", "by the last known ones", is_well=False)
     assert "are unavailable" in service.events()[0]
     # The first dry run may still be given an answer that came seconds ago.
     preview = wait_until(lambda: _by_last_known(service.preview()), "a dry run goes by the last known loads")

@@ -1,4 +1,4 @@
-"""A cluster that is frozen, dead or closed to us is shown where people look: nothing is well, no lag is 0."""
+"""A cluster that is frozen, dead, slow or closed is shown where people look: nothing is well, no lag is 0."""
 
 from __future__ import annotations
 
@@ -21,18 +21,27 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from monitor.latency import Standing
 from stack.kafka import KafkaCluster
+from stack.ports import LOOPBACK, free_ports
 from tests.acls import PERMISSIVE, Forbidden, add_rules
+from tests.delaying import SlowPort
 from tests.e2e.conftest import NewInstance
 from tests.freezing import frozen
 from tests.kafka_data import read_all
 from tests.mirrored import by_partition
 from tests.patience import wait_until
-from tests.scene import PARTITIONS, Scene, Shown, stands_still
+from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, stands_still
 from tests.servers import KafkaPair, NewKafka
-from tests.situations import SERVERS, Snapshot
+from tests.situations import SERVERS, SLOW, Snapshot
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+
+SLOW_SECONDS: Final = 3.0
+"""Each way: an answer takes longer than the objective allows a record to take."""
+DETOUR: Final = "SLOW"
+"""The listener that is reached through a slow port."""
 
 
 @pytest.fixture
@@ -42,17 +51,28 @@ def disks(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def kafka_pair(new_kafka: NewKafka, tmp_path: Path, disks: tuple[Path, Path]) -> KafkaPair:
-    """Clusters of this test, which it may kill, and where a right can be taken away."""
-    start = partial(new_kafka, properties=PERMISSIVE)
+def detours() -> list[int]:
+    """A port for each cluster."""
+    return free_ports(2)
+
+
+@pytest.fixture
+def kafka_pair(
+    new_kafka: NewKafka, tmp_path: Path, disks: tuple[Path, Path], detours: list[int]
+) -> KafkaPair:
+    """Clusters of this test, which it may kill or slow down, and where a right can be taken away."""
     two_disks = {
         "log.dirs": ",".join(map(str, disks)),
         "metadata.log.dir": tmp_path / "disk-of-metadata",
         "replica.high.watermark.checkpoint.interval.ms": 500,  # a disk is written to at least so often
     }
+
+    def start(name: str, port: int, properties: Mapping[str, object]) -> KafkaCluster:
+        return new_kafka(name, listeners=[DETOUR], detours={DETOUR: port}, properties=properties)
+
     with ThreadPoolExecutor() as pool:
-        source = pool.submit(start, "source")
-        destination = pool.submit(new_kafka, "destination", properties={**PERMISSIVE, **two_disks})
+        source = pool.submit(start, "source", detours[0], PERMISSIVE)
+        destination = pool.submit(start, "destination", detours[1], {**PERMISSIVE, **two_disks})
         return KafkaPair(source.result(), destination.result())
 
 
@@ -92,9 +112,11 @@ def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: 
     scene.begin_copied()
     source, destination = scene.kafka
     side = source if situation.startswith("the source") else destination
-    if "may not" in situation:
+    if "may not" in situation and "described" not in situation:
         _allow_the_rest(side.address, scene.name if side is source else f"copy.{scene.name}")
-    if situation == "the source topic may not be read":
+    if situation == "the source topic may not be described":
+        ending.enter_context(Forbidden(source.address, scene.name, AclOperation.DESCRIBE))
+    elif situation == "the source topic may not be read":
         ending.enter_context(Forbidden(source.address, scene.name, AclOperation.READ))
     elif situation == "the destination topic may not be written":
         ending.enter_context(Forbidden(destination.address, f"copy.{scene.name}", AclOperation.WRITE))
@@ -124,14 +146,60 @@ def part_stands_still(seen: Snapshot) -> bool:
     )
 
 
+def is_hidden(seen: Snapshot) -> bool:
+    """It is said that a topic which is named is not shown to us."""
+    problem = seen.datastream.get("problem") or {"reason": ""}
+    return (
+        seen.status == 503
+        and "TOPIC_AUTHORIZATION_FAILED" in problem["reason"]
+        and "problem" in seen.events
+        and not is_0_somewhere(seen)
+        and seen.standing != Standing.WITHIN
+    )
+
+
 SHOWN: Final[Mapping[str, Shown]] = {
     **dict.fromkeys(SERVERS, stands_still),
     "a disk of the destination has failed": part_stands_still,
+    "the source topic may not be described": is_hidden,
 }
 """When a situation is shown as it is."""
 
 
+def is_late(seen: Snapshot) -> bool:
+    """Nobody says that nothing waits; the objective is not met, or the lanes say whom they wait for."""
+    says_why = all(lane["phase"] == "paused" and lane["reason"] for lane in seen.lanes)
+    return (
+        len(seen.lanes) == PARTITIONS
+        and not is_0_somewhere(seen)
+        and (seen.standing in {Standing.HALTED, Standing.BREACHED} or says_why)
+    )
+
+
 def test_a_cluster_that_is_away_is_shown_where_people_look(
-    kafka_pair: KafkaPair, new_instance: NewInstance, disks: tuple[Path, Path]
+    kafka_pair: KafkaPair, new_instance: NewInstance, disks: tuple[Path, Path], detours: list[int]
 ) -> None:
-    Scene(kafka_pair, new_instance("one")).rows(SERVERS, partial(bring_about, disks), SHOWN)
+    one = new_instance("one")
+    Scene(kafka_pair, one).rows(SERVERS, partial(bring_about, disks), SHOWN)
+    one.stop()
+    with ExitStack() as stack:
+        ports = {
+            f"the {cluster.name} is slow": stack.enter_context(
+                SlowPort(port, cluster.nodes[0].address_of(DETOUR))
+            )
+            for port, cluster in zip(detours, kafka_pair, strict=True)
+        }
+
+        def slow_down(scene: Scene, situation: str, ending: ExitStack) -> None:
+            scene.begin_copied()
+            ending.enter_context(ports[situation].delayed(SLOW_SECONDS))
+            scene.write()
+
+        source, destination = (f"{LOOPBACK}:{port}" for port in detours)
+        two = new_instance(
+            "two",
+            clusters__source__bootstrap_servers=source,
+            clusters__destination__bootstrap_servers=destination,
+        )
+        Scene(kafka_pair, two).rows(SLOW, slow_down, dict.fromkeys(SLOW, is_late))
+        two.stop()
