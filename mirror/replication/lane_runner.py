@@ -94,7 +94,7 @@ class LaneRunner:
             LaneAction.READ_ON: self.read_on,
             LaneAction.PROBE: self._probe_later,
             LaneAction.AWAIT_CHECKPOINT: self._await_checkpoint,
-            LaneAction.MARK_DIRTY: self._note_change,
+            LaneAction.MARK_DIRTY: self.note_change,
             LaneAction.REPORT_PAUSED: self._report_paused,
             LaneAction.REPORT_RESUMED: self._report_resumed,
             LaneAction.REPORT_STOPPED: self._report_stopped,
@@ -142,10 +142,6 @@ class LaneRunner:
 
     def _await_checkpoint(self, lane: LiveLane) -> None:
         self.stopping[lane] = None
-
-    def _note_change(self, lane: LiveLane) -> None:
-        lane.dirty = True
-        self.mark_dirty(lane)
 
     def _report_paused(self, lane: LiveLane) -> None:
         assert lane.pause is not None, "a lane pauses with a reason"
@@ -326,6 +322,17 @@ class LaneRunner:
             if len(lane.gaps) > _MOST_GAPS:
                 del lane.gaps[:-_MOST_GAPS]
 
+    def note_change(self, lane: LiveLane) -> None:
+        """Something has to be stored of the lane; of one that has stopped nothing can be."""
+        lane.dirty = True
+        if lane.state is not LaneState.STOPPED:
+            self.mark_dirty(lane)
+
+    def take_change(self, lane: LiveLane) -> None:
+        """What is known of the lane now is about to be stored."""
+        lane.dirty = False
+        self.dirty.pop(lane, None)
+
     def note_moved(self, lane: LiveLane, position: int) -> None:
         """The lane's position is durable; its consumer group, if it has one, shall show it. Never more than
         that: whoever goes on from the group must not miss what was not stored or committed."""
@@ -355,22 +362,19 @@ class LaneRunner:
     def _let_go(self, lane: LiveLane) -> None:
         self._detach_writer(lane)
         if lane.is_ambiguous:
-            lane.needs_fence = True
-            lane.identity = None
+            lane.disown()
         lane.drop()
         if lane.is_in_transaction:
             self.on_abandoned(lane)
         if lane.is_broken:
             lane.is_broken = lane.is_loaded = False
-            lane.needs_fence = True
-            lane.identity = None
+            lane.disown()
 
     def _free(self, lane: LiveLane) -> None:
         lane.is_broken = lane.is_loaded = False
-        lane.needs_fence = True
         try:
             if lane.is_in_transaction:
                 self.on_abandoned(lane)
         finally:
-            lane.identity = None
+            lane.disown()
             lane.free_all()

@@ -213,6 +213,11 @@ class LiveLane(Lane):
             self.is_fenced or self.is_broken or self.has_failed_transaction,
         )
 
+    def disown(self) -> None:
+        """Batches may be under way that we do not know of: send nothing more without fencing them."""
+        self.identity = None
+        self.needs_fence = True
+
     @property
     def is_fenced(self) -> bool:
         """Whether another owner has taken the lane for good; what we know of it must not be stored."""

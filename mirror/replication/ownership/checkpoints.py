@@ -101,8 +101,7 @@ class Checkpoints:
         dirty = {lane for lane in lanes if lane in self._steering.dirty}
         stopping = [lane for lane in lanes if lane in self._steering.stopping]
         for lane in dirty:
-            del self._steering.dirty[lane]
-            lane.dirty = False
+            self._steering.take_change(lane)
         try:
             checked = await self._check_topics(lanes)
             await self._save_to(name, [lane for lane in checked if self._has_news(lane, dirty)])
@@ -133,16 +132,11 @@ class Checkpoints:
             _log.warning("progress cannot be stored in %s now: %s", name, reason)
             destination.told = reason
         for lane in lanes:
-            self._again(lane)
+            self._steering.note_change(lane)
             self._steering.note_failure(lane, f"progress cannot be stored: {reason}", destination.retry * 2)
         destination.due = self._bench.loop.now() + destination.retry
         self._next = min(self._next, destination.due)
         destination.retry = min(destination.retry * 2, _LONGEST_RETRY_SECONDS)
-
-    def _again(self, lane: LiveLane) -> None:
-        lane.dirty = True
-        if lane.state is not LaneState.STOPPED:
-            self._steering.mark_dirty(lane)
 
     async def _save_to(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> None:
         mine = await self._without_foreign(destination, lanes)
@@ -160,7 +154,7 @@ class Checkpoints:
             await self._bench.progress(destination).save(entries, now_ms)
         except (CorruptData, RecordRejected, RecordTooLarge) as error:
             if len(mine) == 1:
-                self._again(mine[0])
+                self._steering.note_change(mine[0])
                 self._steering.set_aside(mine[0], error)
                 return
             for half in (mine[: len(mine) // 2], mine[len(mine) // 2 :]):
@@ -221,7 +215,7 @@ class Checkpoints:
         except HeadraceError as error:
             _log.info("progress of lanes that read %s is not stored now: %s", source, error)
             for lane in copying:
-                self._again(lane)
+                self._steering.note_change(lane)
             return [lane for lane in lanes if lane not in copying]
         for lane in copying:
             identity = cluster.topic_id(lane.key.partition.topic)

@@ -172,8 +172,7 @@ class ProducerIdManager:
                 f" {self._bench.identity.progress_topic} at {target.name}; continuing at {lane.checkpoint}"
             )
             _log.warning("%s", lane.gaps[-1])
-            lane.dirty = True
-            self._steering.mark_dirty(lane)
+            self._steering.note_change(lane)
 
     async def _look_behind(self, lane: LiveLane, turn: int, target: Cluster, stamp: ProducerStamp) -> None:
         end = await self._offset(target, lane, LATEST)

@@ -161,8 +161,7 @@ class TransactionManager:
         before = lane.offset_map.first_index
         lane.offset_map.prune(lane.log_start)
         entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
-        lane.dirty = False
-        self._steering.dirty.pop(lane, None)
+        self._steering.take_change(lane)
         now_ms = self._bench.clock.now_ms()
         mine, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
         return entries + mine, sealed, (self._bench.token, now_ms, lane.checkpoint)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
-from mirror.lane import lifecycle
 from mirror.lane.lifecycle import (
     Actions,
     EventKind,
@@ -24,6 +24,8 @@ from mirror.lane.lifecycle import (
     advance,
 )
 
+SOURCE: Final = Path(__file__).parents[4] / "mirror/lane/lifecycle.py"
+"""Where it is compiled, a module has no docstring."""
 PAUSES: Final = (Pause("one", 0, 1, 1000), Pause("two", 0, 1, 1000), Pause("fenced", 0, 1, 0, lasting=True))
 HANDS: Final = tuple(InHand(*flags) for flags in product((False, True), repeat=5))
 WITH_PAUSE: Final = (EventKind.RESTORED, EventKind.FAILED, EventKind.FAILED_AHEAD, EventKind.BROKE)
@@ -210,7 +212,9 @@ def test_every_intent_is_carried_out_once_nothing_is_in_hand(lost: bool) -> None
 
 
 def test_the_table_in_the_docstring_is_what_happens() -> None:
-    lines = [line.split("|") for line in (lifecycle.__doc__ or "").splitlines() if line.count("|") == 7]
+    lines = [
+        line.split("|") for line in SOURCE.read_text(encoding="utf-8").splitlines() if line.count("|") == 7
+    ]
     states = [LaneState[name.strip()] for name in lines[0][1:]]
     assert states == list(STATES_OF_THE_TABLE)
     checked = 0
