@@ -33,6 +33,10 @@ class What(Enum):
     DELETE_RECORDS = "the source deletes records"
     CRASH = "the engine is killed"
     HANDOVER = "the engine hands over"
+    FREEZE = "the engine freezes, another one takes over, and it wakes"
+    PROGRESS = "a checkpoint meets a fault"
+    UNCLEAN_ELECTION = "an unclean election"
+    RECREATION = "the topic is created again"
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Event:
 @dataclass(frozen=True)
 class Plan:
     """A whole run. `pace`: the longest time of a request or an answer on its way, in seconds; `is_tight`: the
-    engine has room for a few batches only."""
+    engine has room for a few batches only; `is_near`: it reads from the replica in its rack."""
 
     seed: int
     brokers: int
@@ -67,11 +71,12 @@ class Plan:
     policy: CopyPolicy
     pace: float
     is_tight: bool
+    is_near: bool
     events: Sequence[Event]
 
     def __str__(self) -> str:
         head = f"seed {self.seed}: {self.brokers} brokers, {self.partitions} partitions, {self.policy}, "
-        tight = ", tight" if self.is_tight else ""
+        tight = (", tight" if self.is_tight else "") + (", near" if self.is_near else "")
         lines = "\n".join(str(event) for event in self.events)
         return f"{head}transaction.version {self.transaction_level}, pace {self.pace:.3f} s{tight}\n{lines}"
 
@@ -83,7 +88,7 @@ _Make = Callable[[Random, float], Event]
 def plan(seed: int) -> Plan:
     """The run of that seed: always the same."""
     random = Random(seed)
-    loses = random.random() < 0.15
+    loses = random.random() < 0.3
     policy = CopyPolicy(
         path=random.choice([CopyPath.AUTO, CopyPath.AUTO, CopyPath.RECORD]),
         guarantee=random.choice(
@@ -93,7 +98,7 @@ def plan(seed: int) -> Plan:
         on_loss=OnLoss.CONTINUE if loses else OnLoss.HALT,
     )
     events = [_write(random, random.uniform(0, SPAN_SECONDS)) for _ in range(random.randint(6, 16))]
-    makers = [*_FAULTS, _delete] if loses else _FAULTS
+    makers = _FAULTS + (3 * _LOSSES if loses else [])
     events += [
         random.choice(makers)(random, random.uniform(0, SPAN_SECONDS)) for _ in range(random.randint(2, 10))
     ]
@@ -105,6 +110,7 @@ def plan(seed: int) -> Plan:
         policy=policy,
         pace=random.choice([0.0, 0.002, 0.02, 0.1]),
         is_tight=random.random() < 0.3,
+        is_near=random.random() < 0.3,
         events=sorted(events, key=lambda event: event.at),
     )
 
@@ -190,8 +196,25 @@ def _coordinators(random: Random, at: float) -> Event:
     return Event(at, What.MOVE_COORDINATORS, False, random.randrange(1000))
 
 
-def _crash(_random: Random, at: float) -> Event:
-    return Event(at, What.CRASH)
+def _crash(random: Random, at: float) -> Event:
+    return Event(at, What.CRASH, choice=random.randrange(60))
+
+
+def _freeze(random: Random, at: float) -> Event:
+    return Event(at, What.FREEZE, choice=random.randrange(60), seconds=random.choice([0.1, 1.0, 4.0, 12.0]))
+
+
+def _progress(random: Random, at: float) -> Event:
+    ways: list[Fault] = [Drop(), Drop(applied=True), Code(7), Code(7, applied=True), _delay(random)]
+    return Event(at, What.PROGRESS, False, count=random.randint(1, 3), api=PRODUCE, fault=random.choice(ways))
+
+
+def _unclean(random: Random, at: float) -> Event:
+    return Event(at, What.UNCLEAN_ELECTION, random.random() < 0.6, random.randrange(1000))
+
+
+def _recreation(random: Random, at: float) -> Event:
+    return Event(at, What.RECREATION, random.random() < 0.6)
 
 
 def _handover(_random: Random, at: float) -> Event:
@@ -219,4 +242,9 @@ _FAULTS: Final[list[_Make]] = [
     _crash,
     _crash,
     _handover,
+    _freeze,
+    _progress,
+    _progress,
 ]
+_LOSSES: Final[list[_Make]] = [_delete, _unclean, _recreation]
+"""What loses records, for a mirror that continues then."""

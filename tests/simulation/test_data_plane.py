@@ -13,7 +13,7 @@ from tests.simulation.run import Simulation
 from tests.simulation.schedule import plan
 
 _IN_EACH = 10
-_FIRST = [int(os.environ["SIMULATION_SEED"])] if "SIMULATION_SEED" in os.environ else range(0, 60, _IN_EACH)
+_FIRST = [int(os.environ["SIMULATION_SEED"])] if "SIMULATION_SEED" in os.environ else range(0, 200, _IN_EACH)
 
 
 @pytest.mark.parametrize("first", _FIRST)

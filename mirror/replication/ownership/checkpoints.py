@@ -120,7 +120,7 @@ class Checkpoints:
 
     def _has_news(self, lane: LiveLane, dirty: Set[LiveLane]) -> bool:
         """Whether there is something to store that may be stored."""
-        if not lane.is_loaded or lane.position < 0 or lane.is_fenced or lane.is_broken:
+        if not _may_be_stored(lane):
             return False
         return lane in dirty or (not lane.is_clean and not is_transactional(lane))
 
@@ -139,7 +139,8 @@ class Checkpoints:
         destination.retry = min(destination.retry * 2, _LONGEST_RETRY_SECONDS)
 
     async def _save_to(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> None:
-        mine = await self._without_foreign(destination, lanes)
+        own = await self._without_foreign(destination, lanes)
+        mine = [lane for lane in own if _may_be_stored(lane)]  # it may have begun a new life meanwhile
         if not mine:
             return
         now_ms = self._bench.clock.now_ms()
@@ -258,6 +259,11 @@ class Checkpoints:
         )
         if any(codes.values()):
             _log.warning("the positions of group %s are refused: %s", group, set(codes.values()) - {0})
+
+
+def _may_be_stored(lane: LiveLane) -> bool:
+    """Whether the lane has progress, of its own."""
+    return lane.is_loaded and lane.position >= 0 and not lane.is_fenced and not lane.is_broken
 
 
 def is_transactional(lane: LiveLane) -> bool:

@@ -32,12 +32,12 @@ def _records(log: PartitionLog, end: int) -> list[tuple[Seen, bool]]:
     found: list[tuple[Seen, bool]] = []
     open_records: dict[int, list[int]] = {}
     for batch in log.batches:
-        if batch.base >= end:
-            break
-        if batch.is_control:
+        if batch.is_control:  # also behind the end: it may decide on what lies in front of it
             (control,) = batches.view(batch.data)
             for index in open_records.pop(batch.producer, []):
                 found[index] = (found[index][0], not control.abort)
+            continue
+        if batch.base >= end:
             continue
         for record in batches.view(batch.data):
             if record.offset < log.start:

@@ -54,6 +54,8 @@ class MirroredFakes:
         self._rack = rack
         self._options = {**_OPTIONS, **(options or {})}
         self._engines: list[BatchEngine] = []
+        self.woken: list[BatchEngine] = []
+        """Engines that run beside the present one."""
         self.engine = self.new_engine()
 
     def new_engine(self) -> BatchEngine:
@@ -62,13 +64,15 @@ class MirroredFakes:
             "source": ClusterAccess(endpoints(self.source.address), rack=self._rack),
             "destination": ClusterAccess(endpoints(self.target.address)),
         }
+        selector = VirtualSelector(self.clock, [self.source, self.target], self.script)
         self.engine = BatchEngine(
             access.__getitem__,
             CopyingOptions(**self._options),
             EngineIdentity("test", checkpoint_interval_seconds=0.3),
             self.clock,
-            VirtualSelector(self.clock, [self.source, self.target], self.script),
+            selector,
         )
+        self.selector = selector
         self.engine._bench.loop.new_socket = self.network.socket
         self._engines.append(self.engine)
         return self.engine
@@ -95,7 +99,10 @@ class MirroredFakes:
         """Let virtual time pass."""
         until = self.clock.monotonic() + seconds
         while self.clock.monotonic() < until:
-            self.events.extend(self.engine.step(min(_LONG_STEP_SECONDS, until - self.clock.monotonic())))
+            longest = _STEP_SECONDS if self.woken else _LONG_STEP_SECONDS
+            self.events.extend(self.engine.step(min(longest, until - self.clock.monotonic())))
+            for engine in self.woken:
+                engine.step(_STEP_SECONDS)
 
     def run_until(self, condition: Callable[[], object], what: str) -> None:
         """Let virtual time pass until the condition holds."""
@@ -136,8 +143,12 @@ class MirroredFakes:
 
     def crash(self) -> None:
         """The engine's process is killed: connections drop, nothing is stored."""
-        self.engine._bench.close()
-        self.engine._is_closed = True
+        self.kill(self.engine)
+
+    def kill(self, engine: BatchEngine) -> None:
+        """The same with any engine."""
+        engine._bench.close()
+        engine._is_closed = True
 
     def restart(self, topic: str, partitions: int = 1, **fields: Any) -> None:
         """Kill the engine and start the lanes in another one."""

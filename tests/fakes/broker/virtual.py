@@ -15,6 +15,10 @@ _MOST_ROUNDS: Final = 5_000
 """At one moment; a loop that takes more of them is hot."""
 
 
+class Killed(BaseException):
+    """The engine's process has ended, wherever it was."""
+
+
 class VirtualSelector(MemorySelector):
     """`script` is asked before time moves: it may do something to the clusters that is due, and says when it
     wants to be asked next (monotonic seconds, None for never again)."""
@@ -31,10 +35,16 @@ class VirtualSelector(MemorySelector):
         self._script = script
         self._moment = clock.monotonic()
         self._rounds = 0
+        self.rounds_to_live: int | None = None
+        """Rounds of the loop until the engine is killed."""
 
     def select(self, timeout: float | None = None) -> Ready:
         """What is ready, after as much virtual time as that takes, at most `timeout` seconds."""
         self._count_rounds()
+        if self.rounds_to_live is not None:
+            self.rounds_to_live -= 1
+            if self.rounds_to_live < 0:
+                raise Killed
         until = self._clock.monotonic() + (3600.0 if timeout is None else max(timeout, 0.0))
         while True:
             ready = super().select(0)

@@ -11,6 +11,7 @@ from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
 FETCH = 1
+LIST_OFFSETS = 2
 METADATA = 3
 NewFakes = Callable[..., MirroredFakes]
 CONTINUE = CopyPolicy(on_loss=OnLoss.CONTINUE)
@@ -183,6 +184,23 @@ def test_a_re_created_source_is_copied_from_its_beginning_where_that_is_wanted(
     fakes.write("t", 100, 50)
     fakes.run_until(lambda: len(fakes.numbers("t")) == 70, "the new topic is copied")
     assert fakes.numbers("t") == [*range(20), *range(100, 150)]
+
+
+def test_a_checkpoint_while_a_source_is_re_created_stores_nothing_without_a_position(
+    fakes: MirroredFakes,
+) -> None:
+    fakes.make_topic("t")
+    fakes.start("t", policy=CONTINUE)
+    fakes.run(2)
+    fakes.target.faults.plant(FETCH, Delay(2.0))
+    fakes.source.write_in_transaction("t", fakes.records(0, 5), commit=False)
+    fakes.run_until(lambda: fakes.target.faults.taken, "it looks whether it may store that there was nothing")
+    fakes.source.faults.plant(LIST_OFFSETS, Delay(4.0))
+    fakes.source.recreate_topic("t")
+    fakes.write("t", 100, 5)
+    fakes.run_until(lambda: len(fakes.numbers("t")) == 5, "the new topic is copied")
+    assert fakes.source.faults.is_spent
+    assert not fakes.pauses(fakes.lane("t").key)
 
 
 def test_a_deleted_source_halts_its_lane_until_it_is_there(fakes: MirroredFakes) -> None:

@@ -1,0 +1,88 @@
+"""What must be at the destination in the end, whatever has happened to both sides."""
+
+from __future__ import annotations
+
+from mirror.model.datastreams.policy import Guarantee
+from tests.fakes.broker import batches
+from tests.fakes.broker.contents import Seen, committed
+from tests.fakes.broker.log import PartitionLog
+from tests.fakes.broker.mirrored import MirroredFakes
+
+Content = tuple[object, ...]
+
+
+class Judge:
+    """Of one partition of the topic. Every record is there once, in order, and nothing else is, but for
+
+    - what the source has lost since: it may be at the destination;
+    - what the destination has lost since it was stored there: it may be missing, and the lane says so;
+    - what `AT_LEAST_ONCE` allows.
+    """
+
+    def __init__(self, fakes: MirroredFakes, topic: str, number: int, guarantee: Guarantee) -> None:
+        self._fakes = fakes
+        self._topic = topic
+        self._number = number
+        self._name = f"{topic}-{number}"
+        self._repeats = guarantee is Guarantee.AT_LEAST_ONCE
+        self._gone: set[Content] = set()
+        """Were at the source when it lost something, and maybe copied before."""
+        self._destroyed: set[Content] = set()
+        """Lost at the destination."""
+        self._is_whole = True
+        """Whether neither side has lost anything: then the map knows every record."""
+
+    def source_loses(self) -> None:
+        """The source is about to lose something. A record goes with the marker that committed it."""
+        log = self._fakes.source.log(self._topic, self._number)
+        self._is_whole = False
+        self._gone.update(one.content for one in committed(log))
+
+    def destination_loses(self, first: int) -> None:
+        """The destination is about to lose everything from there on."""
+        log = self._fakes.target.log(self._topic, self._number)
+        self._is_whole = False
+        self._destroyed.update(one.content for one in _stored(log) if one.offset >= first)
+
+    def check(self) -> None:
+        """Compare every record. Raises AssertionError."""
+        source = self._fakes.source.log(self._topic, self._number)
+        here, there = committed(source), self._fakes.copied(self._topic, self._number)
+        expected, found = [one.content for one in here], [one.content for one in there]
+        if self._repeats:
+            found = list(dict.fromkeys(found))
+        assert len(set(found)) == len(found), f"{self._name} holds a record twice"
+        lane = self._fakes.lane(self._topic, self._number)
+        assert lane.ledger.is_balanced, f"the ledger of {self._name} does not add up"
+        if self._is_whole:
+            assert found == expected, f"{self._name} differs"
+            if not self._repeats:
+                for one, two in zip(here, there, strict=True):
+                    where = lane.offset_map.forward(one.offset)
+                    assert where == (two.offset, "exact"), f"{self._name}: {one.offset} is mapped to {where}"
+            return
+        wanted = set(expected)
+        kept = [one for one in found if one in wanted]
+        missing = [one for one in expected if one not in set(kept)]
+        unknown = [one for one in found if one not in wanted and one not in self._gone]
+        assert set(missing) <= self._destroyed, f"{self._name} lacks {_shown(missing, self._destroyed)}"
+        assert kept == [one for one in expected if one in set(kept)], f"{self._name} is out of order"
+        assert not unknown, f"{self._name} has {_shown(unknown, self._gone)}"
+        if missing:
+            assert lane.gaps, f"{self._name} lacks {_shown(missing, set())} and says nothing of it"
+
+
+def _stored(log: PartitionLog) -> list[Seen]:
+    """Every record of a log, whatever becomes of its transaction."""
+    return [
+        Seen(
+            one.offset, one.timestamp, one.key, one.value, tuple((name, value) for name, value in one.headers)
+        )
+        for batch in log.batches
+        if not batch.is_control
+        for one in batches.view(batch.data)
+    ]
+
+
+def _shown(contents: list[Content], excused: set[Content]) -> str:
+    return ", ".join(str(one[2]) for one in contents if one not in excused)
