@@ -237,6 +237,7 @@ class Simulation:
             if event.what is What.HANDOVER:
                 fakes.events.extend(fakes.engine.close(5))
             else:
+                fakes.selector.rounds_to_live = None  # it ends when it has been awake for a while
                 self._endings.append((fakes.clock.monotonic() + event.seconds, fakes.engine, False))
         except Killed:
             fakes.crash()
