@@ -1,10 +1,12 @@
 """What became of the records of one partition: source and copy, record by record. Pure.
 
-A record is any hashable value that no other record of the partition equals.
+A record is any hashable value. Where the source holds equal ones, as after a retry of its own producer, the
+copy holds as many.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
@@ -47,21 +49,27 @@ def compare(
 
     Of the last life everything must arrive, of the former ones all up to some record.
     """
-    places = {record: (life, at) for life, log in enumerate(lives) for at, record in enumerate(log)}
-    assert len(places) == sum(map(len, lives)), "two records of the source are equal"
+    written = Counter[Hashable]()
+    places: dict[tuple[Hashable, int], tuple[int, int]] = {}
+    for life, log in enumerate(lives):
+        for at, record in enumerate(log):
+            written[record] += 1
+            places[record, written[record]] = life, at
     seen: set[tuple[int, int]] = set()
+    arrivals = Counter[Hashable]()
     arrived = doubled = disorder = strangers = ghosts = 0
     newest = (-1, -1)
     for record in copy:
         arrived += 1
-        place = places.get(record)
+        arrivals[record] += 1
+        place = places.get((record, arrivals[record]))
         if place is None:
-            if record in aborted:
+            if record in written:
+                doubled += 1
+            elif record in aborted:
                 ghosts += 1
             else:
                 strangers += 1
-        elif place in seen:
-            doubled += 1
         else:
             seen.add(place)
             disorder += place < newest

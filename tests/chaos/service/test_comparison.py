@@ -91,6 +91,13 @@ def test_findings_of_partitions_add_up() -> None:
     )
 
 
+def test_what_the_source_holds_twice_arrives_twice() -> None:
+    twice = [["a", "b", "b", "c"]]
+    assert compare(twice, twice[0]) == Findings(written=4, arrived=4)
+    assert compare(twice, ["a", "b", "b", "b", "c"]).doubled == 1
+    assert compare(twice, ["a", "b", "c"]).lost == 1
+
+
 def test_repetitions_have_places() -> None:
     assert repeated("abcdef") == []
     assert repeated("abcdbcdeab") == [(1, 4, 3), (0, 8, 2)]
