@@ -28,7 +28,7 @@ SWITCH: Final = "HEADRACE_COMPILED"
 """Environment variable; 0: worker processes run the sources."""
 _HOME: Final = Path(__file__).parents[2]
 _BUILDS: Final = Path(".cache") / "compiled"
-_WHOLE_ROOMS: Final = ("mirror/protocol", "mirror/lane")
+_WHOLE_ROOMS: Final = ("mirror/protocol", "mirror/protocol/batches", "mirror/lane")
 _MODULES: Final = (
     "mirror/adapters/system_clock",
     "mirror/client/cluster",
