@@ -1,7 +1,7 @@
 # The same few commands for people and for CI. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-TEST_WORKERS ?= 4
+TEST_WORKERS ?= 3
 
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
