@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.servers"]
@@ -17,6 +19,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # How long an example takes says how busy the machine is.
 settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("headrace")
+
+
+@pytest.fixture(autouse=True)
+def _logs_set_up_by_no_other_test() -> Iterator[None]:
+    """Undo what a command called in this process has set for the logs of the whole process."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
 
 
 @pytest.hookimpl(trylast=True)

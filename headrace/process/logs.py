@@ -45,7 +45,6 @@ def configure_logs(settings: LogSettings, **context: Any) -> None:
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -76,4 +75,5 @@ def _mask_secrets(_logger: Any, _method: str, event: structlog.types.EventDict) 
 
 def log_to_stderr() -> None:
     """For commands that print their answer and set up no log: what is logged does not get between."""
+    structlog.reset_defaults()
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 import structlog
 
-from headrace.process.logs import LogSettings, configure_logs
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers, root.level = handlers, level
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
+from headrace.process.logs import LogSettings, configure_logs, log_to_stderr
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
@@ -65,3 +54,12 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not shown" not in text
     assert "shown" in text
     assert "partition=orders-1" in text
+
+
+def test_a_command_that_sets_up_no_log_may_follow_one_that_does(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings(format="json"))
+    structlog.get_logger("mirror").info("first")
+    log_to_stderr()
+    structlog.get_logger("mirror").info("second", lanes=3)
+    seen = capsys.readouterr()
+    assert ("first" in seen.err, "second" in seen.err, seen.out) == (True, True, "")
