@@ -66,7 +66,7 @@ class EngineUnderTest:
     @property
     def lanes(self) -> Mapping[LaneKey, LiveLane]:
         """The lanes by key."""
-        return self.engine._steering.lanes
+        return self.engine._runner.lanes
 
     def lane(self, topic: str, partition: int = 0, destination: str = "") -> LiveLane:
         """One lane, whatever its group; with the destination's name where a topic has several copies."""

@@ -50,21 +50,21 @@ class BatchEngine:
     ) -> None:
         self._clock = clock
         self._bench = EngineContext(access, settings, identity, clock, selector)
-        self._steering = LaneRunner(self._bench)
-        self._identifying = ProducerIdManager(self._steering)
-        self._refusals = Rejections(self._steering)
-        self._reading = FetchHandler(self._steering, self._identifying, self._refusals)
-        self._writing = AckHandler(self._steering, self._refusals)
+        self._runner = LaneRunner(self._bench)
+        self._identifying = ProducerIdManager(self._runner)
+        self._refusals = Rejections(self._runner)
+        self._reading = FetchHandler(self._runner, self._identifying, self._refusals)
+        self._writing = AckHandler(self._runner, self._refusals)
         self._writing.on_sent = self._reading.resume_reading
-        self._committing = TransactionManager(self._steering)
+        self._committing = TransactionManager(self._runner)
         self._reading.on_data = self._committing.begin
-        self._steering.on_drained = self._committing.commit
-        self._steering.on_abandoned = self._committing.abandon
-        self._steering.on_fenced = self._committing.fenced
+        self._runner.on_drained = self._committing.commit
+        self._runner.on_abandoned = self._committing.abandon
+        self._runner.on_fenced = self._committing.fenced
         self._identifying.on_ready = self._on_ready
-        self._starting = LaneStartup(self._steering, self._reading, self._writing)
-        self._checkpoints = Checkpoints(self._steering)
-        self._stalls = Stalls(self._steering)
+        self._starting = LaneStartup(self._runner, self._reading, self._writing)
+        self._checkpoints = Checkpoints(self._runner)
+        self._stalls = Stalls(self._runner)
         self._next_tick = 0.0
         self._measured_ms = clock.now_ms()
         self._measured_cpu = process_time()
@@ -77,29 +77,29 @@ class BatchEngine:
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
         for spec in specs:
-            if spec.key in self._steering.lanes:
+            if spec.key in self._runner.lanes:
                 continue
             try:
                 self._start(spec)
             except Exception as error:  # noqa: BLE001 - the others start
                 _log.exception("lane %s cannot start", spec.key.partition)
-                self._steering.events.append(LanePaused(spec.key, f"it cannot start: {error!r}"))
+                self._runner.events.append(LanePaused(spec.key, f"it cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
         """Stop fetching these, drain and checkpoint them; `LaneStopped` tells when each is done."""
         for key in keys:
-            lane = self._steering.lanes.get(key)
+            lane = self._runner.lanes.get(key)
             if lane is None:
-                self._steering.events.append(LaneStopped(key, None))
+                self._runner.events.append(LaneStopped(key, None))
             else:
-                self._steering.guard(lane, self._steering.stop)
+                self._runner.guard(lane, self._runner.stop)
 
     def _start(self, spec: LaneSpec) -> None:
         buckets = self._bench.buckets(spec)
         lane = LiveLane(spec, self._bench.fetch_bytes(buckets), buckets)
         lane.started_at = self._bench.loop.now()
-        self._steering.lanes[spec.key] = lane
-        self._steering.to_start[lane] = None
+        self._runner.lanes[spec.key] = lane
+        self._runner.to_start[lane] = None
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
         """Let the lanes of these datastream groups together copy so many bytes a second from now on."""
@@ -107,26 +107,26 @@ class BatchEngine:
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
         """Copy until something has happened to a lane, at most for so long."""
-        steering, loop = self._steering, self._bench.loop
+        runner, loop = self._runner, self._bench.loop
         now = loop.now()
         until = now + timeout_seconds
         while True:
             self._starting.pump()
             self._reading.room = OPENED_AT_ONCE
-            loop.run_once(0.0 if steering.events else until - now)
+            loop.run_once(0.0 if runner.events else until - now)
             now = loop.now()
-            if now >= self._next_tick or steering.stopping:
+            if now >= self._next_tick or runner.stopping:
                 self._tick(now)
-            if steering.events or now >= until:
-                events, steering.events = steering.events, []
+            if runner.events or now >= until:
+                events, runner.events = runner.events, []
                 return events
 
     def _tick(self, now: float) -> None:
         self._next_tick = now + _TICK_SECONDS
         for cluster, since in self._bench.take_returned().items():
-            self._steering.wake(cluster, self._clock.now_ms() - int((now - since) * 1000))
+            self._runner.wake(cluster, self._clock.now_ms() - int((now - since) * 1000))
             self._checkpoints.hurry(cluster)
-        self._steering.probe(self._clock.now_ms())
+        self._runner.probe(self._clock.now_ms())
         self._reading.hanging.pump(now)
         self._committing.pump(now)
         self._checkpoints.pump(now)
@@ -139,29 +139,29 @@ class BatchEngine:
         when = Interval(now_ms, interval_ms, self._bench.identity.instance, self._bench.loop.now())
         cpu_seconds = process_time()
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
-        lanes = self._steering.lanes.values()
+        lanes = self._runner.lanes.values()
         return share_cpu([one for lane in lanes if (one := self._metric(lane, when)) is not None], cpu_ms)
 
     def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
         try:
             return take_metric(lane, when)
         except Exception as error:  # noqa: BLE001 - the others are measured all the same
-            self._steering.set_aside(lane, error)
+            self._runner.set_aside(lane, error)
             return None
 
     def reports(self) -> list[LaneReport]:
         """Every lane that has not stopped, as it is now."""
         now = self._bench.loop.now()
-        return [report_of(lane, now) for lane in self._steering.lanes.values()]
+        return [report_of(lane, now) for lane in self._runner.lanes.values()]
 
     def sums(self) -> LaneSums:
         """Over every lane that has not stopped; much quicker than reports."""
-        return sums_of(self._steering.lanes.values())
+        return sums_of(self._runner.lanes.values())
 
     def take_final_reports(self) -> list[LaneReport]:
         """Lanes that have stopped since the last call, as they were in the end; none unless the engine's
         identity says that reports are kept."""
-        final, self._steering.final = self._steering.final, []
+        final, self._runner.final = self._runner.final, []
         return final
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
@@ -170,16 +170,16 @@ class BatchEngine:
             return ()
         until = self._bench.loop.now() + deadline_seconds
         events: list[LaneEvent] = []
-        self.stop_lanes(tuple(self._steering.lanes))
-        while self._steering.lanes and self._bench.loop.now() < until:
+        self.stop_lanes(tuple(self._runner.lanes))
+        while self._runner.lanes and self._bench.loop.now() < until:
             events.extend(self.step(_CLOSING_STEP))
         self._is_closed = True
         shown = self._bench.loop.spawn(self._checkpoints.commit_groups())
         while not shown.is_done and self._bench.loop.now() < until:
             self._bench.loop.run_once(_CLOSING_STEP)
-        for source in self._steering.sources.values():
+        for source in self._runner.sources.values():
             source.close()
-        for sink in self._steering.sinks.values():
+        for sink in self._runner.sinks.values():
             sink.close()
         self._bench.close()
         return events

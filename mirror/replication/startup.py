@@ -39,11 +39,11 @@ Turn = tuple[LiveLane, int]
 
 
 class LaneStartup:
-    """Takes lanes from `steering.to_start` and sets them going."""
+    """Takes lanes from `runner.to_start` and sets them going."""
 
-    def __init__(self, steering: LaneRunner, reading: FetchHandler, writing: AckHandler) -> None:
-        self._steering = steering
-        self._bench = steering.bench
+    def __init__(self, runner: LaneRunner, reading: FetchHandler, writing: AckHandler) -> None:
+        self._runner = runner
+        self._bench = runner.bench
         self._reading = reading
         self._writing = writing
         self._limits: dict[ClusterRef, LimitBook] = {}
@@ -51,12 +51,12 @@ class LaneStartup:
 
     def pump(self) -> None:
         """Begin with all that wait."""
-        if not self._steering.to_start:
+        if not self._runner.to_start:
             return
-        lanes = sorted(self._steering.to_start, key=_route)
-        self._steering.to_start.clear()
+        lanes = sorted(self._runner.to_start, key=_route)
+        self._runner.to_start.clear()
         for lane in lanes:
-            self._steering.guard(lane, self._open)
+            self._runner.guard(lane, self._open)
         lanes = [lane for lane in lanes if lane.state is LaneState.STARTING]
         for _, group in groupby(lanes, key=_route):
             together = list(group)
@@ -71,12 +71,12 @@ class LaneStartup:
 
     def _open(self, lane: LiveLane) -> None:
         """The lane's clusters, and what is stored of it. Raises ConfigError for one that cannot be opened."""
-        steering, bench, spec = self._steering, self._bench, lane.spec
-        if spec.source not in steering.sources:
+        runner, bench, spec = self._runner, self._bench, lane.spec
+        if spec.source not in runner.sources:
             cluster, rack = bench.cluster(spec.source), bench.rack(spec.source)
-            steering.sources[spec.source] = Fetcher(cluster, bench.settings, self._reading, rack)
-        if spec.destination not in steering.sinks:
-            steering.sinks[spec.destination] = Sender(
+            runner.sources[spec.source] = Fetcher(cluster, bench.settings, self._reading, rack)
+        if spec.destination not in runner.sinks:
+            runner.sinks[spec.destination] = Sender(
                 bench.cluster(spec.destination), bench.settings, self._writing
             )
         if not lane.is_loaded:
@@ -119,18 +119,18 @@ class LaneStartup:
         except Exception as error:  # noqa: BLE001 - it concerns one route between two clusters
             for lane, turn in turns:
                 if _is_valid(lane, turn):
-                    self._steering.set_aside(lane, error)
+                    self._runner.set_aside(lane, error)
             return
         for lane, turn in turns:
             if _is_valid(lane, turn):
-                self._steering.guard(lane, self._go)
+                self._runner.guard(lane, self._go)
         halted = [lane for lane, _ in turns if lane.state is LaneState.PAUSED and lane.is_loaded]
         if halted:
             self._bench.loop.spawn(self._look_at_ends(halted))
 
     async def _look_at_ends(self, lanes: Sequence[LiveLane]) -> None:
         """How far lanes that do not read are behind: the last answer to a fetch grows old."""
-        source = self._steering.source(lanes[0]).cluster
+        source = self._runner.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:
             ends = await source.offsets(dict.fromkeys(places, LATEST), seconds=_OFFSETS_SECONDS)
@@ -152,7 +152,7 @@ class LaneStartup:
         now_ms = self._bench.clock.now_ms()
         for lane, turn in turns:
             if not lane.is_loaded and _is_valid(lane, turn):
-                self._steering.guard(lane, lambda one: self._restore(one, log.stored(one.key), now_ms))
+                self._runner.guard(lane, lambda one: self._restore(one, log.stored(one.key), now_ms))
 
     def _restore(self, lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
         disputed = lane.disputed
@@ -168,13 +168,13 @@ class LaneStartup:
         lane.needs_fence = not progress.clean
         if progress.pause is not None:
             pause = Pause.from_json(progress.pause, now_ms)
-            self._steering.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
+            self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
     async def _look_around(self, turns: Sequence[Turn]) -> None:
         """Fresh metadata of both sides; pause those that cannot go on, apply what the policy says."""
         lanes = [lane for lane, _ in turns]
         first = lanes[0]
-        source, sink = self._steering.source(first), self._steering.sink(first)
+        source, sink = self._runner.source(first), self._runner.sink(first)
         await source.cluster.patiently(
             lambda: source.cluster.refresh({lane.key.partition.topic for lane in lanes})
         )
@@ -183,7 +183,7 @@ class LaneStartup:
         )
         for lane, turn in turns:
             if _is_valid(lane, turn):
-                self._steering.guard(lane, self._look_at)
+                self._runner.guard(lane, self._look_at)
         book = self._limits_of(first.spec.destination)
         for lane in lanes:
             if lane.pause is not None:
@@ -202,12 +202,12 @@ class LaneStartup:
                 except Exception as error:  # noqa: BLE001 - it concerns the lanes of one policy
                     failed[policy] = error
             if policy in failed:
-                self._steering.set_aside(lane, failed[policy])
+                self._runner.set_aside(lane, failed[policy])
 
     def _look_at(self, lane: LiveLane) -> None:
         problem = self._problem(lane)
         if problem is not None:
-            self._steering.pause(lane, problem)
+            self._runner.pause(lane, problem)
 
     def _problem(self, lane: LiveLane) -> HeadraceError | None:
         if self._is_elsewhere(lane):
@@ -217,7 +217,7 @@ class LaneStartup:
                 lane.spec.destination_topic,
             )
             lane.begin_elsewhere()
-            self._steering.handle(lane, LifecycleEvent(EventKind.DISPLACED))
+            self._runner.handle(lane, LifecycleEvent(EventKind.DISPLACED))
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
         problem = self._reading.source_problem(lane)
         if isinstance(problem, TopicRecreated) and goes_on:
@@ -242,41 +242,41 @@ class LaneStartup:
         if progress is None:
             return False
         name = lane.spec.destination_topic
-        return not progress.is_of(name, self._steering.sink(lane).cluster.topic_id(name))
+        return not progress.is_of(name, self._runner.sink(lane).cluster.topic_id(name))
 
     async def _find_positions(self, lanes: Sequence[LiveLane]) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""
         if lanes:
-            lanes = await take_over(self._steering, self._steering.source(lanes[0]).cluster, lanes)
+            lanes = await take_over(self._runner, self._runner.source(lanes[0]).cluster, lanes)
         for (committed, asked), group in groupby(sorted(lanes, key=_question), key=_question):
             together = list(group)
-            source = self._steering.source(together[0]).cluster
+            source = self._runner.source(together[0]).cluster
             places = {lane.key.partition for lane in together}  # several datastreams may share some
             asking = dict.fromkeys(places, asked)
             answers = dict(await source.offsets(asking, committed=committed, seconds=_OFFSETS_SECONDS))
             none_younger = {place: LATEST for place, answer in answers.items() if _is_missing(answer)}
             answers |= await source.offsets(none_younger, committed=committed, seconds=_OFFSETS_SECONDS)
             for lane in together:
-                self._steering.guard(lane, partial(self._begin, answers))
+                self._runner.guard(lane, partial(self._begin, answers))
 
     def _begin(self, answers: Answers, lane: LiveLane) -> None:
         answer = answers[lane.key.partition]
         if answer.error:
             raise Unreachable(f"{lane.spec.source} does not tell the offsets of {lane.key.partition} now")
         lane.begin(answer.offset)
-        self._steering.mark_dirty(lane)
+        self._runner.mark_dirty(lane)
 
     def _go(self, lane: LiveLane) -> None:
-        source, sink = self._steering.source(lane), self._steering.sink(lane)
+        source, sink = self._runner.source(lane), self._runner.sink(lane)
         identity = source.cluster.topic_id(lane.key.partition.topic)
         lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
         lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
-        self._steering.handle(lane, LifecycleEvent(EventKind.POSITIONED))
+        self._runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
         if not lane.is_announced:
             lane.is_announced = True
-            self._steering.events.append(LaneStarted(lane.key, lane.position))
+            self._runner.events.append(LaneStarted(lane.key, lane.position))
         sink.attach(lane)
-        self._steering.read_on(lane)
+        self._runner.read_on(lane)
 
 
 def _route_of(spec: LaneSpec) -> tuple[ClusterRef, ClusterRef]:

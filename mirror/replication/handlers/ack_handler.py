@@ -30,9 +30,9 @@ _HOLD_SECONDS: Final = 5.0
 class AckHandler:
     """Satisfies `sink.ProduceListener`."""
 
-    def __init__(self, steering: LaneRunner, refusals: Rejections) -> None:
-        self._steering = steering
-        self._bench = steering.bench
+    def __init__(self, runner: LaneRunner, refusals: Rejections) -> None:
+        self._runner = runner
+        self._bench = runner.bench
         self._refusals = refusals
         self.on_sent: Callable[[LiveLane], None] = lambda _lane: None
         """Told when a lane holds less than before."""
@@ -45,7 +45,7 @@ class AckHandler:
             self._on_answer(lane, outgoing, answer)
         except Exception as error:  # noqa: BLE001 - the other lanes of the answer continue
             outgoing.outstanding = False
-            self._steering.set_aside(lane, error)
+            self._runner.set_aside(lane, error)
 
     def _on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
         if answer.error:
@@ -55,9 +55,9 @@ class AckHandler:
         else:
             gaps = len(lane.gaps)
             lane.acknowledge(outgoing, answer.base_offset, self._bench.clock.now_ms(), self._bench.loop.now())
-            self._steering.mark_dirty(lane)
+            self._runner.mark_dirty(lane)
             if lane.pause is not None or lane.retries:
-                self._steering.note_headway(lane)
+                self._runner.note_headway(lane)
             if lane.is_slow and not lane.in_flight:
                 self._share_requests(lane)
             if len(lane.gaps) > gaps:
@@ -72,10 +72,10 @@ class AckHandler:
             self._on_lost(lane, outgoing)
         except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
             outgoing.outstanding, outgoing.maybe_stored = False, True
-            self._steering.set_aside(lane, error)
+            self._runner.set_aside(lane, error)
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
-        self._steering.set_aside(lane, error)
+        self._runner.set_aside(lane, error)
 
     def _on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
         lane.unanswered(outgoing, maybe_stored=True)
@@ -85,27 +85,27 @@ class AckHandler:
             self._go_on(lane)
 
     def on_unwritable(self, lane: LiveLane) -> None:
-        self._steering.guard(lane, self._unwritable)
+        self._runner.guard(lane, self._unwritable)
 
     def _unwritable(self, lane: LiveLane) -> None:
         self._hold_less(lane)
         if lane.bytes_in_hand and not lane.in_flight:
-            self._steering.later(lane, _HOLD_SECONDS, self._give_up_memory)
+            self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: LiveLane) -> None:
         """Others need it more; what was under way is looked for at the destination later."""
         if not lane.is_writable and lane.bytes_in_hand and not lane.in_flight:
-            self._steering.restart(lane, "its destination cannot be reached")
+            self._runner.restart(lane, "its destination cannot be reached")
 
     def on_writable(self, lane: LiveLane) -> None:
         if lane.waits:
-            self._steering.guard(lane, self.on_sent)
+            self._runner.guard(lane, self.on_sent)
 
     def _go_on(self, lane: LiveLane) -> None:
         if lane.in_flight == 0 and lane.trouble is not None:
             self._resolve(lane, lane.trouble)
         if lane.intent is not None:
-            self._steering.settle(lane)
+            self._runner.settle(lane)
         if lane.writer is not None and lane.queue and lane.may_send:
             lane.writer.wake(lane)
         if lane.waits:
@@ -119,22 +119,22 @@ class AckHandler:
             self._try_again(lane, trouble)
         elif code in FENCED:
             said = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
-            self._steering.on_fenced(lane, Fenced(said.message))
+            self._runner.on_fenced(lane, Fenced(said.message))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
-            self._steering.restart(lane, str(error_of(code, "the destination has lost track")))
+            self._runner.restart(lane, str(error_of(code, "the destination has lost track")))
         elif code == Code.CORRUPT_MESSAGE and lane.retries < _DAMAGED_TRIES:
             lane.retries += 1
-            self._steering.restart(lane, "a batch was damaged on its way to the destination")
+            self._runner.restart(lane, "a batch was damaged on its way to the destination")
         elif code in REFUSED:
             self._refusals.refused(lane, trouble)
         else:
             doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
-            self._steering.pause(lane, error_of(code, doing, trouble.message))
+            self._runner.pause(lane, error_of(code, doing, trouble.message))
 
     def _try_again(self, lane: LiveLane, trouble: Trouble) -> None:
-        sink, code = self._steering.sink(lane), trouble.code
-        self._steering.note_failure(
+        sink, code = self._runner.sink(lane), trouble.code
+        self._runner.note_failure(
             lane,
             f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}",
             replication_ms(sink.cluster.timeout_seconds) / 1000 + _ANSWER_SECONDS,
@@ -149,7 +149,7 @@ class AckHandler:
         lane.retries += 1
         wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.retries, 10), _LONGEST_RETRY_SECONDS)
         sink.detach(lane)
-        self._steering.later(lane, wait, self._attach)
+        self._runner.later(lane, wait, self._attach)
 
     def _send_alone(self, lane: LiveLane) -> None:
         """Until the destination has taken a batch, send one at a time where nobody else waits for its answer,
@@ -160,7 +160,7 @@ class AckHandler:
     def _share_requests(self, lane: LiveLane) -> None:
         """The destination has taken a batch of a slow lane: send with the others again."""
         lane.is_slow = False
-        sink = self._steering.sink(lane)
+        sink = self._runner.sink(lane)
         sink.detach(lane)
         sink.attach(lane)
 
@@ -174,17 +174,17 @@ class AckHandler:
 
     def _attach(self, lane: LiveLane) -> None:
         if lane.writer is None:
-            self._steering.sink(lane).attach(lane)
+            self._runner.sink(lane).attach(lane)
 
     def _destination_lost(self, lane: LiveLane) -> None:
         if lane.spec.policy.on_loss is OnLoss.HALT:
             error = DataLossDetected(
                 lane.gaps[-1], advice="copy the topic anew, or let on_loss = continue go on behind the gap"
             )
-            self._steering.pause(lane, error)
+            self._runner.pause(lane, error)
 
     def on_target_relocated(self, lane: LiveLane) -> None:
-        self._steering.guard(lane, self._target_relocated)
+        self._runner.guard(lane, self._target_relocated)
 
     def _target_relocated(self, lane: LiveLane) -> None:
         """Look at fresh metadata before writing on: is it still the same topic?"""
@@ -192,16 +192,16 @@ class AckHandler:
             return
         problem = self.target_problem(lane)
         if problem is None:
-            sink = self._steering.sink(lane)
+            sink = self._runner.sink(lane)
             sink.attach(lane)
             if lane.writer is None:
-                self._steering.note_failure(lane, f"{lane.target} at {sink.cluster.name} has no leader")
+                self._runner.note_failure(lane, f"{lane.target} at {sink.cluster.name} has no leader")
         else:
-            self._steering.pause(lane, problem)
+            self._runner.pause(lane, problem)
 
     def target_problem(self, lane: LiveLane) -> HeadraceError | None:
         """What fresh metadata says against writing to the lane's destination; None when all is well."""
-        cluster = self._steering.sink(lane).cluster
+        cluster = self._runner.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:

@@ -46,27 +46,27 @@ response holds beyond that is fetched again."""
 class FetchHandler:
     """Satisfies `source.FetchListener`."""
 
-    def __init__(self, steering: LaneRunner, identifying: ProducerIdManager, refusals: Rejections) -> None:
-        self._steering = steering
+    def __init__(self, runner: LaneRunner, identifying: ProducerIdManager, refusals: Rejections) -> None:
+        self._runner = runner
         self._identifying = identifying
         self._refusals = refusals
-        self._bench = steering.bench
-        self._settings = steering.bench.settings
+        self._bench = runner.bench
+        self._settings = runner.bench.settings
         self.room = OPENED_AT_ONCE
         """What may still be opened in this round of the loop, in units of `Intake.work`."""
         self.on_data: Callable[[LiveLane], None] = lambda _lane: None
         """Told when a lane has something to send and needs a transaction for it."""
-        self.hanging = OpenTransactionWatch(steering)
+        self.hanging = OpenTransactionWatch(runner)
 
     def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
         try:
             self._on_fetched(lane, part, slab, squeezed)
         except Exception as error:  # noqa: BLE001 - the other lanes of the response continue
-            self._steering.set_aside(lane, error)
+            self._runner.set_aside(lane, error)
 
     def _on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, squeezed: bool) -> None:
         if part.error or part.diverging is not None:
-            if not self._steering.source(lane).leave_replica(lane):
+            if not self._runner.source(lane).leave_replica(lane):
                 self._on_trouble(lane, part)
             return
         lane.note_end(part.high_watermark, part.last_stable_offset, self._bench.clock.now_ms())
@@ -80,11 +80,11 @@ class FetchHandler:
         lane.empty_answers = 0
         self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
-        self._steering.mark_dirty(lane)
+        self._runner.mark_dirty(lane)
         if failure is not None:
             self._on_bad_records(lane, failure)
             return
-        self._steering.note_headway(lane)
+        self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._read_on(lane, len(part.records))
         if lane.queue:
@@ -125,7 +125,7 @@ class FetchHandler:
             return
         end = lane.spec.end_offset
         if end is not None and lane.position >= end:
-            self._steering.finish(lane)
+            self._runner.finish(lane)
             return
         if lane.bytes_in_hand > self._settings.lane_buffer_bytes:
             reader.exclude(lane)
@@ -140,7 +140,7 @@ class FetchHandler:
         wait = max(bucket.seconds_until_open(now) for bucket in lane.buckets)
         if wait > 0:
             reader.exclude(lane)
-            self._steering.later(lane, wait, self._include)
+            self._runner.later(lane, wait, self._include)
         return wait > 0
 
     def _include(self, lane: LiveLane) -> None:
@@ -157,10 +157,10 @@ class FetchHandler:
         if lane.is_live:
             full = received >= _BEHIND_BYTES_SHARE * min(lane.fetch_bytes, self._settings.live_fetch_bytes)
             if full and lane.position < end:
-                self._steering.source(lane).change_tier(lane, live=False)
+                self._runner.source(lane).change_tier(lane, live=False)
                 return True
         elif lane.position >= end:
-            self._steering.source(lane).change_tier(lane, live=True)
+            self._runner.source(lane).change_tier(lane, live=True)
             return True
         return False
 
@@ -173,7 +173,7 @@ class FetchHandler:
             if lane.empty_answers > _MOST_EMPTY_ANSWERS:
                 self._stands_still(lane, end)
                 return
-            self._steering.note_headway(lane)
+            self._runner.note_headway(lane)
             if not squeezed:
                 tried = max(lane.fetch_bytes, lane.batch_bytes)
                 lane.batch_bytes = min(tried * 2, max(self._settings.fetch_bytes, tried))
@@ -181,13 +181,13 @@ class FetchHandler:
                 lane.reader.include(lane)
             return
         lane.empty_answers = 0
-        self._steering.note_headway(lane)
+        self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._change_tier(lane, 0)
 
     def _stands_still(self, lane: LiveLane, end: int) -> None:
         """The broker says that there are records and sends none, however large the response may be."""
-        if self._steering.source(lane).leave_replica(lane):
+        if self._runner.source(lane).leave_replica(lane):
             lane.empty_answers = 0
             return
         self._note_failure(
@@ -197,7 +197,7 @@ class FetchHandler:
 
     def _on_preferred(self, lane: LiveLane, replica: int) -> None:
         """The leader wants the partition to be read from another replica."""
-        if not self._steering.source(lane).follow(lane, replica):
+        if not self._runner.source(lane).follow(lane, replica):
             self._note_failure(
                 lane, f"the leader sends no records and refers to broker {replica}, which has failed"
             )
@@ -232,43 +232,43 @@ class FetchHandler:
         lane.retries += 1
         if lane.retries < _CORRUPT_READS:
             _log.warning("%s: %s; fetching again", lane.key.partition, error)
-            if self._steering.source(lane).leave_replica(lane):
+            if self._runner.source(lane).leave_replica(lane):
                 return
             if lane.reader is not None:
                 lane.reader.include(lane)
             return
         lane.retries = 0
-        self._steering.pause(lane, error, drain=True)
+        self._runner.pause(lane, error, drain=True)
 
     def _on_trouble(self, lane: LiveLane, part: FetchedPartition) -> None:
         code = part.error
         if part.diverging is not None:
             self._diverged(lane, *part.diverging)
         elif code == Code.OFFSET_OUT_OF_RANGE:
-            self._steering.source(lane).detach(lane)
-            self._steering.spawn(lane, self._out_of_range(lane, lane.turn))
+            self._runner.source(lane).detach(lane)
+            self._runner.spawn(lane, self._out_of_range(lane, lane.turn))
         elif code in TRANSIENT:
             self._note_failure(lane, name_of(code))
             if code in MOVED:
-                self._steering.source(lane).relocate([lane])
+                self._runner.source(lane).relocate([lane])
             else:
                 self._try_later(lane)
         elif code == Code.CORRUPT_MESSAGE:
             self._on_bad_records(lane, error_of(code, f"reading {lane.key.partition}"))
         else:
-            self._steering.pause(lane, error_of(code, f"reading {lane.key.partition}"), drain=True)
+            self._runner.pause(lane, error_of(code, f"reading {lane.key.partition}"), drain=True)
 
     def _try_later(self, lane: LiveLane) -> None:
         reader = lane.reader
         if reader is not None:
             reader.exclude(lane)
-            self._steering.later(lane, _RETRY_SECONDS, self._include)
+            self._runner.later(lane, _RETRY_SECONDS, self._include)
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
-        self._steering.set_aside(lane, error)
+        self._runner.set_aside(lane, error)
 
     def on_relocated(self, lane: LiveLane) -> None:
-        self._steering.guard(lane, self._relocated)
+        self._runner.guard(lane, self._relocated)
 
     def _relocated(self, lane: LiveLane) -> None:
         """Look at fresh metadata before reading on: is it still the same topic?"""
@@ -276,20 +276,20 @@ class FetchHandler:
             return
         problem = self.source_problem(lane)
         if isinstance(problem, TopicRecreated):
-            self._steering.restart(lane, str(problem))
+            self._runner.restart(lane, str(problem))
         elif problem is not None:
-            self._steering.pause(lane, problem, drain=True)
+            self._runner.pause(lane, problem, drain=True)
         else:
-            self._steering.source(lane).attach(lane)
+            self._runner.source(lane).attach(lane)
             if lane.reader is None:
                 self._note_failure(lane, "it has no leader")
 
     def _note_failure(self, lane: LiveLane, what: str) -> None:
-        self._steering.note_failure(lane, f"reading {lane.key.partition} from {lane.spec.source}: {what}")
+        self._runner.note_failure(lane, f"reading {lane.key.partition} from {lane.spec.source}: {what}")
 
     def source_problem(self, lane: LiveLane) -> HeadraceError | None:
         """What fresh metadata says against reading the lane's partition; None when all is well."""
-        cluster = self._steering.source(lane).cluster
+        cluster = self._runner.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -319,14 +319,14 @@ class FetchHandler:
 
     async def _out_of_range(self, lane: LiveLane, turn: int) -> None:
         """The source has no record at our position: is the beginning gone, or is it another log?"""
-        place, cluster = lane.key.partition, self._steering.source(lane).cluster
+        place, cluster = lane.key.partition, self._runner.source(lane).cluster
         try:
             await cluster.refresh([place.topic])
             start = (await cluster.offsets({place: EARLIEST}))[place]
             end = (await cluster.offsets({place: LATEST}))[place]
         except HeadraceError as error:
             if lane.turn == turn:
-                self._steering.pause(lane, error, drain=True)
+                self._runner.pause(lane, error, drain=True)
             return
         if lane.turn != turn or not lane.may_read:
             return
@@ -334,18 +334,18 @@ class FetchHandler:
         if problem is not None:
             self._relocated(lane)
         elif start.error or end.error:
-            self._steering.source(lane).relocate([lane])
+            self._runner.source(lane).relocate([lane])
         elif lane.position < start.offset:
             self._truncated(lane, start.offset)
         elif lane.position > end.offset or 0 <= end.leader_epoch < lane.source.leader_epoch:
             # A leader that knows no epoch as high as ours does not hold what we have copied.
             self._diverged(lane, end.leader_epoch, min(lane.position, end.offset))
         else:
-            self._steering.later(lane, _RETRY_SECONDS, self._read_again)
+            self._runner.later(lane, _RETRY_SECONDS, self._read_again)
 
     def _read_again(self, lane: LiveLane) -> None:
         if lane.reader is None:
-            self._steering.read_on(lane)
+            self._runner.read_on(lane)
 
     def _truncated(self, lane: LiveLane, log_start: int) -> None:
         missing = (
@@ -353,13 +353,13 @@ class FetchHandler:
         )
         if lane.spec.policy.on_loss is OnLoss.HALT:
             error = SourceTruncated(missing, advice="on_loss = continue notes the gap and goes on behind it")
-            self._steering.pause(lane, error, drain=True)
+            self._runner.pause(lane, error, drain=True)
             return
         _log.warning("%s; going on behind the gap", missing)
         lane.lose(log_start, missing)
         lane.source = replace(lane.source, leader_epoch=-1)
-        self._steering.mark_dirty(lane)
-        self._steering.read_on(lane)
+        self._runner.mark_dirty(lane)
+        self._runner.read_on(lane)
 
     def _diverged(self, lane: LiveLane, epoch: int, end: int) -> None:
         """The leader's log parts at `end` from what we have copied."""
@@ -369,19 +369,19 @@ class FetchHandler:
         )
         if lane.spec.policy.on_loss is OnLoss.HALT:
             error = EpochDiverged(sentence, advice="on_loss = continue copies the new history from there")
-            self._steering.pause(lane, error, drain=True)
+            self._runner.pause(lane, error, drain=True)
             return
         _log.warning("%s; copying the new history", sentence)
-        self._steering.source(lane).detach(lane)
-        self._steering.spawn(lane, self._follow_new_history(lane, lane.turn, end, sentence))
+        self._runner.source(lane).detach(lane)
+        self._runner.spawn(lane, self._follow_new_history(lane, lane.turn, end, sentence))
 
     async def _follow_new_history(self, lane: LiveLane, turn: int, end: int, sentence: str) -> None:
         while lane.turn == turn and not lane.is_drained:
             await self._bench.loop.sleep(_RETRY_SECONDS)
         if lane.turn == turn and lane.may_read:
             lane.begin_life(end, sentence, same_log=True)
-            self._steering.mark_dirty(lane)
-            self._steering.read_on(lane)
+            self._runner.mark_dirty(lane)
+            self._runner.read_on(lane)
 
 
 def _note_unread(lane: LiveLane, records: memoryview) -> None:

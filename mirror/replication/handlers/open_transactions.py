@@ -25,10 +25,10 @@ _LOOK_SECONDS: Final = 1.0
 class OpenTransactionWatch:
     """Watches the lanes that an open transaction holds back."""
 
-    def __init__(self, steering: LaneRunner) -> None:
-        self._steering = steering
-        self._loop = steering.bench.loop
-        self._patience = steering.bench.settings.hanging_transaction_seconds
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._loop = runner.bench.loop
+        self._patience = runner.bench.settings.hanging_transaction_seconds
         self._held: dict[LiveLane, None] = {}
         self._next = 0.0
         self._asking: set[ClusterRef] = set()
@@ -44,7 +44,7 @@ class OpenTransactionWatch:
         self._held.pop(lane, None)
         if lane.held_by:
             lane.held_by = ""
-            self._steering.events.append(LaneResumed(lane.key))
+            self._runner.events.append(LaneResumed(lane.key))
 
     def pump(self, now: float) -> None:
         """Ask about the lanes that have been held back for too long."""
@@ -69,7 +69,7 @@ class OpenTransactionWatch:
             try:
                 await self._report_one(lane)
             except Exception as error:  # noqa: BLE001 - it concerns one lane
-                self._steering.set_aside(lane, error, turn)
+                self._runner.set_aside(lane, error, turn)
         self._asking.discard(source)
 
     async def _report_one(self, lane: LiveLane) -> None:
@@ -77,10 +77,10 @@ class OpenTransactionWatch:
         if lane in self._held:
             lane.held_by = _sentence(lane, self._loop.now() - lane.since_stable, transactions)
             _log.warning("lane %s waits: %s", lane.key.partition, lane.held_by)
-            self._steering.events.append(LanePaused(lane.key, lane.held_by))
+            self._runner.events.append(LanePaused(lane.key, lane.held_by))
 
     async def _transactions(self, lane: LiveLane) -> Sequence[OpenTransaction]:
-        cluster, place = self._steering.source(lane).cluster, lane.key.partition
+        cluster, place = self._runner.source(lane).cluster, lane.key.partition
         leader = cluster.leader(place)
         if leader is None:
             return ()

@@ -52,9 +52,9 @@ they cannot decompress."""
 class Rejections:
     """Decides what happens after a refusal, when nothing of the lane is outstanding."""
 
-    def __init__(self, steering: LaneRunner) -> None:
-        self._steering = steering
-        self._bench = steering.bench
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._bench = runner.bench
         self._aside: set[LiveLane] = set()
         """Their letters are being written; what else is refused meanwhile is refused again after that."""
 
@@ -67,7 +67,7 @@ class Rejections:
         error = error_of(trouble.code, f"{doing} to {lane.spec.destination_topic}", trouble.message)
         if isinstance(error, RecordTooLarge) and outgoing.count > 1:
             lane.size_cap = max(len(outgoing.batch) // 2, 1024)
-            self._steering.restart(lane, f"the destination takes no batch of {len(outgoing.batch)} bytes")
+            self._runner.restart(lane, f"the destination takes no batch of {len(outgoing.batch)} bytes")
             return
         culprits = _culprits(outgoing, trouble)
         if culprits:
@@ -80,7 +80,7 @@ class Rejections:
     def unsendable(self, lane: LiveLane, error: RecordTooLarge | TransformFailed) -> None:
         """A single record exceeds what the destination takes or cannot be transformed; it was not sent."""
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
-            self._steering.pause(lane, error, drain=True)
+            self._runner.pause(lane, error, drain=True)
         else:
             self._apply_policy(lane, [error.offset], error)
 
@@ -88,7 +88,7 @@ class Rejections:
         """A batch would have to be opened and is too large for that."""
         policy = lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
-            self._steering.pause(lane, error, drain=True)
+            self._runner.pause(lane, error, drain=True)
         elif policy is OnRejection.SKIP:
             self._leave_unopened(lane, Fate.FILTERED, error)
         else:
@@ -98,7 +98,7 @@ class Rejections:
         """Write the whole batch, as it came, as the value of one dead letter."""
         life = lane.life
         part = await fetch_once(
-            self._steering.source(lane).cluster, lane.key.partition, error.offset, committed=False
+            self._runner.source(lane).cluster, lane.key.partition, error.offset, committed=False
         )
         for start, end, header in scan(part.records):
             if header is not None and header.base_offset == error.offset:
@@ -113,18 +113,18 @@ class Rejections:
     def _leave_unopened(self, lane: LiveLane, fate: Fate, error: BatchTooLarge) -> None:
         _log.warning("%s: %s; leaving it out", lane.key.partition, error)
         lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, error.offset: fate})
-        self._steering.restart(lane, "continuing without the batch that is too large")
+        self._runner.restart(lane, "continuing without the batch that is too large")
 
     def _open_up_to(self, lane: LiveLane, outgoing: Outgoing, *, singly: bool) -> None:
         lane.rules = replace(lane.rules, opened_below=outgoing.next_offset, opens_singly=singly)
-        self._steering.restart(lane, "a refused batch is opened" + (", record by record" if singly else ""))
+        self._runner.restart(lane, "a refused batch is opened" + (", record by record" if singly else ""))
 
     def _apply_policy(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
         policy = lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             coordinates = ", ".join(map(str, offsets[:5])) + (" …" if len(offsets) > 5 else "")
             advice = "change the destination topic's settings, or let the rejection policy put it aside"
-            self._steering.pause(
+            self._runner.pause(
                 lane, RecordRejected(f"{error.message}; source offset {coordinates}", advice=advice)
             )
         elif policy is OnRejection.SKIP:
@@ -135,10 +135,10 @@ class Rejections:
     def _omit(self, lane: LiveLane, offsets: Sequence[int], fate: Fate, error: HeadraceError) -> None:
         _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
         lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, fate)})
-        self._steering.restart(lane, "going on without the refused records")
+        self._runner.restart(lane, "going on without the refused records")
 
     def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
-        self._steering.source(lane).detach(lane)
+        self._runner.source(lane).detach(lane)
         if lane in self._aside:
             writing.close()
         else:
@@ -149,7 +149,7 @@ class Rejections:
         try:
             await writing
         except Exception as error:  # noqa: BLE001 - it concerns one lane
-            self._steering.set_aside(lane, error)
+            self._runner.set_aside(lane, error)
         finally:
             self._aside.remove(lane)
 
@@ -164,10 +164,10 @@ class Rejections:
 
     def _topic(self, lane: LiveLane) -> DeadLetterTopic:
         replication = self._bench.identity.replication_factor
-        return DeadLetterTopic(self._steering.sink(lane).cluster, lane.spec.destination_topic, replication)
+        return DeadLetterTopic(self._runner.sink(lane).cluster, lane.spec.destination_topic, replication)
 
     async def _read(self, lane: LiveLane, offsets: Sequence[int]) -> list[Record]:
-        cluster, wanted = self._steering.source(lane).cluster, set(offsets)
+        cluster, wanted = self._runner.source(lane).cluster, set(offsets)
         found: list[Record] = []
         stretch = Stretch(cluster, lane.key.partition, min(offsets), max(offsets) + 1)
         async for batch, header in stretch.batches():

@@ -28,9 +28,9 @@ PATIENCE_SECONDS: Final = 5.0
 class Stalls:
     """Reports what lanes wait for."""
 
-    def __init__(self, steering: LaneRunner) -> None:
-        self._steering = steering
-        self._bench = steering.bench
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._bench = runner.bench
         self._stalled: dict[LiveLane, None] = {}
         self._suspected: set[LiveLane] = set()
         self._next = 0.0
@@ -39,16 +39,16 @@ class Stalls:
         """Look at clusters that are silent, and at lanes that have failed."""
         if now < self._next:
             return
-        self._next = now + max(_LOOK_SECONDS, len(self._steering.lanes) / _LANES_A_SECOND)
+        self._next = now + max(_LOOK_SECONDS, len(self._runner.lanes) / _LANES_A_SECOND)
         silent = self._bench.silent_clusters(now - PATIENCE_SECONDS)
-        if not (silent or self._steering.failing or self._stalled):
+        if not (silent or self._runner.failing or self._stalled):
             return
         reasons: dict[LiveLane, str] = {}
         if silent:
-            for lane in self._steering.lanes.values():
+            for lane in self._runner.lanes.values():
                 name = _waits_for(lane, silent, now)
                 if name is not None and name == lane.spec.destination:
-                    self._steering.guard(lane, _give_way)
+                    self._runner.guard(lane, _give_way)
                 if name is not None:
                     reasons[lane] = f"{self._bench.silence(name)}, since {self._time(silent[name], now)}"
         self._note_failing(reasons, now)
@@ -60,9 +60,9 @@ class Stalls:
         self._suspected = set(reasons)
 
     def _note_failing(self, reasons: dict[LiveLane, str], now: float) -> None:
-        for lane, failure in list(self._steering.failing.items()):
+        for lane, failure in list(self._runner.failing.items()):
             if now > failure.until or lane.state in (LaneState.PAUSED, LaneState.STOPPED):
-                del self._steering.failing[lane]
+                del self._runner.failing[lane]
             elif now - failure.since >= PATIENCE_SECONDS:
                 reasons[lane] = f"{failure.sentence}, since {self._time(failure.since, now)}"
 
@@ -71,13 +71,13 @@ class Stalls:
         if lane.stalled_by != reason:
             lane.stalled_by = reason
             _log.warning("lane %s waits: %s", lane.key.partition, reason)
-            self._steering.events.append(LanePaused(lane.key, reason))
+            self._runner.events.append(LanePaused(lane.key, reason))
 
     def _resumed(self, lane: LiveLane) -> None:
         del self._stalled[lane]
         lane.stalled_by = ""
         if lane.state in ACTIVE:
-            self._steering.events.append(LaneResumed(lane.key))
+            self._runner.events.append(LaneResumed(lane.key))
 
     def _time(self, since: float, now: float) -> str:
         return utc_time(self._bench.clock.now_ms() - int((now - since) * 1000))

@@ -50,17 +50,17 @@ class _Destination:
 class Checkpoints:
     """Writes progress records and commits the positions to consumer groups of the source."""
 
-    def __init__(self, steering: LaneRunner) -> None:
-        self._steering = steering
-        self._bench = steering.bench
-        self._interval = steering.bench.identity.checkpoint_interval_seconds
-        self._next = self._next_groups = steering.bench.loop.now() + self._interval
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._bench = runner.bench
+        self._interval = runner.bench.identity.checkpoint_interval_seconds
+        self._next = self._next_groups = runner.bench.loop.now() + self._interval
         self._destinations: dict[ClusterRef, _Destination] = {}
         self._showing: set[ClusterRef] = set()
 
     def pump(self, now: float) -> None:
         """Begin to store where it is time, or where lanes wait for it to stop."""
-        urgent = {lane.spec.destination for lane in self._steering.stopping}
+        urgent = {lane.spec.destination for lane in self._runner.stopping}
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:
             self._store(now, urgent)
@@ -83,9 +83,9 @@ class Checkpoints:
     def _store(self, now: float, urgent: set[ClusterRef]) -> None:
         self._next = now + self._interval
         lanes: dict[ClusterRef, dict[LiveLane, None]] = {}
-        for lane in self._steering.stopping:
+        for lane in self._runner.stopping:
             lanes.setdefault(lane.spec.destination, {})[lane] = None
-        for lane in self._steering.dirty:
+        for lane in self._runner.dirty:
             if not is_transactional(lane) and lane.is_loaded:
                 lanes.setdefault(lane.spec.destination, {})[lane] = None
         for name, mine in lanes.items():
@@ -98,10 +98,10 @@ class Checkpoints:
                 self._next = min(self._next, destination.due)
 
     async def _save(self, name: ClusterRef, destination: _Destination, lanes: Sequence[LiveLane]) -> None:
-        dirty = {lane for lane in lanes if lane in self._steering.dirty}
-        stopping = [lane for lane in lanes if lane in self._steering.stopping]
+        dirty = {lane for lane in lanes if lane in self._runner.dirty}
+        stopping = [lane for lane in lanes if lane in self._runner.stopping]
         for lane in dirty:
-            self._steering.take_change(lane)
+            self._runner.take_change(lane)
         try:
             checked = await self._check_topics(lanes)
             await self._save_to(name, [lane for lane in checked if self._has_news(lane, dirty)])
@@ -115,7 +115,7 @@ class Checkpoints:
         else:
             destination.told, destination.retry = "", _RETRY_SECONDS
         for lane in stopping:
-            self._steering.handle(lane, LifecycleEvent(EventKind.STORED))
+            self._runner.handle(lane, LifecycleEvent(EventKind.STORED))
         destination.is_saving = False
 
     def _has_news(self, lane: LiveLane, dirty: Set[LiveLane]) -> bool:
@@ -132,8 +132,8 @@ class Checkpoints:
             _log.warning("progress cannot be stored in %s now: %s", name, reason)
             destination.told = reason
         for lane in lanes:
-            self._steering.note_change(lane)
-            self._steering.note_failure(lane, f"progress cannot be stored: {reason}", destination.retry * 2)
+            self._runner.note_change(lane)
+            self._runner.note_failure(lane, f"progress cannot be stored: {reason}", destination.retry * 2)
         destination.due = self._bench.loop.now() + destination.retry
         self._next = min(self._next, destination.due)
         destination.retry = min(destination.retry * 2, _LONGEST_RETRY_SECONDS)
@@ -150,23 +150,23 @@ class Checkpoints:
             try:
                 entries += self._entries(lane, now_ms, written)
             except Exception as error:  # noqa: BLE001 - the progress of the other lanes is stored
-                self._steering.set_aside(lane, error)
+                self._runner.set_aside(lane, error)
         try:
             await self._bench.progress(destination).save(entries, now_ms)
         except (CorruptData, RecordRejected, RecordTooLarge) as error:
             if len(mine) == 1:
-                self._steering.note_change(mine[0])
-                self._steering.set_aside(mine[0], error)
+                self._runner.note_change(mine[0])
+                self._runner.set_aside(mine[0], error)
                 return
             for half in (mine[: len(mine) // 2], mine[len(mine) // 2 :]):
                 await self._save_to(destination, half)
             return
         for lane, upto, position in written:
             lane.offset_map.sealed = max(lane.offset_map.sealed, upto)
-            self._steering.note_moved(lane, position)
+            self._runner.note_moved(lane, position)
 
     def _entries(self, lane: LiveLane, now_ms: int, written: list[Saved]) -> list[Entry]:
-        clean = lane in self._steering.stopping and not lane.is_ambiguous and not lane.needs_fence
+        clean = lane in self._runner.stopping and not lane.is_ambiguous and not lane.needs_fence
         before = lane.offset_map.first_index
         lane.offset_map.prune(lane.log_start)
         entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
@@ -187,12 +187,12 @@ class Checkpoints:
 
     def _is_foreign(self, lane: LiveLane, log: ProgressLog) -> bool:
         try:
-            if not self._steering.is_foreign(lane, log.stored(lane.key)):
+            if not self._runner.is_foreign(lane, log.stored(lane.key)):
                 return False
-            if lane not in self._steering.stopping:
-                self._steering.reload(lane, "another owner has stored its progress")
+            if lane not in self._runner.stopping:
+                self._runner.reload(lane, "another owner has stored its progress")
         except Exception as error:  # noqa: BLE001 - the progress of the other lanes is stored
-            self._steering.set_aside(lane, error)
+            self._runner.set_aside(lane, error)
         return True
 
     async def _check_topics(self, lanes: Sequence[LiveLane]) -> list[LiveLane]:
@@ -216,21 +216,21 @@ class Checkpoints:
         except HeadraceError as error:
             _log.info("progress of lanes that read %s is not stored now: %s", source, error)
             for lane in copying:
-                self._steering.note_change(lane)
+                self._runner.note_change(lane)
             return [lane for lane in lanes if lane not in copying]
         for lane in copying:
             identity = cluster.topic_id(lane.key.partition.topic)
             if lane.source.topic_id and identity != lane.source.topic_id:
-                self._steering.restart(lane, "the source topic was deleted or created again")
+                self._runner.restart(lane, "the source topic was deleted or created again")
         return lanes
 
     async def commit_groups(self) -> None:
         """Show the positions to ordinary tools. Nothing depends on it, so a failure is only logged."""
-        moved, self._steering.moved = self._steering.moved, {}
+        moved, self._runner.moved = self._runner.moved, {}
         by_source: dict[ClusterRef, dict[LiveLane, int]] = {}
         for lane, position in moved.items():
             if lane.spec.source in self._showing:
-                self._steering.moved.setdefault(lane, position)
+                self._runner.moved.setdefault(lane, position)
             else:
                 by_source.setdefault(lane.spec.source, {})[lane] = position
         self._showing.update(by_source)
@@ -246,7 +246,7 @@ class Checkpoints:
         except HeadraceError as error:
             _log.warning("the positions of groups at %s cannot be committed: %s", source, error)
             for lane, position in moved.items():
-                self._steering.moved.setdefault(lane, position)
+                self._runner.moved.setdefault(lane, position)
         except Exception:  # noqa: BLE001 - it concerns what tools show of one cluster
             _log.exception("the positions of groups at %s cannot be committed", source)
         finally:

@@ -44,9 +44,9 @@ _COMPARISONS: Final = 4
 class ProducerIdManager:
     """Gives lanes their identity, a limited number at a time in each destination."""
 
-    def __init__(self, steering: LaneRunner) -> None:
-        self._steering = steering
-        self._bench = steering.bench
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._bench = runner.bench
         self._waiting: dict[ClusterRef, deque[tuple[LiveLane, int]]] = {}
         self._running: Counter[ClusterRef] = Counter()
         self._comparing: dict[tuple[ClusterRef, ClusterRef], Slots] = {}
@@ -71,7 +71,7 @@ class ProducerIdManager:
         try:
             await self._make_ready(lane, turn)
         except Exception as error:  # noqa: BLE001 - it concerns one lane
-            self._steering.set_aside(lane, error, turn)
+            self._runner.set_aside(lane, error, turn)
         finally:
             lane.is_identifying = False
             self._running[lane.spec.destination] -= 1
@@ -80,7 +80,7 @@ class ProducerIdManager:
             self._pump(lane.spec.destination)
 
     async def _make_ready(self, lane: LiveLane, turn: int) -> None:
-        target = self._steering.sink(lane).cluster
+        target = self._runner.sink(lane).cluster
         name = identity_name(lane.key)
         patience = self._bench.settings.transaction_timeout_seconds
         guarantee = lane.spec.policy.guarantee
@@ -118,7 +118,7 @@ class ProducerIdManager:
         lane.needs_fence = lane.needs_fence or stamp.epoch > 0
         if not lane.needs_fence or lane.spec.policy.guarantee is not Guarantee.EFFECTIVELY_ONCE:
             return stamp
-        target, patience = self._steering.sink(lane).cluster, self._bench.settings.transaction_timeout_seconds
+        target, patience = self._runner.sink(lane).cluster, self._bench.settings.transaction_timeout_seconds
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
 
     async def _aborted(self, lane: LiveLane, target: Cluster, disputed: Disputed) -> tuple[int, int]:
@@ -148,7 +148,7 @@ class ProducerIdManager:
         stored = (await self._bench.progress(lane.spec.destination).load([lane.key]))[lane.key]
         if lane.turn != turn:
             return False
-        is_foreign = self._steering.is_foreign(lane, stored)
+        is_foreign = self._runner.is_foreign(lane, stored)
         is_ours = stored is not None and stored.is_of(lane.spec.destination_topic, lane.target_id)
         if stored is None or not (is_foreign or (transactional and is_ours and _differs(stored, lane))):
             return True
@@ -157,7 +157,7 @@ class ProducerIdManager:
             raise Fenced(
                 f"{found} by another owner", advice="let only one copy of a state, or one service, run"
             )
-        self._steering.reload(lane, found)
+        self._runner.reload(lane, found)
         return False
 
     async def _note_forgotten(self, lane: LiveLane, target: Cluster) -> None:
@@ -172,7 +172,7 @@ class ProducerIdManager:
                 f" {self._bench.identity.progress_topic} at {target.name}; continuing at {lane.checkpoint}"
             )
             _log.warning("%s", lane.gaps[-1])
-            self._steering.note_change(lane)
+            self._runner.note_change(lane)
 
     async def _look_behind(self, lane: LiveLane, turn: int, target: Cluster, stamp: ProducerStamp) -> None:
         end = await self._offset(target, lane, LATEST)
@@ -194,24 +194,24 @@ class ProducerIdManager:
             await self._compare(lane, turn, target, end)
 
     async def _compare(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
-        self._steering.handle(lane, LifecycleEvent(EventKind.COMPARING))
+        self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         lane.drop()
         route = lane.spec.source, lane.spec.destination
         async with self._comparing.setdefault(route, Slots(_COMPARISONS)):
             if lane.turn != turn:
                 return
-            found = await compare_tail(self._steering.source(lane).cluster, target, lane, end)
+            found = await compare_tail(self._runner.source(lane).cluster, target, lane, end)
         if lane.turn != turn:
             return
         lane.find(found, end)
-        self._steering.mark_dirty(lane)
+        self._runner.mark_dirty(lane)
         _log.info(
             "lane %s: %d offsets were at the destination already, going on at %d",
             lane.key.partition,
             sum(stretch.length for stretch in found),
             lane.position,
         )
-        self._steering.handle(lane, LifecycleEvent(EventKind.COMPARED))
+        self._runner.handle(lane, LifecycleEvent(EventKind.COMPARED))
 
     async def _offset(self, target: Cluster, lane: LiveLane, which: int) -> int:
         answer = (await target.offsets({lane.target: which}))[lane.target]

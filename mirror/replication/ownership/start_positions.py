@@ -14,7 +14,7 @@ from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 
 
-async def take_over(steering: LaneRunner, cluster: Cluster, lanes: Sequence[LiveLane]) -> list[LiveLane]:
+async def take_over(runner: LaneRunner, cluster: Cluster, lanes: Sequence[LiveLane]) -> list[LiveLane]:
     """Let those begin that ask for their group's offsets; returns those that have no position yet.
 
     A topic that was created anew has nothing to take over. A group that cannot be read pauses its lanes:
@@ -32,23 +32,23 @@ async def take_over(steering: LaneRunner, cluster: Cluster, lanes: Sequence[Live
             answers = await _committed(cluster, group, [lane.key.partition for lane in members])
         except HeadraceError as error:
             for lane in members:
-                steering.pause(lane, error)
+                runner.pause(lane, error)
             continue
-        waiting += [lane for lane in members if not _begin(steering, lane, answers)]
+        waiting += [lane for lane in members if not _begin(runner, lane, answers)]
     return waiting
 
 
-def _begin(steering: LaneRunner, lane: LiveLane, answers: Answers) -> bool:
+def _begin(runner: LaneRunner, lane: LiveLane, answers: Answers) -> bool:
     """False when the group has committed nothing of the lane's partition."""
     answer = answers.get(lane.key.partition)
     if answer is None:
         return False
     if answer.error:
         what = f"reading what group {lane.spec.consumer_group} committed of {lane.key.partition}"
-        steering.pause(lane, error_of(answer.error, what))
+        runner.pause(lane, error_of(answer.error, what))
     else:
         lane.begin(answer.offset)
-        steering.mark_dirty(lane)
+        runner.mark_dirty(lane)
     return True
 
 

@@ -39,11 +39,11 @@ _MARKER: Final = 1
 class TransactionManager:
     """Begins and ends the transactions of exactly-once lanes."""
 
-    def __init__(self, steering: LaneRunner) -> None:
-        self._steering = steering
-        self._bench = steering.bench
-        self._interval = steering.bench.settings.transaction_interval_seconds
-        self._oldest = steering.bench.settings.transaction_timeout_seconds
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._bench = runner.bench
+        self._interval = runner.bench.settings.transaction_interval_seconds
+        self._oldest = runner.bench.settings.transaction_timeout_seconds
         self._open: dict[LiveLane, None] = {}
 
     def begin(self, lane: LiveLane) -> None:
@@ -55,7 +55,7 @@ class TransactionManager:
             return
         transaction.is_beginning = True
         transaction.asked_at = self._bench.loop.now()
-        self._steering.spawn(lane, self._begin(lane, lane.turn, transaction))
+        self._runner.spawn(lane, self._begin(lane, lane.turn, transaction))
 
     def commit(self, lane: LiveLane) -> None:
         """End the lane's transaction now."""
@@ -63,7 +63,7 @@ class TransactionManager:
         if transaction is not None and transaction.started_at is not None and not transaction.is_ending:
             transaction.is_ending = True
             lane.is_held = True
-            self._steering.spawn(lane, self._commit(lane, lane.turn, transaction))
+            self._runner.spawn(lane, self._commit(lane, lane.turn, transaction))
 
     def abandon(self, lane: LiveLane) -> None:
         """Abort the open transaction: what it holds is copied again from the last commit."""
@@ -71,7 +71,7 @@ class TransactionManager:
         identity, lane.identity, lane.transaction = lane.identity, None, None
         lane.is_loaded = False
         if identity is not None and lane.disputed is None:
-            self._steering.spawn(lane, self._abort(lane, identity))
+            self._runner.spawn(lane, self._abort(lane, identity))
 
     def fenced(self, lane: LiveLane, error: Fenced) -> None:
         """A broker refuses the lane's identity. Its coordinator does so too when it has aborted the lane's
@@ -79,11 +79,11 @@ class TransactionManager:
         identity before it is taken again (`producer_ids`). Else another owner has it."""
         identity = lane.identity
         if identity is None or lane.intent is Intent.STOP or not self._is_overdue(lane):
-            self._steering.pause_for_good(lane, error)
+            self._runner.pause_for_good(lane, error)
             return
         lane.disputed = Disputed(identity, lane.stored, error.message, self._seconds_open(lane))
         self.abandon(lane)
-        self._steering.restart(lane, f"{error.message}, and its transaction was old enough to be aborted")
+        self._runner.restart(lane, f"{error.message}, and its transaction was old enough to be aborted")
 
     def _is_overdue(self, lane: LiveLane) -> bool:
         """Whether the coordinator may have aborted the lane's transaction for its age, and can say so."""
@@ -98,15 +98,15 @@ class TransactionManager:
 
     def pump(self, now: float) -> None:
         """End the transactions whose time has come; begin those of lanes that moved without sending."""
-        for lane in list(self._steering.dirty):
+        for lane in list(self._runner.dirty):
             if lane.transaction is not None and lane.transaction.started_at is None:
-                self._steering.guard(lane, self.begin)
+                self._runner.guard(lane, self.begin)
         for lane in list(self._open):
             transaction = lane.transaction
             if transaction is None or transaction.started_at is None:
                 self._open.pop(lane, None)
             elif now - transaction.started_at >= self._interval and lane.intent is None:
-                self._steering.guard(lane, self.commit)
+                self._runner.guard(lane, self.commit)
 
     async def _begin(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
         try:
@@ -150,10 +150,10 @@ class TransactionManager:
         self._open.pop(lane, None)
         lane.stored = version
         lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
-        self._steering.note_moved(lane, position)
+        self._runner.note_moved(lane, position)
         transaction.started_at, transaction.is_ending = None, False
         if lane.intent is not None:
-            self._steering.settle(lane)
+            self._runner.settle(lane)
         else:
             self.begin(lane)
 
@@ -161,7 +161,7 @@ class TransactionManager:
         before = lane.offset_map.first_index
         lane.offset_map.prune(lane.log_start)
         entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
-        self._steering.take_change(lane)
+        self._runner.take_change(lane)
         now_ms = self._bench.clock.now_ms()
         mine, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
         return entries + mine, sealed, (self._bench.token, now_ms, lane.checkpoint)
@@ -210,14 +210,14 @@ class TransactionManager:
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:
             _log.warning("lane %s stops without its last transaction: %s", lane.key.partition, error)
-            self._steering.give_up(lane)
+            self._runner.give_up(lane)
         elif error.retriable:
-            self._steering.restart(lane, str(error))
+            self._runner.restart(lane, str(error))
         else:
-            self._steering.pause(lane, error)
+            self._runner.pause(lane, error)
 
     def _cluster(self, lane: LiveLane) -> Cluster:
-        return self._steering.sink(lane).cluster
+        return self._runner.sink(lane).cluster
 
     def _is_implicit(self, lane: LiveLane) -> bool:
         return self._cluster(lane).feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL

@@ -132,7 +132,7 @@ class MirroredFakes:
 
     def lane(self, topic: str, number: int = 0) -> LiveLane:
         """The lane of a partition."""
-        lanes = self.engine._steering.lanes
+        lanes = self.engine._runner.lanes
         (found,) = [lane for key, lane in lanes.items() if key.partition == (topic, number)]
         return found
 
@@ -185,7 +185,7 @@ class MirroredFakes:
         return "; ".join(
             f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.high_watermark}"
             f" (in flight {lane.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
-            for key, lane in self.engine._steering.lanes.items()
+            for key, lane in self.engine._runner.lanes.items()
         )
 
     def close(self) -> None:

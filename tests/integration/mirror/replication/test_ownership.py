@@ -276,7 +276,7 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
 
     monkeypatch.setattr(identifying, "take_identity", take_slowly)
     engine.run_until(lambda: lane.is_identifying, "it asks for an identity")
-    engine.engine._steering.restart(lane, "the test says so")
+    engine.engine._runner.restart(lane, "the test says so")
     engine.run_to("own-anew", [20])
     assert seen(engine, "own-anew") == [record.value for record in numbered(0, 20)]
 

@@ -71,8 +71,8 @@ class Served:
 
 def count_served(engine: EngineUnderTest) -> Served:
     """From now on; a lane must have been started."""
-    engine.run_until(lambda: SOURCE in engine.engine._steering.sources, "the source is open")
-    source = engine.engine._steering.sources[SOURCE]
+    engine.run_until(lambda: SOURCE in engine.engine._runner.sources, "the source is open")
+    source = engine.engine._runner.sources[SOURCE]
     source.listener = served = Served(source.listener)
     return served
 

@@ -42,15 +42,15 @@ class Rig:
         self.clock = ManualClock()
         identity = EngineIdentity("unit")
         self.bench = EngineContext(lambda _: ClusterAccess(()), CopyingOptions(), identity, self.clock)
-        self.steering = LaneRunner(self.bench)
-        self.writing = AckHandler(self.steering, Rejections(self.steering))
+        self.runner = LaneRunner(self.bench)
+        self.writing = AckHandler(self.runner, Rejections(self.runner))
 
     def lane(self, partition: str, kind: type[LiveLane] = LiveLane) -> LiveLane:
         """A lane with two batches in hand, of which one is on its way."""
         lane = kind(a_spec(partition), 1000, ())
         lane.begin(0)
         lane.is_loaded, lane.state = True, LaneState.COPYING
-        self.steering.lanes[lane.key] = lane
+        self.runner.lanes[lane.key] = lane
         slab = self.bench._pool.slab(100_000)
         assert slab is not None
         data = bytearray()
@@ -69,7 +69,7 @@ class Rig:
     @property
     def reasons(self) -> dict[str, str]:
         """What was told of lanes that were paused."""
-        found: list[LaneEvent] = self.steering.events
+        found: list[LaneEvent] = self.runner.events
         return {str(one.key.partition): one.reason for one in found if isinstance(one, LanePaused)}
 
 
@@ -97,7 +97,7 @@ def test_whatever_else_fails_the_lane_pauses_and_its_memory_comes_back(
     lane, other = rig.lane("t-0", failing(name)), rig.lane("t-1")
     outgoing = lane.next_to_send() if is_sent else None
     held = rig.bench.budget.used
-    rig.steering.guard(lane, lambda _: 1 // 0)
+    rig.runner.guard(lane, lambda _: 1 // 0)
     if outgoing is not None:
         rig.writing.on_answer(lane, outgoing, ProducedPartition(b"", 0, 0, 0, -1, 0, (), "", None))
     assert lane.state is LaneState.PAUSED
@@ -108,13 +108,13 @@ def test_whatever_else_fails_the_lane_pauses_and_its_memory_comes_back(
     assert (lane.is_loaded, lane.needs_fence, lane.identity) == (False, True, None)
     assert (other.state, len(other.queue)) == (LaneState.COPYING, 2)
     rig.clock.advance(60)
-    rig.steering.probe(rig.clock.now_ms())
-    assert list(rig.steering.to_start) == [lane]
+    rig.runner.probe(rig.clock.now_ms())
+    assert list(rig.runner.to_start) == [lane]
 
 
 def test_an_error_that_was_foreseen_is_the_reason_and_the_lane_is_not_loaded_anew(rig: Rig) -> None:
     lane = rig.lane("t-0")
-    rig.steering.set_aside(lane, Unreachable("nobody is there"))
+    rig.runner.set_aside(lane, Unreachable("nobody is there"))
     assert "nobody is there" in rig.reasons["t-0"]
     assert lane.is_loaded
     assert not lane.is_fenced
@@ -122,24 +122,24 @@ def test_an_error_that_was_foreseen_is_the_reason_and_the_lane_is_not_loaded_ane
 
 def test_a_lane_that_is_fenced_does_not_try_again(rig: Rig) -> None:
     lane = rig.lane("t-0")
-    rig.steering.set_aside(lane, Fenced("another owner"))
+    rig.runner.set_aside(lane, Fenced("another owner"))
     assert lane.is_fenced
     rig.clock.advance(3600)
-    rig.steering.probe(rig.clock.now_ms())
-    assert not rig.steering.to_start
+    rig.runner.probe(rig.clock.now_ms())
+    assert not rig.runner.to_start
 
 
 def test_a_step_that_no_longer_counts_pauses_nothing(rig: Rig) -> None:
     lane = rig.lane("t-0")
-    rig.steering.set_aside(lane, ZeroDivisionError(), lane.turn - 1)
+    rig.runner.set_aside(lane, ZeroDivisionError(), lane.turn - 1)
     assert (lane.state, rig.reasons) == (LaneState.COPYING, {})
 
 
 def test_a_lane_that_fails_while_it_stops_stops(rig: Rig) -> None:
     lane = rig.lane("t-0", failing("drop"))
     lane.intent, lane.state = Intent.STOP, LaneState.DRAINING
-    rig.steering.set_aside(lane, ZeroDivisionError())
-    assert list(rig.steering.stopping) == [lane]
+    rig.runner.set_aside(lane, ZeroDivisionError())
+    assert list(rig.runner.stopping) == [lane]
     assert not lane.is_loaded
 
 
@@ -147,10 +147,10 @@ def test_a_lane_that_stops_is_not_paused_where_letting_go_fails(rig: Rig) -> Non
     lane = rig.lane("t-0", failing("drop"))
     outgoing = lane.next_to_send()
     assert outgoing is not None
-    rig.steering.stop(lane)
+    rig.runner.stop(lane)
     refused = ProducedPartition(b"", 0, Code.TOPIC_AUTHORIZATION_FAILED, -1, -1, 0, (), "", None)
     rig.writing.on_answer(lane, outgoing, refused)
-    assert (lane.state, list(rig.steering.stopping)) == (LaneState.CHECKPOINTING, [lane])
+    assert (lane.state, list(rig.runner.stopping)) == (LaneState.CHECKPOINTING, [lane])
     assert rig.bench.budget.used == 0
 
 
@@ -158,24 +158,24 @@ def test_a_lane_whose_step_fails_while_it_is_paused_is_loaded_again_and_stores_w
     rig: Rig,
 ) -> None:
     lane = rig.lane("t-0")
-    rig.steering.pause(lane, RecordRejected("null key"))
-    rig.steering.guard(lane, lambda _: 1 // 0)
+    rig.runner.pause(lane, RecordRejected("null key"))
+    rig.runner.guard(lane, lambda _: 1 // 0)
     assert (lane.state, lane.is_loaded, lane.is_broken) == (LaneState.PAUSED, False, False)
     assert "ZeroDivisionError" in rig.reasons["t-0"]
     rig.clock.advance(60)
-    rig.steering.probe(rig.clock.now_ms())
-    assert list(rig.steering.to_start) == [lane]
+    rig.runner.probe(rig.clock.now_ms())
+    assert list(rig.runner.to_start) == [lane]
 
 
 def test_a_lane_that_has_stopped_is_not_set_aside_whatever_fails(rig: Rig) -> None:
     lane = rig.lane("t-0", failing("recount"))
-    rig.steering.pause(lane, RecordRejected("null key"))
-    rig.steering.stop(lane)
-    rig.steering.handle(lane, LifecycleEvent(EventKind.STORED))
-    rig.steering.events.clear()
-    rig.steering.guard(lane, lambda _: 1 // 0)
+    rig.runner.pause(lane, RecordRejected("null key"))
+    rig.runner.stop(lane)
+    rig.runner.handle(lane, LifecycleEvent(EventKind.STORED))
+    rig.runner.events.clear()
+    rig.runner.guard(lane, lambda _: 1 // 0)
     assert lane.state is LaneState.STOPPED
-    assert (rig.steering.events, rig.steering.stopping, rig.steering.to_start) == ([], {}, {})
+    assert (rig.runner.events, rig.runner.stopping, rig.runner.to_start) == ([], {}, {})
 
 
 def fail_in(rig: Rig, action: LaneAction) -> None:
@@ -184,17 +184,17 @@ def fail_in(rig: Rig, action: LaneAction) -> None:
     def fail(_lane: LiveLane) -> None:
         raise ZeroDivisionError(action)
 
-    rig.steering._performers[action] = fail
+    rig.runner._performers[action] = fail
 
 
 STEPS: Final[dict[str, Callable[[Rig, LiveLane], object]]] = {
-    "stop": lambda rig, lane: rig.steering.stop(lane),
-    "pause": lambda rig, lane: rig.steering.pause(lane, RecordRejected("null key")),
-    "drain": lambda rig, lane: rig.steering.pause(lane, RecordRejected("behind"), drain=True),
-    "fence": lambda rig, lane: rig.steering.set_aside(lane, Fenced("another owner")),
-    "restart": lambda rig, lane: rig.steering.restart(lane, "a test says so"),
+    "stop": lambda rig, lane: rig.runner.stop(lane),
+    "pause": lambda rig, lane: rig.runner.pause(lane, RecordRejected("null key")),
+    "drain": lambda rig, lane: rig.runner.pause(lane, RecordRejected("behind"), drain=True),
+    "fence": lambda rig, lane: rig.runner.set_aside(lane, Fenced("another owner")),
+    "restart": lambda rig, lane: rig.runner.restart(lane, "a test says so"),
     "break": lambda rig, lane: 1 // 0,
-    "probe": lambda rig, lane: rig.steering.probe(rig.clock.now_ms() + 3_600_000),
+    "probe": lambda rig, lane: rig.runner.probe(rig.clock.now_ms() + 3_600_000),
     "answer": lambda rig, lane: answer(rig, lane, 0),
     "refuse": lambda rig, lane: answer(rig, lane, Code.TOPIC_AUTHORIZATION_FAILED),
 }
@@ -214,7 +214,7 @@ def test_whatever_happens_and_fails_a_stop_is_reported_once_and_the_memory_comes
     rig: Rig, action: LaneAction | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)  # thousands of tracebacks
-    performers = dict(rig.steering._performers)
+    performers = dict(rig.runner._performers)
     for number, names in enumerate(product(STEPS, repeat=3)):
         lane = rig.lane(f"t-{number}")
         outgoing = lane.next_to_send()
@@ -222,9 +222,9 @@ def test_whatever_happens_and_fails_a_stop_is_reported_once_and_the_memory_comes
         if action is not None:
             fail_in(rig, action)
         for name in names:
-            rig.steering.guard(lane, partial(STEPS[name], rig))
-        rig.steering._performers.update(performers)
-        rig.steering.guard(lane, rig.steering.stop)
+            rig.runner.guard(lane, partial(STEPS[name], rig))
+        rig.runner._performers.update(performers)
+        rig.runner.guard(lane, rig.runner.stop)
         answer(rig, lane, 0)
         if lane.queue:
             assert lane.next_to_send() is not None, names
@@ -233,19 +233,19 @@ def test_whatever_happens_and_fails_a_stop_is_reported_once_and_the_memory_comes
             rig.writing.on_lost(
                 lane, outgoing
             )  # its lane has forgotten it, and the request still read from it
-        assert lane in rig.steering.stopping, names
+        assert lane in rig.runner.stopping, names
         for _ in range(2):
-            rig.steering.handle(lane, LifecycleEvent(EventKind.STORED))
-        stops = [one for one in rig.steering.events if isinstance(one, LaneStopped)]
+            rig.runner.handle(lane, LifecycleEvent(EventKind.STORED))
+        stops = [one for one in rig.runner.events if isinstance(one, LaneStopped)]
         assert [one.key for one in stops] == [lane.key], names
-        assert (rig.bench.budget.used, rig.steering.stopping, rig.steering.to_start) == (0, {}, {}), names
-        rig.steering.events.clear()
+        assert (rig.bench.budget.used, rig.runner.stopping, rig.runner.to_start) == (0, {}, {}), names
+        rig.runner.events.clear()
 
 
 def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     lane = rig.lane("t-0")
     for _ in range(3):
-        rig.steering.guard(lane, lambda _: 1 // 0)
+        rig.runner.guard(lane, lambda _: 1 // 0)
         lane.state = LaneState.COPYING
     assert len([one for one in caplog.records if one.levelno == logging.ERROR and one.exc_info]) == 1
 
@@ -253,8 +253,8 @@ def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture
 def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(rig: Rig) -> None:
     lane, other = rig.lane("t-0"), rig.lane("t-1")
     cluster = rig.bench.cluster(lane.spec.destination)
-    rig.steering.sinks[lane.spec.destination] = Sender(cluster, rig.bench.settings, rig.writing)
-    stalls = Stalls(rig.steering)
+    rig.runner.sinks[lane.spec.destination] = Sender(cluster, rig.bench.settings, rig.writing)
+    stalls = Stalls(rig.runner)
     too_few = ProducedPartition(b"", 0, Code.NOT_ENOUGH_REPLICAS, -1, -1, 0, (), "", None)
     for second in range(12):
         outgoing = lane.next_to_send()
@@ -271,27 +271,27 @@ def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(r
     rig.clock.advance(8)
     stalls.pump(rig.bench.loop.now())
     assert not lane.stalled_by
-    assert isinstance(rig.steering.events[-1], LaneResumed)
+    assert isinstance(rig.runner.events[-1], LaneResumed)
 
 
 def test_the_end_of_an_outage_wakes_the_lanes_that_paused_because_of_it_and_no_others(rig: Rig) -> None:
     refused = rig.lane("refused-0")
-    rig.steering.pause(refused, RecordRejected("null key"))
+    rig.runner.pause(refused, RecordRejected("null key"))
     rig.clock.advance(10)
     began_ms = rig.clock.now_ms()
     rig.clock.advance(1)
     away = rig.lane("away-0")
-    rig.steering.pause(away, Unreachable("connection refused"))
+    rig.runner.pause(away, Unreachable("connection refused"))
     starting = rig.lane("starting-0")
-    rig.steering.pause(starting, TopicMissing("a broker that starts knows no topics yet"))
+    rig.runner.pause(starting, TopicMissing("a broker that starts knows no topics yet"))
     fenced = rig.lane("fenced-0")
-    rig.steering.pause(fenced, Fenced("another owner"), lasting=True)
+    rig.runner.pause(fenced, Fenced("another owner"), lasting=True)
     copies = rig.lane("copies-0")
     destination = copies.spec.destination
-    assert rig.steering.wake(ClusterRef("another"), began_ms) == []
-    assert rig.steering.wake(destination, began_ms) == [away, starting]
-    assert list(rig.steering.to_start) == [away, starting]
+    assert rig.runner.wake(ClusterRef("another"), began_ms) == []
+    assert rig.runner.wake(destination, began_ms) == [away, starting]
+    assert list(rig.runner.to_start) == [away, starting]
     assert refused.state is LaneState.PAUSED
     assert fenced.state is LaneState.PAUSED
     assert copies.state is LaneState.COPYING
-    assert rig.steering.wake(destination, began_ms) == [], "they are woken once"
+    assert rig.runner.wake(destination, began_ms) == [], "they are woken once"

@@ -89,16 +89,16 @@ class Rig:
         self.clock = ManualClock()
         options = CopyingOptions()
         self.bench = EngineContext(lambda _: ClusterAccess(()), options, EngineIdentity("unit"), self.clock)
-        self.steering = LaneRunner(self.bench)
-        reading = FetchHandler(self.steering, ProducerIdManager(self.steering), Rejections(self.steering))
+        self.runner = LaneRunner(self.bench)
+        reading = FetchHandler(self.runner, ProducerIdManager(self.runner), Rejections(self.runner))
         self.cluster = Brokers(self.bench.loop)
-        source = self.steering.sources[SOURCE] = Fetcher(self.cluster, options, reading, "r2")
+        source = self.runner.sources[SOURCE] = Fetcher(self.cluster, options, reading, "r2")
         lane = self.lane = LiveLane(a_spec("t-0"), 1_000, ())
         lane.begin(0)
         lane.source = SourceIdentity(TOPIC)
         lane.is_writable = lane.is_loaded = True
-        self.steering.handle(lane, LifecycleEvent(EventKind.POSITIONED))
-        self.steering.lanes[lane.key] = lane
+        self.runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
+        self.runner.lanes[lane.key] = lane
         source.attach(lane)
         self.turn()
 
@@ -173,7 +173,7 @@ def test_what_a_follower_refuses_the_leader_is_asked_for_without_our_rack(rig: R
     rig.answer(preferred=2)
     rig.answer(error)
     assert rig.read_from == (1, False)
-    assert not rig.steering.events, "the lane is not paused for what a follower says"
+    assert not rig.runner.events, "the lane is not paused for what a follower says"
     rig.turn(31)
     assert rig.read_from == (1, True)
 
@@ -195,7 +195,7 @@ def test_a_leader_that_refers_to_others_whatever_it_is_asked_is_asked_with_pause
     rig.answer(preferred=77)
     rig.answer(preferred=2)
     asked = len(rig.cluster.asked)
-    assert "refers to broker 2" in rig.steering.failing[rig.lane].sentence
+    assert "refers to broker 2" in rig.runner.failing[rig.lane].sentence
     rig.turn(0.1)
     assert len(rig.cluster.asked) == asked
     rig.turn(0.2)
@@ -215,7 +215,7 @@ def test_answers_without_records_are_no_hot_loop_and_are_reported(rig: Rig) -> N
     asked = len(rig.cluster.asked)
     rig.answer()
     assert len(rig.cluster.asked) == asked
-    assert "sends no records from offset 0 on" in rig.steering.failing[rig.lane].sentence
+    assert "sends no records from offset 0 on" in rig.runner.failing[rig.lane].sentence
     rig.turn(0.3)
     assert len(rig.cluster.asked) == asked + 1
 
@@ -241,11 +241,11 @@ def test_a_lane_does_not_go_behind_a_gap_while_the_tail_is_compared(rig: Rig, is
     async def refresh_slowly(topics: Iterable[str]) -> None:
         await refresh(topics)
         if is_comparing:
-            rig.steering.handle(rig.lane, LifecycleEvent(EventKind.COMPARING))
+            rig.runner.handle(rig.lane, LifecycleEvent(EventKind.COMPARING))
 
     rig.cluster.refresh = refresh_slowly  # type: ignore[method-assign]
     rig.answer(Code.OFFSET_OUT_OF_RANGE)
     assert (rig.lane.position, rig.lane.reader is None) == ((0, True) if is_comparing else (40, False))
     if is_comparing:
-        rig.steering.handle(rig.lane, LifecycleEvent(EventKind.COMPARED))
+        rig.runner.handle(rig.lane, LifecycleEvent(EventKind.COMPARED))
         assert rig.lane.reader is not None, "it reads on then, and meets the gap again"
