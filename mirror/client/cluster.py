@@ -78,9 +78,10 @@ class Cluster:
         self._opened_at: dict[tuple[int, str], float] = {}
         self.reachability = Reachability(name)
         self.silent_since = inf
-        """Moment of the oldest question that is not answered yet, as of the last sweep."""
+        """Moment of the oldest question that is not answered yet, or of the first that was answered late by a
+        broker that still is, as of the last sweep."""
         self.silence = ""
-        """Where that was asked."""
+        """Where that was asked, and how it is answered."""
         self._seeds = {-1 - number: address for number, address in enumerate(dialings.aside.access.bootstrap)}
         self._asked: set[str] = set()
         self._refreshed: Promise[None] | None = None
@@ -388,15 +389,15 @@ class Cluster:
             return
         now = self._loop.now()
         oldest, silence = self.reachability.silence()
-        waiting: dict[str, float] = {}
+        waiting: dict[str, tuple[float, str]] = {}
         for connection in list(self._connections.values()):
             connection.check_deadline(now)
             if not connection.is_open:
                 continue
-            since = connection.next_deadline - self.timeout_seconds
-            waiting[connection.name] = min(since, waiting.get(connection.name, inf))
-            if since < oldest:
-                oldest, silence = since, f"{connection.name} does not answer"
+            found = connection.silence(now)
+            waiting[connection.name] = min(found, waiting.get(connection.name, found))
+            if found[0] < oldest:
+                oldest, silence = found[0], f"{connection.name} {found[1]}"
         self.reachability.swept(waiting, now)
         self.silent_since, self.silence = oldest, f"cluster {self.name}: {silence}"
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)

@@ -16,6 +16,7 @@ from math import inf
 from typing import Final, TypeVar
 
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
+from mirror.client.reachability import SLOWEST_LINK, Promptness
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport, broken
 from mirror.errors import CorruptData, HeadraceError, TimedOut, Unreachable
 from mirror.lane.memory import Slab, SlabPool
@@ -37,7 +38,8 @@ OnFailure = Callable[[HeadraceError], None]
 @dataclass(slots=True)
 class Request:
     """One request, encoded. `on_answer` gets the response's body and the slab that it lies in, which it
-    may retain; it runs exactly once, or `on_failure` does."""
+    may retain; it runs exactly once, or `on_failure` does. `wait_seconds`: what the broker is asked to wait
+    for at most, beyond which it has `timeout_seconds`; None where answers do not show how prompt it is."""
 
     api: int
     version: int
@@ -48,6 +50,7 @@ class Request:
     timeout_seconds: float
     on_answer: OnAnswer
     on_failure: OnFailure
+    wait_seconds: float | None = None
 
 
 class Connection:
@@ -60,6 +63,7 @@ class Connection:
         self.name = name
         self.features = BrokerFeatures(0, {}, {})
         self.throttled_until = 0.0
+        self.promptness = Promptness()
         self.failure: HeadraceError | None = None
         self.on_close: Callable[[HeadraceError], None] | None = None
         self._loop = loop
@@ -73,7 +77,7 @@ class Connection:
         self._filled = 0
         self._slab: Slab | None = None
         self._frame = memoryview(b"")
-        self._waits_for_memory = False
+        self._memory_since: float | None = None
         self._expected = 1
         self._held: list[Request] | None = None
         loop.watch(transport.socket, READ, self._on_ready)
@@ -109,7 +113,7 @@ class Connection:
             request.size,
             flexible=request.flexible,
         )
-        self._pending.append((correlation, self._loop.now() + request.timeout_seconds, request))
+        self._pending.append((correlation, self._loop.now() + (request.wait_seconds or 0.0), request))
         was_idle = not self._unsent
         self._unsent.append(start)
         self._unsent.extend(request.body)
@@ -156,9 +160,14 @@ class Connection:
         return await promise
 
     def throttle(self, milliseconds: int) -> None:
-        """The broker asks to be left alone for so long (KIP-219)."""
+        """The broker asks to be left alone for that time (KIP-219), and does not read what is under way."""
         if milliseconds > 0:
             self.throttled_until = max(self.throttled_until, self._loop.now() + milliseconds / 1000)
+            self._put_off(lambda since: max(since, self.throttled_until))
+
+    def _put_off(self, later: Callable[[float], float]) -> None:
+        """The answers to what is under way come later, for a reason that is not the broker's slowness."""
+        self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
         """Keep further requests back until `release`: none may come between the steps of an exchange."""
@@ -170,15 +179,20 @@ class Connection:
         for request in held:
             self._enqueue(request)
 
-    @property
-    def next_deadline(self) -> float:
-        """Until when the oldest request that is under way has to be answered; infinite when none is."""
-        return self._pending[0][1] if self._pending and not self._waits_for_memory else inf
+    def silence(self, now: float) -> tuple[float, str]:
+        """What is to be said of the broker: since when, infinity when all is well, and what. Bytes on their
+        way take their time, and what has no memory to be received into is not the broker's fault."""
+        since = inf
+        if self._pending and self._memory_since is None:
+            since = self._pending[0][1] + len(self._frame) / SLOWEST_LINK
+        return self.promptness.silence(since, now)
 
     def check_deadline(self, now: float) -> None:
         """Close the connection when the oldest request has waited for too long."""
-        if self._pending and now > self._pending[0][1] and not self._waits_for_memory:
-            self.close(TimedOut(f"{self.name} has not answered in time"))
+        if self._pending and self._memory_since is None:
+            _, since, request = self._pending[0]
+            if now > since + request.timeout_seconds:
+                self.close(TimedOut(f"{self.name} has not answered in time"))
 
     def close(self, error: HeadraceError | None = None) -> None:
         """Close the socket; whatever is under way fails with the error. Idempotent."""
@@ -235,7 +249,7 @@ class Connection:
                     sent = 0
 
     def _watch(self) -> None:
-        events = (0 if self._waits_for_memory else READ) | (WRITE if self._unsent else 0)
+        events = (0 if self._memory_since is not None else READ) | (WRITE if self._unsent else 0)
         if events:
             self._loop.watch(self._transport.socket, events, self._on_ready)
         else:
@@ -306,12 +320,16 @@ class Connection:
         self._filled = rest
 
     def _wait_for_memory(self, size: int) -> None:
-        self._waits_for_memory = True
+        if self._memory_since is None:
+            self._memory_since = self._loop.now()
         self._watch()
         self._pool.when_free(size, lambda: self._loop.call_soon(self._memory_is_free))
 
     def _memory_is_free(self) -> None:
-        self._waits_for_memory = False
+        began, self._memory_since = self._memory_since, None
+        if began is not None:
+            waited = self._loop.now() - began
+            self._put_off(lambda since: since + waited)
         if self.failure is None:
             self._watch()
             self._on_ready(READ)
@@ -320,7 +338,9 @@ class Connection:
         if not self._pending or self._pending[0][0] != correlation_of(frame):
             slab.release()
             raise CorruptData(f"{self.name} answers what was not asked")
-        request = self._pending.popleft()[2]
+        _, since, request = self._pending.popleft()
+        if request.wait_seconds is not None:
+            self.promptness.answered(since, self._loop.now(), len(frame))
         try:
             request.on_answer(response_body(frame, flexible=request.flexible_answer), slab)
         except CorruptData as error:

@@ -1,4 +1,4 @@
-"""Which brokers of a cluster cannot be reached, or do not answer, and since when.
+"""Which brokers of a cluster cannot be reached, do not answer, or answer late, and since when.
 
 Reported in one line when that begins and one when it ends, whatever number of attempts lies between. The end
 of such an outage also wakes everything that waits for the cluster.
@@ -23,6 +23,46 @@ _SILENT: Final = "silent"
 """A refused connection and a missing answer are one outage; that we are not let in is news."""
 PATIENCE_SECONDS: Final = 5.0
 """A question that stays open for longer than this is an outage."""
+SLOWEST_LINK: Final = 256 * 1024
+"""Bytes of an answer that may take a second: a link that carries less does not carry a full answer in the
+time that a question has."""
+
+
+class Promptness:
+    """Of one connection: whether its answers come much later than the broker was asked to send them.
+
+    A late answer counts until a prompt one comes: what was not known while the question was open is not known
+    of the next one either. Moments are monotonic seconds; `asked` is when the answer was due, were it not for
+    the way and the broker.
+    """
+
+    __slots__ = ("_until", "seconds", "since")
+
+    def __init__(self) -> None:
+        self.since = inf
+        """When the first of the late answers in a row was due; infinite while answers are prompt."""
+        self.seconds = 0.0
+        """What they take, about: another number only where it is half or twice as much."""
+        self._until = inf
+
+    def answered(self, asked: float, now: float, size: int) -> None:
+        """An answer of `size` bytes has come."""
+        took = now - asked - size / SLOWEST_LINK
+        if took < PATIENCE_SECONDS:
+            self.since, self.seconds = inf, 0.0
+            return
+        self.since = min(self.since, asked)
+        self._until = now + PATIENCE_SECONDS
+        if not self.seconds / 2 < took < self.seconds * 2:
+            self.seconds = took
+
+    def silence(self, asked: float, now: float) -> tuple[float, str]:
+        """What is to be said of the broker while its oldest question is open since `asked`, infinity for
+        none: since when, and what. A broker that is asked nothing more is not late for long."""
+        if self.since == inf or (asked == inf and now >= self._until):
+            return asked, "does not answer"
+        is_worse = now - asked >= 2 * self.seconds
+        return self.since, "does not answer" if is_worse else f"answers after {self.seconds:.0f} s"
 
 
 class Reachability:
@@ -56,15 +96,16 @@ class Reachability:
         self._errors.pop(endpoint, None)
         self._note_end(_name(endpoint), now)
 
-    def swept(self, waiting: Mapping[str, float], now: float) -> None:
-        """By the address of each open connection: since when its oldest question waits, infinity for none."""
+    def swept(self, waiting: Mapping[str, tuple[float, str]], now: float) -> None:
+        """By the address of each open connection: since when its answers lack or come late, infinity for
+        neither, and which of it."""
         attempted = {_name(endpoint) for endpoint in self._trying}
         for endpoint, since in self._trying.items():
             if now - since >= PATIENCE_SECONDS and endpoint not in self._errors:
                 self._note_outage(_name(endpoint), _SILENT, f"{_name(endpoint)} does not answer", now)
-        for name, since in waiting.items():
+        for name, (since, how) in waiting.items():
             if now - since >= PATIENCE_SECONDS:
-                self._note_outage(name, _SILENT, f"{name} accepts connections and does not answer", now)
+                self._note_outage(name, _SILENT, f"{name} accepts connections and {how}", now)
             elif name not in attempted:
                 self._note_end(name, now)
 

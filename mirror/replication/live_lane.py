@@ -70,7 +70,12 @@ class Reader(Protocol):
         ...
 
     def is_silent(self, now: float) -> bool:
-        """Whether the broker has not answered for some seconds."""
+        """Whether the broker has not answered for some seconds, or answers that late."""
+        ...
+
+    def is_current(self, now: float) -> bool:
+        """Whether what the broker has said is what it would have said some seconds ago, at the latest: it
+        answers in time, and no quota of its keeps it from being asked."""
         ...
 
 

@@ -31,7 +31,7 @@ from tests.freezing import frozen
 from tests.kafka_data import read_all
 from tests.mirrored import by_partition
 from tests.patience import wait_until
-from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, stands_still
+from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, lanes_are, stands_still
 from tests.servers import KafkaPair, NewKafka
 from tests.situations import SERVERS, SLOW, Snapshot
 
@@ -176,6 +176,16 @@ def is_late(seen: Snapshot) -> bool:
     )
 
 
+def answers_late(seen: Snapshot) -> bool:
+    """Nobody says that nothing waits, and the lanes say after how long the cluster answers."""
+    return (
+        lanes_are(seen, "paused")
+        and all(" answers after " in lane["reason"] for lane in seen.lanes)
+        and not is_0_somewhere(seen)
+        and seen.status == 503
+    )
+
+
 def test_a_cluster_that_is_away_is_shown_where_people_look(
     kafka_pair: KafkaPair, new_instance: NewInstance, disks: tuple[Path, Path], detours: list[int]
 ) -> None:
@@ -201,5 +211,5 @@ def test_a_cluster_that_is_away_is_shown_where_people_look(
             clusters__source__bootstrap_servers=source,
             clusters__destination__bootstrap_servers=destination,
         )
-        Scene(kafka_pair, two).rows(SLOW, slow_down, dict.fromkeys(SLOW, is_late))
+        Scene(kafka_pair, two).rows(SLOW, slow_down, dict(zip(SLOW, (answers_late, is_late), strict=True)))
         two.stop()

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mirror.client.cluster import BULK, LIVE, Cluster
 from mirror.client.connection import Connection, Request
+from mirror.client.reachability import PATIENCE_SECONDS
 from mirror.errors import HeadraceError
 from mirror.lane.memory import Slab
 from mirror.model.datastreams.policy import Isolation
@@ -33,7 +34,6 @@ _log = logging.getLogger(__name__)
 _WAIT_WHILE_SOME_ARE_FULL_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
-_SILENT_SECONDS: Final = 5.0
 _LEAST_SHARE: Final = 256 * 1024
 """Enough for a batch that many small ones are merged into."""
 
@@ -101,6 +101,9 @@ class FetchChannel:
         self._is_opening = False
         self._is_closed = False
         self._not_before = 0.0
+        self._untold_since: float | None = None
+        """Since when it has been wanting to know what the broker has: until an answer says that."""
+        self._has_been_told = False
 
     def has_room_for(self, lane: LiveLane) -> bool:
         """Whether no other lane reads that partition here."""
@@ -177,7 +180,13 @@ class FetchChannel:
     def is_silent(self, now: float) -> bool:
         if self._connection is None:
             return True
-        return now - self._connection.next_deadline + self._cluster.timeout_seconds >= _SILENT_SECONDS
+        return now - self._connection.silence(now)[0] >= PATIENCE_SECONDS
+
+    def is_current(self, now: float) -> bool:
+        if not self._has_been_told or self.is_silent(now):
+            return False
+        since = now if self._untold_since is None else self._untold_since
+        return now - since - self._rules.wait_ms / 1000 < PATIENCE_SECONDS
 
     def pump(self) -> None:
         """Send the next fetch if none is under way and there is something to read."""
@@ -187,6 +196,8 @@ class FetchChannel:
         if self._session.is_empty:
             return
         loop = self._cluster.loop
+        if self._untold_since is None:
+            self._untold_since = loop.now()
         wait = max(self._not_before, connection.throttled_until) - loop.now()
         if wait > 0:
             self._is_waiting = True
@@ -217,7 +228,6 @@ class FetchChannel:
         )
         body = fetch.encode_request(self._version, request)
         flexible = fetch.is_flexible(self._version)
-        patience = self._cluster.timeout_seconds + self._rules.wait_ms / 1000
         connection.send(
             Request(
                 fetch.API,
@@ -226,9 +236,10 @@ class FetchChannel:
                 flexible,
                 [body],
                 len(body),
-                patience,
+                self._cluster.timeout_seconds,
                 self._on_answer,
                 self._on_failure,
+                wait_ms / 1000,
             )
         )
 
@@ -240,6 +251,8 @@ class FetchChannel:
         if response.error and response.error not in LOST:
             _log.warning("%s answers a fetch with error %d", self._cluster.name, response.error)
             self._not_before = self._cluster.loop.now() + _NO_LEADER_TICK
+        elif response.partitions or not response.throttle_ms:  # what a quota has emptied says nothing
+            self._untold_since, self._has_been_told = None, True
         room = self._rules.max_bytes - sum([len(part.records) for part in response.partitions])
         for part in response.partitions:
             place = (part.topic, part.partition)
@@ -294,6 +307,7 @@ class FetchChannel:
         self._version = connection.version_of(fetch.API, fetch.VERSIONS)
         self._session = FetchSession(incremental=self._version >= _SESSIONS_FROM)
         self._connection = connection
+        self._has_been_told = False
         connection.on_close = self._on_close
         lanes, self._lanes = list(self._lanes.values()), {}
         for lane in lanes:

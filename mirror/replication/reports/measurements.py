@@ -85,10 +85,10 @@ def lag_records(lane: Lane) -> int:
 
 
 def is_heard(lane: LiveLane, now: float) -> bool:
-    """Whether the source would have said by `now`, in monotonic seconds, that it has more for the lane. It is
-    not asked for a lane that waits for something else, as for its quota."""
+    """Whether the source would have said by `now`, in monotonic seconds, that it has more for the lane: not
+    where its answers come late. It is not asked for a lane that waits for something else, as for a quota."""
     reader = lane.reader
-    return reader is not None and lane.is_writable and not lane.waits and not reader.is_silent(now)
+    return reader is not None and lane.is_writable and not lane.waits and reader.is_current(now)
 
 
 def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:

@@ -7,11 +7,12 @@ from math import inf
 
 import pytest
 
-from mirror.client.reachability import PATIENCE_SECONDS, Reachability
+from mirror.client.reachability import PATIENCE_SECONDS, SLOWEST_LINK, Promptness, Reachability
 from mirror.errors import NotAuthorized, TimedOut, Unreachable
 from mirror.protocol.control.cluster import Endpoint
 
 ONE, TWO = Endpoint("one", 9092), Endpoint("two", 9092)
+SILENT = "does not answer"
 REFUSED = Unreachable("one:9092 cannot be reached: Connection refused")
 
 
@@ -61,13 +62,13 @@ def test_a_broker_that_accepts_connections_and_answers_nothing_is_an_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     brokers = Reachability("target")
-    brokers.swept({"one:9092": 100.0}, 104.9)
+    brokers.swept({"one:9092": (100.0, SILENT)}, 104.9)
     assert lines(caplog) == []
     for now in (105.0, 105.5, 135.0):
-        brokers.swept({"one:9092": 100.0}, now)
+        brokers.swept({"one:9092": (100.0, SILENT)}, now)
     assert len(lines(caplog)) == 1
     assert "one:9092 accepts connections and does not answer" in lines(caplog)[0]
-    brokers.swept({"one:9092": inf}, 140.0)
+    brokers.swept({"one:9092": (inf, SILENT)}, 140.0)
     assert "one:9092 answers again" in lines(caplog)[1]
     assert brokers.take_returned() == 105.0 - PATIENCE_SECONDS
 
@@ -78,7 +79,7 @@ def test_an_idle_connection_does_not_end_the_outage_of_an_address_that_is_still_
     brokers = Reachability("target")
     brokers.tries(ONE, 100.0)
     brokers.failed(ONE, REFUSED, 100.0)
-    brokers.swept({"one:9092": inf}, 101.0)
+    brokers.swept({"one:9092": (inf, SILENT)}, 101.0)
     assert len(lines(caplog)) == 1
     assert brokers.take_returned() is None
 
@@ -115,3 +116,32 @@ def test_a_refusal_and_a_silence_are_one_outage_but_that_we_are_not_let_in_is_ne
     assert len(lines(caplog)) == 1
     brokers.failed(ONE, NotAuthorized("authenticating as mirror: the broker answered no"), 131.0)
     assert "authenticating as mirror" in lines(caplog)[1]
+
+
+def test_a_late_answer_counts_until_a_prompt_one_comes() -> None:
+    answers = Promptness()
+    assert answers.silence(100.0, 109.0) == (100.0, SILENT)
+    answers.answered(100.0, 106.0, 0)
+    assert answers.silence(106.5, 106.5) == (100.0, "answers after 6 s")
+    answers.answered(106.5, 114.0, 0)
+    assert answers.silence(114.5, 120.0) == (100.0, "answers after 6 s"), "about"
+    answers.answered(114.5, 127.5, 0)
+    assert answers.silence(128.0, 128.0) == (100.0, "answers after 13 s")
+    assert answers.silence(128.0, 154.0) == (100.0, SILENT), "twice as long"
+    answers.answered(128.0, 132.9, 0)
+    assert answers.silence(133.0, 133.0) == (133.0, SILENT)
+
+
+def test_a_broker_that_is_asked_nothing_more_is_not_late_for_long() -> None:
+    answers = Promptness()
+    answers.answered(100.0, 106.0, 0)
+    assert answers.silence(inf, 106.0 + PATIENCE_SECONDS - 0.1)[0] == 100.0
+    assert answers.silence(inf, 106.0 + PATIENCE_SECONDS)[0] == inf
+
+
+def test_the_bytes_of_an_answer_take_their_time() -> None:
+    answers = Promptness()
+    answers.answered(100.0, 120.0, 15 * SLOWEST_LINK + 1)
+    assert answers.silence(inf, 120.0)[0] == inf
+    answers.answered(100.0, 120.0, 15 * SLOWEST_LINK)
+    assert answers.silence(inf, 120.0)[0] == 100.0
