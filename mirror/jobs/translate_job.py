@@ -20,7 +20,7 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import GROUP
-from mirror.protocol.control.offsets import Answers, commit_offsets, committed_offsets
+from mirror.protocol.control.offsets import commit_offsets, committed_offsets
 from mirror.replication.context import EngineContext
 
 NOT_MIRRORED: Final = "not mirrored"
@@ -207,11 +207,11 @@ def _places(job: TranslateJob, key: LaneKey, progress: LaneProgress) -> tuple[To
 
 
 async def _committed(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
-    def code_of(answers: Answers) -> int:
-        return max((answer.error for answer in answers.values()), default=0)
-
-    answers = await cluster.ask_coordinator(GROUP, group, committed_offsets(group, None), code_of)
-    for place, answer in answers.items():
+    call = committed_offsets(group, None)
+    found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
+    if found.error:
+        raise error_of(found.error, f"reading the positions of group {group}")
+    for place, answer in found.offsets.items():
         if answer.error:
             raise error_of(answer.error, f"reading the positions of group {group} ({place})")
-    return {place: answer.offset for place, answer in answers.items()}
+    return {place: answer.offset for place, answer in found.offsets.items()}

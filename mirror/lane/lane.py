@@ -343,7 +343,8 @@ class Lane:
                 item.free()
         self.queue, self.sent = [], []
         self.bytes_in_hand = 0
-        self.position = self.ledger.next
+        if self.position >= 0:  # a lane that has not begun yet is still to find where
+            self.position = self.ledger.next
         self.trouble = None
 
     def shed(self) -> None:

@@ -124,7 +124,20 @@ def open_transactions(
     return Call(DescribeProducersRequest, DescribeProducersResponse, (0, 0), build, read)
 
 
-def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -> Call[Answers]:
+class CommittedOffsets(NamedTuple):
+    """What a consumer group has committed, where it has committed anything. With an `error` the coordinator
+    names no partition: that it does not coordinate the group, or may not say."""
+
+    error: int
+    offsets: Answers
+
+    @property
+    def worst(self) -> int:
+        """An error code of the whole answer or of a partition, 0 without one."""
+        return self.error or max((answer.error for answer in self.offsets.values()), default=0)
+
+
+def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -> Call[CommittedOffsets]:
     """What a consumer group has committed (None: everywhere). Goes to the group's coordinator."""
 
     def build(version: int) -> Any:
@@ -138,15 +151,16 @@ def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -
             ]
         return OffsetFetchRequest(group_id=group, topics=topics, require_stable=True, version=version)
 
-    def read(response: Any) -> Answers:
-        return {
+    def read(response: Any) -> CommittedOffsets:
+        offsets = {
             TopicPartition(topic.name, one.partition_index): OffsetAnswer(
-                one.error_code or response.error_code, one.committed_offset, one.committed_leader_epoch
+                one.error_code, one.committed_offset, one.committed_leader_epoch
             )
             for topic in response.topics
             for one in topic.partitions
             if one.committed_offset >= 0 or one.error_code
         }
+        return CommittedOffsets(response.error_code, offsets)
 
     return Call(OffsetFetchRequest, OffsetFetchResponse, (2, 7), build, read)
 

@@ -53,9 +53,8 @@ def _begin(runner: LaneRunner, lane: LiveLane, answers: Answers) -> bool:
 
 
 async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> Answers:
-    return await cluster.ask_coordinator(
-        GROUP,
-        group,
-        committed_offsets(group, partitions),
-        lambda found: max((answer.error for answer in found.values()), default=0),
-    )
+    call = committed_offsets(group, partitions)
+    found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
+    if found.error:
+        raise error_of(found.error, f"reading what group {group} committed at {cluster.name}")
+    return found.offsets
