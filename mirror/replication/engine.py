@@ -1,8 +1,9 @@
 """The engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
 
 This file wires the parts and runs the round; a batch goes through them in this order:
-`source` (fetch) -> `reading` -> `lane.intake` -> `lane.lane` -> `sink` (produce) -> `writing` ->
-`lane.lane` (ledger, map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` begins them.
+`fetcher` -> `fetch_handler` -> `lane.intake` -> `lane.lane` -> `sender` -> `ack_handler` -> `lane.lane`
+(ledger, map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` begins them. Every part
+gets what it calls in its constructor.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mirror.model.metrics import MirrorMetric
 from mirror.ports import Clock, LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.ack_handler import AckHandler
-from mirror.replication.handlers.fetch_handler import OPENED_AT_ONCE, FetchHandler
+from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import Stalls
 from mirror.replication.lane_runner import LaneRunner
@@ -28,6 +29,7 @@ from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.checkpoints import Checkpoints
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
+from mirror.replication.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
 from mirror.replication.reports.measurements import Interval, share_cpu, take_metric
 from mirror.replication.startup import LaneStartup
@@ -50,19 +52,13 @@ class BatchEngine:
     ) -> None:
         self._clock = clock
         self._bench = EngineContext(access, settings, identity, clock, selector)
-        self._runner = LaneRunner(self._bench)
-        self._identifying = ProducerIdManager(self._runner)
-        self._refusals = Rejections(self._runner)
-        self._reading = FetchHandler(self._runner, self._identifying, self._refusals)
-        self._writing = AckHandler(self._runner, self._refusals)
-        self._writing.on_sent = self._reading.resume_reading
-        self._committing = TransactionManager(self._runner)
-        self._reading.on_data = self._committing.begin
-        self._runner.on_drained = self._committing.commit
-        self._runner.on_abandoned = self._committing.abandon
-        self._runner.on_fenced = self._committing.fenced
-        self._identifying.on_ready = self._on_ready
-        self._starting = LaneStartup(self._runner, self._reading, self._writing)
+        self._runner = LaneRunner(self._bench, TransactionManager)
+        pacer = ReadPacer(self._runner)
+        rejections = Rejections(self._runner)
+        producer_ids = ProducerIdManager(self._runner, pacer)
+        self._fetch_handler = FetchHandler(self._runner, pacer, producer_ids, rejections)
+        ack_handler = AckHandler(self._runner, pacer, rejections)
+        self._startup = LaneStartup(self._runner, self._fetch_handler, ack_handler)
         self._checkpoints = Checkpoints(self._runner)
         self._stalls = Stalls(self._runner)
         self._next_tick = 0.0
@@ -72,7 +68,7 @@ class BatchEngine:
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Get ready for these, which another instance still has: connect and look around, copy nothing."""
-        self._starting.expect(specs)
+        self._startup.expect(specs)
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
@@ -96,10 +92,7 @@ class BatchEngine:
 
     def _start(self, spec: LaneSpec) -> None:
         buckets = self._bench.buckets(spec)
-        lane = LiveLane(spec, self._bench.fetch_bytes(buckets), buckets)
-        lane.started_at = self._bench.loop.now()
-        self._runner.lanes[spec.key] = lane
-        self._runner.to_start[lane] = None
+        self._runner.take(LiveLane(spec, self._bench.fetch_bytes(buckets), buckets))
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
         """Let the lanes of these datastream groups together copy so many bytes a second from now on."""
@@ -111,15 +104,14 @@ class BatchEngine:
         now = loop.now()
         until = now + timeout_seconds
         while True:
-            self._starting.pump()
-            self._reading.room = OPENED_AT_ONCE
+            self._startup.pump()
+            self._fetch_handler.begin_round()
             loop.run_once(0.0 if runner.events else until - now)
             now = loop.now()
             if now >= self._next_tick or runner.stopping:
                 self._tick(now)
             if runner.events or now >= until:
-                events, runner.events = runner.events, []
-                return events
+                return runner.take_events()
 
     def _tick(self, now: float) -> None:
         self._next_tick = now + _TICK_SECONDS
@@ -127,8 +119,8 @@ class BatchEngine:
             self._runner.wake(cluster, self._clock.now_ms() - int((now - since) * 1000))
             self._checkpoints.hurry(cluster)
         self._runner.probe(self._clock.now_ms())
-        self._reading.hanging.pump(now)
-        self._committing.pump(now)
+        self._fetch_handler.hanging.pump(now)
+        self._runner.transactions.pump(now)
         self._checkpoints.pump(now)
         self._stalls.pump(now)
 
@@ -161,8 +153,7 @@ class BatchEngine:
     def take_final_reports(self) -> list[LaneReport]:
         """Lanes that have stopped since the last call, as they were in the end; none unless the engine's
         identity says that reports are kept."""
-        final, self._runner.final = self._runner.final, []
-        return final
+        return self._runner.take_final()
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
         """Drain and checkpoint all lanes up to the deadline, then drop connections. Idempotent."""
@@ -183,11 +174,3 @@ class BatchEngine:
             sink.close()
         self._bench.close()
         return events
-
-    def _on_ready(self, lane: LiveLane) -> None:
-        if lane.transaction is not None:
-            self._committing.begin(lane)
-        elif lane.writer is not None:
-            lane.writer.wake(lane)
-        # While it waited for its id, it may have let go of what it had read, and stopped reading (`stalls`).
-        self._reading.resume_reading(lane)

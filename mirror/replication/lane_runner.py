@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from mirror.errors import Fenced, HeadraceError, Unexpected
 from mirror.lane.lifecycle import (
@@ -52,10 +52,35 @@ class Failure:
     until: float
 
 
-class LaneRunner:
-    """Holds the lanes and what is to happen to them."""
+class Transactions(Protocol):
+    """The transactions of exactly-once lanes, for those who have a lane change."""
 
-    def __init__(self, bench: EngineContext) -> None:
+    def begin(self, lane: LiveLane) -> None:
+        """The lane has something to send: open a transaction for it."""
+        ...
+
+    def commit(self, lane: LiveLane) -> None:
+        """End the lane's transaction now; its intent is carried out after that."""
+        ...
+
+    def abandon(self, lane: LiveLane) -> None:
+        """Abort the open transaction: what it holds is copied again from the last commit."""
+        ...
+
+    def fenced(self, lane: LiveLane, error: Fenced) -> None:
+        """A broker refuses the lane's identity."""
+        ...
+
+    def pump(self, now: float) -> None:
+        """Do what is due by time."""
+        ...
+
+
+class LaneRunner:
+    """Holds the lanes and what is to happen to them. `transactions`: makes what ends the transactions of
+    its lanes, which reports back to it."""
+
+    def __init__(self, bench: EngineContext, transactions: Callable[[LaneRunner], Transactions]) -> None:
         self.bench = bench
         self.lanes: dict[LaneKey, LiveLane] = {}
         self.events: list[LaneEvent] = []
@@ -72,12 +97,6 @@ class LaneRunner:
         """What is tried again and again; see `stalls`."""
         self.sources: dict[ClusterRef, Fetcher] = {}
         self.sinks: dict[ClusterRef, Sender] = {}
-        self.on_abandoned: Callable[[LiveLane], None] = lambda _lane: None
-        """Told when a lane lets go of a transaction that is not committed."""
-        self.on_drained: Callable[[LiveLane], None] = lambda _lane: None
-        """Told when a lane has to commit before its intent can be carried out."""
-        self.on_fenced: Callable[[LiveLane, Fenced], None] = self.pause_for_good
-        """Told when a broker says that another owner has the lane."""
         self._rule = ProbeRule(bench.settings.probe_first_seconds, bench.settings.probe_longest_seconds)
         self._soon = ProbeRule(_SOON_SECONDS, _SOON_SECONDS)
         self._probes: list[tuple[int, int, LiveLane, int]] = []
@@ -99,6 +118,23 @@ class LaneRunner:
             LaneAction.REPORT_RESUMED: self._report_resumed,
             LaneAction.REPORT_STOPPED: self._report_stopped,
         }
+        self.transactions = transactions(self)
+
+    def take(self, lane: LiveLane) -> None:
+        """Begin to copy a lane that is new here."""
+        lane.started_at = self.bench.loop.now()
+        self.lanes[lane.key] = lane
+        self.to_start[lane] = None
+
+    def take_events(self) -> list[LaneEvent]:
+        """What has happened to lanes since the last call."""
+        events, self.events = self.events, []
+        return events
+
+    def take_final(self) -> list[LaneReport]:
+        """Reports of lanes that have stopped since the last call."""
+        final, self.final = self.final, []
+        return final
 
     def source(self, lane: LiveLane) -> Fetcher:
         """Where the lane reads."""
@@ -131,7 +167,7 @@ class LaneRunner:
         lane.shed()
 
     def _commit(self, lane: LiveLane) -> None:
-        self.on_drained(lane)
+        self.transactions.commit(lane)
 
     def _start(self, lane: LiveLane) -> None:
         self.to_start[lane] = None
@@ -365,7 +401,7 @@ class LaneRunner:
             lane.disown()
         lane.drop()
         if lane.is_in_transaction:
-            self.on_abandoned(lane)
+            self.transactions.abandon(lane)
         if lane.is_broken:
             lane.is_broken = lane.is_loaded = False
             lane.disown()
@@ -374,7 +410,7 @@ class LaneRunner:
         lane.is_broken = lane.is_loaded = False
         try:
             if lane.is_in_transaction:
-                self.on_abandoned(lane)
+                self.transactions.abandon(lane)
         finally:
             lane.disown()
             lane.free_all()

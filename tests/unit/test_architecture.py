@@ -55,7 +55,6 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
     "mirror/replication/channels/fetcher.py": {"is_live", "place", "reader", "waits"},
     "mirror/replication/channels/leaders.py": {"replica"},
     "mirror/replication/channels/sender.py": {"is_ready", "is_writable", "writer"},
-    "mirror/replication/engine.py": {"started_at"},
     "mirror/replication/handlers/ack_handler.py": {"is_established", "is_slow", "retries", "trouble"},
     "mirror/replication/handlers/fetch_handler.py": {
         "batch_bytes",
@@ -75,6 +74,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "is_loaded",
         "pause",
         "retries",
+        "started_at",
         "state",
         "turn",
     },
@@ -132,6 +132,15 @@ WRITTEN_BY_SEVERAL: Final = {
     "transaction",
 }
 """Fields that still have more than one such writer: none may be added."""
+
+LATE_CALLBACKS: Final = {
+    "headrace/wiring.py": {"event_drops", "on_joined"},
+    "mirror/lane/memory.py": {"on_room"},
+    "mirror/replication/channels/fetcher.py": {"on_close"},
+    "mirror/replication/channels/sender.py": {"on_close"},
+}
+"""Callbacks that are set on an object after its construction, by something else: none may be added. A
+connection is opened before it is known who reads what it answers, and a channel takes it over."""
 
 UNCLEAR_WORDS: Final = {"mirror": 91}
 """How often a wing may still use words that hide who does what, or how many: lower a number when texts are
@@ -275,6 +284,38 @@ def lane_writes() -> Iterator[tuple[str, str]]:
                 continue
             if node.attr in fields and ast.unparse(node.value) == "lane":
                 yield name_of(file), node.attr
+
+
+def callbacks() -> set[str]:
+    """Names of the public attributes that are declared to hold something to call."""
+    return {
+        node.target.attr if isinstance(node.target, ast.Attribute) else node.target.id
+        for file in FILES
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Attribute | ast.Name)
+        and "Callable[" in ast.unparse(node.annotation)
+    }
+
+
+def test_what_an_object_calls_is_given_to_its_constructor() -> None:
+    names, found = callbacks(), dict[str, set[str]]()
+    for file in FILES:
+        for node in ast.walk(tree_of(file)):
+            if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+                continue
+            if ast.unparse(node.value) != "self" and (node.attr in names or node.attr.startswith("on_")):
+                found.setdefault(name_of(file), set()).add(node.attr)
+    assert found == LATE_CALLBACKS
+
+
+def test_the_engine_sets_nothing_of_its_parts() -> None:
+    stores = [
+        ast.unparse(node)
+        for node in ast.walk(tree_of(HOUSE / "mirror/replication/engine.py"))
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+    ]
+    assert [one for one in stores if one.count(".") > 1 or not one.startswith("self.")] == []
 
 
 def test_the_house_is_seen_whole() -> None:

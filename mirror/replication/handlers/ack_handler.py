@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from mirror.client.produce_terms import replication_ms
@@ -16,6 +15,7 @@ from mirror.protocol.produce import ProducedPartition
 from mirror.replication.handlers.rejections import REFUSED, Rejections
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
+from mirror.replication.read_pacer import ReadPacer
 
 _log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 0.01
@@ -30,12 +30,11 @@ _HOLD_SECONDS: Final = 5.0
 class AckHandler:
     """Satisfies `sink.ProduceListener`."""
 
-    def __init__(self, runner: LaneRunner, refusals: Rejections) -> None:
+    def __init__(self, runner: LaneRunner, pacer: ReadPacer, rejections: Rejections) -> None:
         self._runner = runner
         self._bench = runner.bench
-        self._refusals = refusals
-        self.on_sent: Callable[[LiveLane], None] = lambda _lane: None
-        """Told when a lane holds less than before."""
+        self._pacer = pacer
+        self._rejections = rejections
 
     def on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
         if not outgoing.outstanding:
@@ -99,7 +98,7 @@ class AckHandler:
 
     def on_writable(self, lane: LiveLane) -> None:
         if lane.waits:
-            self._runner.guard(lane, self.on_sent)
+            self._runner.guard(lane, self._pacer.resume)
 
     def _go_on(self, lane: LiveLane) -> None:
         if lane.in_flight == 0 and lane.trouble is not None:
@@ -109,7 +108,7 @@ class AckHandler:
         if lane.writer is not None and lane.queue and lane.may_send:
             lane.writer.wake(lane)
         if lane.waits:
-            self.on_sent(lane)
+            self._pacer.resume(lane)
 
     def _resolve(self, lane: LiveLane, trouble: Trouble) -> None:
         """Everything that was sent is answered, and this was the first refusal."""
@@ -119,7 +118,7 @@ class AckHandler:
             self._try_again(lane, trouble)
         elif code in FENCED:
             said = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
-            self._runner.on_fenced(lane, Fenced(said.message))
+            self._runner.transactions.fenced(lane, Fenced(said.message))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
             self._runner.restart(lane, str(error_of(code, "the destination has lost track")))
@@ -127,7 +126,7 @@ class AckHandler:
             lane.retries += 1
             self._runner.restart(lane, "a batch was damaged on its way to the destination")
         elif code in REFUSED:
-            self._refusals.refused(lane, trouble)
+            self._rejections.refused(lane, trouble)
         else:
             doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
             self._runner.pause(lane, error_of(code, doing, trouble.message))

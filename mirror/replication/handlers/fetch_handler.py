@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -28,17 +27,17 @@ from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.handlers.open_transactions import OpenTransactionWatch
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane, Reader
+from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.producer_ids import ProducerIdManager
+from mirror.replication.read_pacer import ReadPacer
 
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
 """A damaged response is fetched again so often before the lane pauses."""
 _MOST_EMPTY_ANSWERS: Final = 20
 """Room for one batch doubles with each of them; it is beyond any limit long before."""
-_BEHIND_BYTES_SHARE: Final = 0.9
 _RETRY_SECONDS: Final = 0.2
-OPENED_AT_ONCE: Final = 200_000
+_OPENED_AT_ONCE: Final = 200_000
 """Records to open, about, before the loop looks at everything else again: a second's work at most. What a
 response holds beyond that is fetched again."""
 
@@ -46,17 +45,23 @@ response holds beyond that is fetched again."""
 class FetchHandler:
     """Satisfies `source.FetchListener`."""
 
-    def __init__(self, runner: LaneRunner, identifying: ProducerIdManager, refusals: Rejections) -> None:
+    def __init__(
+        self, runner: LaneRunner, pacer: ReadPacer, producer_ids: ProducerIdManager, rejections: Rejections
+    ) -> None:
         self._runner = runner
-        self._identifying = identifying
-        self._refusals = refusals
+        self._pacer = pacer
+        self._producer_ids = producer_ids
+        self._transactions = runner.transactions
+        self._rejections = rejections
         self._bench = runner.bench
         self._settings = runner.bench.settings
-        self.room = OPENED_AT_ONCE
+        self._room = _OPENED_AT_ONCE
         """What may still be opened in this round of the loop, in units of `Intake.work`."""
-        self.on_data: Callable[[LiveLane], None] = lambda _lane: None
-        """Told when a lane has something to send and needs a transaction for it."""
         self.hanging = OpenTransactionWatch(runner)
+
+    def begin_round(self) -> None:
+        """A new round of the loop: open batches again."""
+        self._room = _OPENED_AT_ONCE
 
     def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
         try:
@@ -86,13 +91,13 @@ class FetchHandler:
             return
         self._runner.note_headway(lane)
         self._note_transactions(lane)
-        self._read_on(lane, len(part.records))
+        self._pacer.ask_for_more(lane, len(part.records))
         if lane.queue:
             self._send(lane)
 
     def _take(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> HeadraceError | None:
         budget = self._bench.budget_of(live=lane.is_live)
-        intake = Intake(lane.rules, lane.position, budget, lane.spec.end_offset, self.room)
+        intake = Intake(lane.rules, lane.position, budget, lane.spec.end_offset, self._room)
         failure: HeadraceError | None = None
         before, now = lane.position, self._bench.loop.now()
         try:
@@ -102,7 +107,7 @@ class FetchHandler:
         except Exception:
             intake.free()
             raise
-        self.room -= intake.work
+        self._room -= intake.work
         try:
             lane.accept(intake, now, slab.began_at)
         except Exception:
@@ -117,52 +122,6 @@ class FetchHandler:
         if size:
             lane.note_batch(size)
         return failure
-
-    def _read_on(self, lane: LiveLane, received: int) -> None:
-        """Ask for what comes next, unless the lane holds enough, its quota is used up, or it is done."""
-        reader = lane.reader
-        if reader is None:
-            return
-        end = lane.spec.end_offset
-        if end is not None and lane.position >= end:
-            self._runner.finish(lane)
-            return
-        if lane.bytes_in_hand > self._settings.lane_buffer_bytes:
-            reader.exclude(lane)
-            return
-        if lane.buckets and self._waits_for_quota(lane, reader):
-            return
-        if not self._change_tier(lane, received):
-            reader.include(lane)
-
-    def _waits_for_quota(self, lane: LiveLane, reader: Reader) -> bool:
-        now = self._bench.loop.now()
-        wait = max(bucket.seconds_until_open(now) for bucket in lane.buckets)
-        if wait > 0:
-            reader.exclude(lane)
-            self._runner.later(lane, wait, self._include)
-        return wait > 0
-
-    def _include(self, lane: LiveLane) -> None:
-        if lane.reader is not None and lane.waits:
-            self._read_on(lane, 0)
-
-    def resume_reading(self, lane: LiveLane) -> None:
-        """The lane has sent something: read on if it was full."""
-        if lane.waits and lane.bytes_in_hand <= self._settings.lane_buffer_bytes // 2:
-            self._read_on(lane, 0)
-
-    def _change_tier(self, lane: LiveLane, received: int) -> bool:
-        end = lane.readable_end
-        if lane.is_live:
-            full = received >= _BEHIND_BYTES_SHARE * min(lane.fetch_bytes, self._settings.live_fetch_bytes)
-            if full and lane.position < end:
-                self._runner.source(lane).change_tier(lane, live=False)
-                return True
-        elif lane.position >= end:
-            self._runner.source(lane).change_tier(lane, live=True)
-            return True
-        return False
 
     def _on_nothing(self, lane: LiveLane, *, squeezed: bool) -> None:
         """No records: up to date, held back by a transaction, a batch larger than was asked for, or no
@@ -183,7 +142,7 @@ class FetchHandler:
         lane.empty_answers = 0
         self._runner.note_headway(lane)
         self._note_transactions(lane)
-        self._change_tier(lane, 0)
+        self._pacer.change_tier(lane, 0)
 
     def _stands_still(self, lane: LiveLane, end: int) -> None:
         """The broker says that there are records and sends none, however large the response may be."""
@@ -193,7 +152,7 @@ class FetchHandler:
         self._note_failure(
             lane, f"the broker sends no records from offset {lane.position} on, and says they go to {end}"
         )
-        self._try_later(lane)
+        self._pacer.try_later(lane)
 
     def _on_preferred(self, lane: LiveLane, replica: int) -> None:
         """The leader wants the partition to be read from another replica."""
@@ -201,7 +160,7 @@ class FetchHandler:
             self._note_failure(
                 lane, f"the leader sends no records and refers to broker {replica}, which has failed"
             )
-            self._try_later(lane)
+            self._pacer.try_later(lane)
 
     def _note_transactions(self, lane: LiveLane) -> None:
         """Does an open transaction hold the lane back? Asked after records too: a fetch session says nothing
@@ -214,9 +173,9 @@ class FetchHandler:
 
     def _send(self, lane: LiveLane) -> None:
         if lane.identity is None:
-            self._identifying.identify(lane)
+            self._producer_ids.identify(lane)
         elif lane.transaction is not None and lane.transaction.started_at is None:
-            self.on_data(lane)
+            self._transactions.begin(lane)
         elif lane.writer is not None:
             lane.writer.wake(lane)
 
@@ -224,10 +183,10 @@ class FetchHandler:
         if lane.queue:
             self._send(lane)
         if isinstance(error, (RecordTooLarge, TransformFailed)):
-            self._refusals.unsendable(lane, error)
+            self._rejections.unsendable(lane, error)
             return
         if isinstance(error, BatchTooLarge):
-            self._refusals.unopenable(lane, error)
+            self._rejections.unopenable(lane, error)
             return
         lane.retries += 1
         if lane.retries < _CORRUPT_READS:
@@ -252,17 +211,11 @@ class FetchHandler:
             if code in MOVED:
                 self._runner.source(lane).relocate([lane])
             else:
-                self._try_later(lane)
+                self._pacer.try_later(lane)
         elif code == Code.CORRUPT_MESSAGE:
             self._on_bad_records(lane, error_of(code, f"reading {lane.key.partition}"))
         else:
             self._runner.pause(lane, error_of(code, f"reading {lane.key.partition}"), drain=True)
-
-    def _try_later(self, lane: LiveLane) -> None:
-        reader = lane.reader
-        if reader is not None:
-            reader.exclude(lane)
-            self._runner.later(lane, _RETRY_SECONDS, self._include)
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
         self._runner.set_aside(lane, error)

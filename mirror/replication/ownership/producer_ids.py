@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
 from typing import Final
 
 from mirror.client.cluster import Cluster
@@ -34,6 +33,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import Disputed, LiveLane, TransactionState, identity_name
 from mirror.replication.ownership.tail import compare_tail
+from mirror.replication.read_pacer import ReadPacer
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
@@ -44,13 +44,13 @@ _COMPARISONS: Final = 4
 class ProducerIdManager:
     """Gives lanes their identity, a limited number at a time in each destination."""
 
-    def __init__(self, runner: LaneRunner) -> None:
+    def __init__(self, runner: LaneRunner, pacer: ReadPacer) -> None:
         self._runner = runner
+        self._pacer = pacer
         self._bench = runner.bench
         self._waiting: dict[ClusterRef, deque[tuple[LiveLane, int]]] = {}
         self._running: Counter[ClusterRef] = Counter()
         self._comparing: dict[tuple[ClusterRef, ClusterRef], Slots] = {}
-        self.on_ready: Callable[[LiveLane], None] = lambda _lane: None
 
     def identify(self, lane: LiveLane) -> None:
         """See to it that the lane gets an identity; it sends as soon as it has one."""
@@ -111,7 +111,16 @@ class ProducerIdManager:
             lane.needs_fence = lane.is_clean = lane.is_forgotten = False
             lane.disputed = None
             lane.identify(stamp)
-            self.on_ready(lane)
+            self._send(lane)
+
+    def _send(self, lane: LiveLane) -> None:
+        """Send what the lane has read while it waited for its id."""
+        if lane.transaction is not None:
+            self._runner.transactions.begin(lane)
+        elif lane.writer is not None:
+            lane.writer.wake(lane)
+        # Meanwhile it may have let go of what it had read, and stopped reading (`stalls`).
+        self._pacer.resume(lane)
 
     async def _fence(self, lane: LiveLane, stamp: ProducerStamp) -> ProducerStamp:
         """Stop former owners, where the tail is to be looked at; returns the id to go on with."""

@@ -37,7 +37,7 @@ _MARKER: Final = 1
 
 
 class TransactionManager:
-    """Begins and ends the transactions of exactly-once lanes."""
+    """Begins and ends the transactions of exactly-once lanes. Satisfies `lane_runner.Transactions`."""
 
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
@@ -47,7 +47,6 @@ class TransactionManager:
         self._open: dict[LiveLane, None] = {}
 
     def begin(self, lane: LiveLane) -> None:
-        """The lane has something to send: open a transaction for it."""
         transaction = lane.transaction
         if transaction is None or transaction.is_beginning or transaction.started_at is not None:
             return
@@ -58,7 +57,6 @@ class TransactionManager:
         self._runner.spawn(lane, self._begin(lane, lane.turn, transaction))
 
     def commit(self, lane: LiveLane) -> None:
-        """End the lane's transaction now."""
         transaction = lane.transaction
         if transaction is not None and transaction.started_at is not None and not transaction.is_ending:
             transaction.is_ending = True
@@ -66,7 +64,6 @@ class TransactionManager:
             self._runner.spawn(lane, self._commit(lane, lane.turn, transaction))
 
     def abandon(self, lane: LiveLane) -> None:
-        """Abort the open transaction: what it holds is copied again from the last commit."""
         self._open.pop(lane, None)
         identity, lane.identity, lane.transaction = lane.identity, None, None
         lane.is_loaded = False

@@ -175,13 +175,13 @@ def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copie
         target.nodes[0].resume()
         wait_until(lambda: asking.transaction(identity_name(lane.key))[1] == "CompleteAbort", "it is aborted")
         if is_committed:
-            engine.engine._committing.commit(lane)
+            engine.engine._runner.transactions.commit(lane)
         else:
             send(10)
         again = {None, former}
         engine.run_until(partial(lambda old: lane.identity not in old, again), "it has its identity again")
         engine.run_until(lambda: lane.checkpoint == end, "all is sent again")
-        engine.engine._committing.commit(lane)
+        engine.engine._runner.transactions.commit(lane)
         engine.run_to(topic, [end])
     asking.close()
     assert not lane.is_fenced

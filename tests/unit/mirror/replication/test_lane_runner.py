@@ -30,6 +30,8 @@ from mirror.replication.handlers.stalls import Stalls
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
+from mirror.replication.ownership.transactions import TransactionManager
+from mirror.replication.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import report_of
 from tests.builders import a_spec
 from tests.fakes.clock import ManualClock
@@ -42,8 +44,8 @@ class Rig:
         self.clock = ManualClock()
         identity = EngineIdentity("unit")
         self.bench = EngineContext(lambda _: ClusterAccess(()), CopyingOptions(), identity, self.clock)
-        self.runner = LaneRunner(self.bench)
-        self.writing = AckHandler(self.runner, Rejections(self.runner))
+        self.runner = LaneRunner(self.bench, TransactionManager)
+        self.writing = AckHandler(self.runner, ReadPacer(self.runner), Rejections(self.runner))
 
     def lane(self, partition: str, kind: type[LiveLane] = LiveLane) -> LiveLane:
         """A lane with two batches in hand, of which one is on its way."""

@@ -33,6 +33,8 @@ from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.producer_ids import ProducerIdManager
+from mirror.replication.ownership.transactions import TransactionManager
+from mirror.replication.read_pacer import ReadPacer
 from tests.builders import SOURCE, a_spec
 from tests.fakes.clock import ManualClock
 
@@ -89,8 +91,10 @@ class Rig:
         self.clock = ManualClock()
         options = CopyingOptions()
         self.bench = EngineContext(lambda _: ClusterAccess(()), options, EngineIdentity("unit"), self.clock)
-        self.runner = LaneRunner(self.bench)
-        reading = FetchHandler(self.runner, ProducerIdManager(self.runner), Rejections(self.runner))
+        self.runner = LaneRunner(self.bench, TransactionManager)
+        pacer = ReadPacer(self.runner)
+        producer_ids = ProducerIdManager(self.runner, pacer)
+        reading = FetchHandler(self.runner, pacer, producer_ids, Rejections(self.runner))
         self.cluster = Brokers(self.bench.loop)
         source = self.runner.sources[SOURCE] = Fetcher(self.cluster, options, reading, "r2")
         lane = self.lane = LiveLane(a_spec("t-0"), 1_000, ())

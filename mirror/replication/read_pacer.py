@@ -1,0 +1,76 @@
+"""When a lane asks for more: while it has room and quota, up to its end, in the tier that its distance from
+the source's end calls for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.live_lane import LiveLane, Reader
+
+_BEHIND_BYTES_SHARE: Final = 0.9
+_RETRY_SECONDS: Final = 0.2
+
+
+class ReadPacer:
+    """Includes lanes in the next fetch of their channel, or excludes them for a while."""
+
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._loop = runner.bench.loop
+        self._settings = runner.bench.settings
+
+    def ask_for_more(self, lane: LiveLane, received: int) -> None:
+        """Ask for what comes next, unless the lane holds enough, its quota is used up, or it is done.
+        `received`: bytes of records in the last answer."""
+        reader = lane.reader
+        if reader is None:
+            return
+        end = lane.spec.end_offset
+        if end is not None and lane.position >= end:
+            self._runner.finish(lane)
+            return
+        if lane.bytes_in_hand > self._settings.lane_buffer_bytes:
+            reader.exclude(lane)
+            return
+        if lane.buckets and self._waits_for_quota(lane, reader):
+            return
+        if not self.change_tier(lane, received):
+            reader.include(lane)
+
+    def resume(self, lane: LiveLane) -> None:
+        """The lane holds less than before: read on if it was full."""
+        if lane.waits and lane.bytes_in_hand <= self._settings.lane_buffer_bytes // 2:
+            self.ask_for_more(lane, 0)
+
+    def try_later(self, lane: LiveLane) -> None:
+        """Ask again after a moment, where the answer was of no use."""
+        reader = lane.reader
+        if reader is not None:
+            reader.exclude(lane)
+            self._runner.later(lane, _RETRY_SECONDS, self._include)
+
+    def change_tier(self, lane: LiveLane, received: int) -> bool:
+        """Whether the lane goes to the channel of the other tier: it has caught up, or has fallen behind."""
+        end = lane.readable_end
+        if lane.is_live:
+            full = received >= _BEHIND_BYTES_SHARE * min(lane.fetch_bytes, self._settings.live_fetch_bytes)
+            if full and lane.position < end:
+                self._runner.source(lane).change_tier(lane, live=False)
+                return True
+        elif lane.position >= end:
+            self._runner.source(lane).change_tier(lane, live=True)
+            return True
+        return False
+
+    def _waits_for_quota(self, lane: LiveLane, reader: Reader) -> bool:
+        now = self._loop.now()
+        wait = max(bucket.seconds_until_open(now) for bucket in lane.buckets)
+        if wait > 0:
+            reader.exclude(lane)
+            self._runner.later(lane, wait, self._include)
+        return wait > 0
+
+    def _include(self, lane: LiveLane) -> None:
+        if lane.reader is not None and lane.waits:
+            self.ask_for_more(lane, 0)
