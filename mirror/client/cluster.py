@@ -269,21 +269,21 @@ class Cluster:
 
     async def ask_coordinator(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
         """Ask the coordinator, patiently while it moves or loads; `error` finds the code in an answer."""
+        return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
 
-        async def attempt() -> T:
-            try:
-                answer = await self.ask(call, await self.coordinator(kind, key), COORDINATE)
-            except Unreachable:
-                self.forget_coordinator(kind, key)
-                raise
-            code = error(answer)
-            if code in COORDINATOR_MOVED:
-                self.forget_coordinator(kind, key)
-            if code in TRANSIENT:
-                raise error_of(code, f"asking the coordinator of {key} ({call.name})")
-            return answer
-
-        return await self.patiently(attempt)
+    async def ask_coordinator_once(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
+        """The same without trying again. Raises Unreachable where that may help."""
+        try:
+            answer = await self.ask(call, await self.coordinator(kind, key), COORDINATE)
+        except Unreachable:
+            self.forget_coordinator(kind, key)
+            raise
+        code = error(answer)
+        if code in COORDINATOR_MOVED:
+            self.forget_coordinator(kind, key)
+        if code in TRANSIENT:
+            raise error_of(code, f"asking the coordinator of {key} ({call.name})")
+        return answer
 
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None

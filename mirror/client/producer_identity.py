@@ -8,63 +8,73 @@ that is still under way; `fence` does, with an empty aborted transaction, which 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from mirror.client.cluster import Cluster
+from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp
-from mirror.protocol.codes import error_of
+from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import TRANSACTION
+from mirror.protocol.control.former_identity import FormerIdentity, Holder
 from mirror.protocol.control.transactions import (
     ProducerIdentity,
+    TransactionDescription,
     add_partitions,
     describe_transaction,
     end_transaction,
     init_producer_id,
 )
 
-_ABORTED: Final = "CompleteAbort"
-_NOT_ENDED: Final = frozenset({"Ongoing", "PrepareAbort", "PrepareEpochFence"})
-
 
 async def take_identity(
-    cluster: Cluster,
-    name: str,
-    timeout_seconds: float,
-    *,
-    transactional: bool = False,
-    known: tuple[int, int] = (NO_PRODUCER, -1),
+    cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """The producer id of this transactional id, with a new epoch; with the (id, epoch) that is `known` only
-    if nobody has taken it since. Raises Fenced for that, Unreachable, NotAuthorized."""
-    call = init_producer_id(name, int(timeout_seconds * 1000), known)
-    answer = await cluster.ask_coordinator(TRANSACTION, name, call, lambda found: found.error)
+    """The producer id of this transactional id, with a new epoch, whoever has it now. Raises Unreachable,
+    NotAuthorized."""
+    call = init_producer_id(name, int(timeout_seconds * 1000))
+    answer = await cluster.ask_coordinator(TRANSACTION, name, call, _error)
+    return _taken(answer, name, transactional)
+
+
+async def retake_identity(
+    cluster: Cluster, name: str, timeout_seconds: float, former: FormerIdentity, *, committed: bool
+) -> ProducerStamp | None:
+    """The same for an id of transactions that was `former`, unless another owner has taken it since: None.
+
+    The coordinator is asked who has it before every try (brokers from 3.0 on), and then gives it only from
+    the epoch that it has shown. An owner that takes it in between is left alone, unless it also begins a
+    transaction within that one request. Raises Fenced for one that does not, Unreachable, NotAuthorized.
+    """
+
+    async def attempt() -> ProducerStamp | None:
+        shown = await cluster.ask_coordinator_once(TRANSACTION, name, describe_transaction(name), _error)
+        if shown.error and shown.error != Code.TRANSACTIONAL_ID_NOT_FOUND:
+            raise error_of(shown.error, f"looking at the transaction of {name}")
+        if not shown.error:
+            bumps = cluster.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
+            holder = former.judge(shown, bumps=bumps, committed=committed)
+            if holder is Holder.TAKEN:
+                return None
+            if holder is Holder.UNSETTLED:
+                raise Unreachable(f"the transaction of {name} is being ended at {cluster.name}")
+        call = init_producer_id(name, int(timeout_seconds * 1000), former.producer)
+        answer = await cluster.ask_coordinator_once(TRANSACTION, name, call, _error)
+        return _taken(answer, name, transactional=True)
+
+    return await cluster.patiently(attempt)
+
+
+def _error(answer: ProducerIdentity | TransactionDescription) -> int:
+    return answer.error
+
+
+def _taken(answer: ProducerIdentity, name: str, transactional: bool) -> ProducerStamp:
     if answer.error:
         raise error_of(answer.error, f"taking the producer id of {name}")
     if answer.producer_id == NO_PRODUCER:
         raise Unreachable(f"the coordinator of {name} gave no producer id")
     return ProducerStamp(answer.producer_id, answer.epoch, transactional)
-
-
-async def aborted_for_age(cluster: Cluster, name: str, former: ProducerStamp) -> tuple[int, int] | None:
-    """The (id, epoch) that the coordinator shows after it has aborted the transaction of `former` for its
-    age, for which it raises the epoch by one. None when somebody else has taken the transactional id: that
-    raises the epoch again and leaves no aborted transaction. Raises Unreachable while it is being aborted.
-    """
-
-    async def attempt() -> tuple[int, int] | None:
-        call = describe_transaction(name)
-        found = await cluster.ask_coordinator(TRANSACTION, name, call, lambda answer: answer.error)
-        if found.error:
-            raise error_of(found.error, f"looking at the transaction of {name}")
-        if found.producer_id != former.producer_id or not 0 <= found.epoch - former.epoch <= 1:
-            return None
-        if found.state in _NOT_ENDED:
-            raise Unreachable(f"the transaction of {name} is being aborted at {cluster.name}")
-        return (found.producer_id, found.epoch) if found.state == _ABORTED else None
-
-    return await cluster.patiently(attempt)
 
 
 async def fence(

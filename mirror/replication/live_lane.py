@@ -12,6 +12,7 @@ from mirror.lane.progress import LaneProgress, Version
 from mirror.model.topics import TopicPartition
 from mirror.ports import LaneKey, LaneSpec
 from mirror.protocol.batches.batch import ProducerStamp
+from mirror.protocol.control.former_identity import FormerIdentity
 from mirror.protocol.fetch import FetchPosition
 from mirror.protocol.fetch_session import Place
 
@@ -23,12 +24,22 @@ class TransactionState:
     """The transactions of an exactly-once lane. `started_at`: monotonic seconds of the open one's
     beginning, None between two. `progress_sequence`: of the next record in the progress topic."""
 
-    __slots__ = ("asked_at", "has_failed", "is_beginning", "is_ending", "progress_sequence", "started_at")
+    __slots__ = (
+        "asked_at",
+        "has_failed",
+        "is_beginning",
+        "is_ending",
+        "may_be_open",
+        "progress_sequence",
+        "started_at",
+    )
 
     def __init__(self) -> None:
         self.asked_at = 0.0
         """When the newest one was asked for: for its coordinator it is not older than that."""
         self.started_at: float | None = None
+        self.may_be_open = False
+        """It was asked for, and is not known to have ended."""
         self.is_beginning = False
         self.is_ending = False
         self.has_failed = False
@@ -37,21 +48,21 @@ class TransactionState:
 
 
 class Disputed(NamedTuple):
-    """An identity that the destination refuses while the lane's transaction was old enough to be aborted for
-    its age: nobody, or another owner, may have the transactional id now. `stored`: the progress that the lane
-    had loaded or committed last; `refusal`: what the destination has said."""
+    """The identity that an exactly-once lane had: another owner may have taken it since. `stored`: the
+    progress that the lane had loaded or committed last; `refusal`: what the destination has said of it."""
 
-    identity: ProducerStamp
+    former: FormerIdentity
     stored: Version | None
-    refusal: str
-    seconds: float
-    """How long the transaction was open."""
-    known: tuple[int, int] | None = None
-    """(id, epoch) to take it again from, once it is known that nobody else had it then."""
+    refusal: str = ""
+    seconds: float = 0.0
+    """How long the transaction was open that was refused."""
 
     def lost(self) -> Fenced:
         """The error for a lane that another owner has."""
-        return Fenced(self.refusal, advice="let only one copy of a state, or one service, run")
+        return Fenced(
+            self.refusal or "another owner has taken its producer id",
+            advice="let only one copy of a state, or one service, run",
+        )
 
 
 class Reader(Protocol):
@@ -193,7 +204,7 @@ class LiveLane(Lane):
         """Batches larger than this were refused although the topic's settings allow them."""
         self.transaction: TransactionState | None = None
         self.disputed: Disputed | None = None
-        """The identity that it had, while it is not known whether somebody else has taken it."""
+        """The identity that it had, until it has one again: somebody else may have taken it meanwhile."""
         self.started_at: float | None = None
         """When its engine took it, in monotonic seconds."""
 
@@ -220,8 +231,22 @@ class LiveLane(Lane):
 
     def disown(self) -> None:
         """Batches may be under way that we do not know of: send nothing more without fencing them."""
-        self.identity = None
+        self.lay_down()
         self.needs_fence = True
+
+    def lay_down(self) -> ProducerStamp | None:
+        """Write nothing more under the identity that it has, and return it. That of transactions is only
+        taken again when it is known that no other owner has it."""
+        identity, self.identity = self.identity, None
+        if identity is not None and identity.transactional and self.disputed is None:
+            self.dispute(identity)
+        return identity
+
+    def dispute(self, identity: ProducerStamp, refusal: str = "", seconds: float = 0.0) -> None:
+        """Whether another owner has the lane's identity is to be looked at before it is taken again."""
+        is_open = self.transaction is not None and self.transaction.may_be_open
+        former = FormerIdentity((identity.producer_id, identity.epoch), is_open)
+        self.disputed = Disputed(former, self.stored, refusal, seconds)
 
     @property
     def is_fenced(self) -> bool:

@@ -156,8 +156,8 @@ class LaneStartup:
 
     def _restore(self, lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
         disputed = lane.disputed
-        if disputed is not None and progress is not None and progress.version != disputed.stored:
-            raise disputed.lost()  # ours was committed, so another owner has aborted, or somebody has stored
+        if disputed is not None and lane.has_owned and self._runner.is_foreign(lane, progress):
+            raise disputed.lost()
         lane.is_loaded = True
         if progress is None:
             lane.is_clean = True

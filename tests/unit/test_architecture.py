@@ -91,8 +91,6 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "transaction",
     },
     "mirror/replication/ownership/transactions.py": {
-        "disputed",
-        "identity",
         "is_held",
         "is_loaded",
         "stored",
@@ -119,7 +117,6 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
 """Which of its fields a module outside of the lane's own classes assigns: none may be added."""
 
 WRITTEN_BY_SEVERAL: Final = {
-    "disputed",
     "is_clean",
     "is_held",
     "is_loaded",

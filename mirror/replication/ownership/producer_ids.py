@@ -20,7 +20,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Slots
-from mirror.client.producer_identity import aborted_for_age, fence, take_identity
+from mirror.client.producer_identity import fence, retake_identity, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import Fate
@@ -28,10 +28,11 @@ from mirror.lane.lifecycle import EventKind, LifecycleEvent
 from mirror.lane.progress import LaneProgress, Owner, entries_of
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
-from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp
+from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import Disputed, LiveLane, TransactionState, identity_name
+from mirror.replication.live_lane import LiveLane, TransactionState, identity_name
 from mirror.replication.ownership.tail import compare_tail
 from mirror.replication.read_pacer import ReadPacer
 
@@ -81,14 +82,9 @@ class ProducerIdManager:
 
     async def _make_ready(self, lane: LiveLane, turn: int) -> None:
         target = self._runner.sink(lane).cluster
-        name = identity_name(lane.key)
-        patience = self._bench.settings.transaction_timeout_seconds
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
-        known = NO_PRODUCER, -1
-        if lane.disputed is not None:
-            known = lane.disputed.known or await self._aborted(lane, target, lane.disputed)
-        stamp = await take_identity(target, name, patience, transactional=transactional, known=known)
+        stamp = await self._take(lane, target, transactional=transactional)
         is_next = lane.is_clean and not transactional and _is_next(lane.owner, stamp)
         if lane.turn == turn and not is_next:
             stamp = await self._fence(lane, stamp)
@@ -130,25 +126,32 @@ class ProducerIdManager:
         target, patience = self._runner.sink(lane).cluster, self._bench.settings.transaction_timeout_seconds
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
 
-    async def _aborted(self, lane: LiveLane, target: Cluster, disputed: Disputed) -> tuple[int, int]:
-        """The (id, epoch) to go on from, as nobody has taken the lane: the coordinator has aborted its
-        transaction for its age. Raises Fenced when somebody has.
-
-        That somebody only began to take the identity is not seen here; but then its epoch rises before we
-        have taken it, which is refused, or after, which fences us: never the other owner.
-        """
-        known = await aborted_for_age(target, identity_name(lane.key), disputed.identity)
-        if known is None:
-            raise disputed.lost()
-        _log.warning(
-            "lane %s: %s had aborted its transaction, which was open for %.0f s, for its age"
-            " (transaction_timeout_seconds); continuing from the last commit",
-            lane.key.partition,
-            target.name,
-            disputed.seconds,
-        )
-        lane.disputed = disputed._replace(known=known)
-        return known
+    async def _take(self, lane: LiveLane, target: Cluster, *, transactional: bool) -> ProducerStamp:
+        """The lane's producer id, under a new epoch. An exactly-once lane that had it before takes it from
+        nobody, as it may have been frozen. Raises Fenced when another owner has it. Where brokers (before
+        3.0) do not say who has it, it is taken all the same."""
+        name, patience = identity_name(lane.key), self._bench.settings.transaction_timeout_seconds
+        disputed = lane.disputed
+        if disputed is None or target.newest(DESCRIBE_TRANSACTIONS) < 0:
+            stamp = await take_identity(target, name, patience, transactional=transactional)
+        else:
+            committed = lane.stored != disputed.stored
+            found = await retake_identity(target, name, patience, disputed.former, committed=committed)
+            if found is None:
+                raise disputed.lost()
+            stamp = found
+            if disputed.refusal:
+                _log.warning(
+                    "lane %s: %s had aborted its transaction, which was open for %.0f s, for its age"
+                    " (transaction_timeout_seconds); continuing from the last commit",
+                    lane.key.partition,
+                    target.name,
+                    disputed.seconds,
+                )
+        if transactional:
+            lane.transaction = None
+            lane.dispute(stamp)  # what follows may fail
+        return stamp
 
     async def _is_up_to_date(self, lane: LiveLane, turn: int) -> bool:
         """With the id taken, former owners can store nothing more that counts: go back to what they have

@@ -27,7 +27,7 @@ from mirror.protocol.batches.compression import Codec
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS, NEW_EPOCH_FROM
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import Disputed, LiveLane, TransactionState, identity_name
+from mirror.replication.live_lane import LiveLane, TransactionState, identity_name
 from mirror.replication.progress_log import batches_of
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class TransactionManager:
             return
         if not (lane.queue or lane.dirty) or not lane.may_drain:
             return
-        transaction.is_beginning = True
+        transaction.is_beginning = transaction.may_be_open = True
         transaction.asked_at = self._bench.loop.now()
         self._runner.spawn(lane, self._begin(lane, lane.turn, transaction))
 
@@ -65,9 +65,11 @@ class TransactionManager:
 
     def abandon(self, lane: LiveLane) -> None:
         self._open.pop(lane, None)
-        identity, lane.identity, lane.transaction = lane.identity, None, None
+        is_refused = lane.disputed is not None and lane.disputed.refusal
+        identity = lane.lay_down()
+        lane.transaction = None
         lane.is_loaded = False
-        if identity is not None and lane.disputed is None:
+        if identity is not None and not is_refused:
             self._runner.spawn(lane, self._abort(lane, identity))
 
     def fenced(self, lane: LiveLane, error: Fenced) -> None:
@@ -78,7 +80,7 @@ class TransactionManager:
         if identity is None or lane.intent is Intent.STOP or not self._is_overdue(lane):
             self._runner.pause_for_good(lane, error)
             return
-        lane.disputed = Disputed(identity, lane.stored, error.message, self._seconds_open(lane))
+        lane.dispute(identity, error.message, self._seconds_open(lane))
         self.abandon(lane)
         self._runner.restart(lane, f"{error.message}, and its transaction was old enough to be aborted")
 
@@ -148,7 +150,7 @@ class TransactionManager:
         lane.stored = version
         lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
         self._runner.note_moved(lane, position)
-        transaction.started_at, transaction.is_ending = None, False
+        transaction.started_at, transaction.is_ending, transaction.may_be_open = None, False, False
         if lane.intent is not None:
             self._runner.settle(lane)
         else:

@@ -171,6 +171,25 @@ def test_what_is_told_of_a_transactional_id(broker: BrokerClient, name: str) -> 
     wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *other), "the abort is complete")
 
 
+def test_who_has_the_epoch_is_only_compared_where_no_transaction_is_open(
+    broker: BrokerClient, name: str
+) -> None:
+    """So a former owner that takes the id from the epoch that it had aborts what the new one has open."""
+    mine = taken(broker, name)
+    broker.add(name, mine, name)
+    assert broker.producer(name, known=mine, patient=False)[0] == CONCURRENT
+    aborted = (mine[0], mine[1] + 1)
+    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "it is aborted")
+    assert broker.producer(name, known=mine) == (90, -1, -1)
+    assert broker.producer(name, known=aborted) == (0, mine[0], mine[1] + 2)
+    other = taken(broker, name)
+    assert broker.producer(name, known=aborted) == (90, -1, -1)
+    broker.add(name, other, name)
+    assert broker.producer(name, known=mine, patient=False)[0] == CONCURRENT
+    stolen = (other[0], other[1] + 1)
+    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *stolen), "it is aborted")
+
+
 @pytest.mark.parametrize("is_implicit", [False, True])
 def test_a_transaction_that_is_too_old_is_aborted_under_the_next_epoch(
     broker: BrokerClient, name: str, is_implicit: bool

@@ -98,16 +98,16 @@ class Coordinator:
         entry = self.known.get(name)
         if entry is None:
             entry = self.known[name] = Transactional(self.new_producer(), -1, timeout_ms)
-        elif known[0] >= 0 and (
-            known[0] != entry.producer or known[1] not in (entry.epoch, entry.last_epoch)
-        ):
+        elif known[0] >= 0 and known[0] != entry.producer:
             return Identity(FENCED, -1, -1)
         if entry.state is State.ENDING:
             return Identity(CONCURRENT, -1, -1)
-        if entry.state is State.ONGOING:
-            entry.epoch += 1
+        if entry.state is State.ONGOING:  # whatever epoch the client has
+            entry.last_epoch, entry.epoch = -1, entry.epoch + 1
             self._finish(entry, commit=False, bump=False)
             return Identity(CONCURRENT, -1, -1)
+        if known[0] >= 0 and entry.epoch >= 0 and known[1] not in (entry.epoch, entry.last_epoch):
+            return Identity(FENCED, -1, -1)
         entry.timeout_ms, entry.state = timeout_ms, State.EMPTY
         if known[0] < 0 or known[1] == entry.epoch:
             self._bump(entry)

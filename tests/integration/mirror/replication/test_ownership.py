@@ -332,6 +332,34 @@ def test_a_former_owner_that_stops_late_does_not_take_progress_back(
     assert seen(engine, topic) == [record.value for record in numbered(0, 530)]
 
 
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_lane_that_restarts_within_a_transaction_takes_its_id_from_nobody(
+    engine: EngineUnderTest, is_taken: bool
+) -> None:
+    topic = f"own-restarts-{is_taken}"
+    pair(engine, topic)
+    policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
+    former, owner = another(engine, options={"transaction_interval_seconds": 60.0}), another(engine)
+    write(engine.source, topic, numbered(0, 100), per_batch=BATCH)
+    former.start(topic, policy=policy)
+    lane = former.lane(topic)
+    former.run_until(lambda: lane.checkpoint == 100, "all is sent, and nothing committed")
+    if is_taken:
+        owner.start(topic, policy=policy)
+        owner.run_to(topic, [100])
+    before = lane.identity
+    former.engine._runner.restart(lane, "the test says so")
+    former.run_until(lambda: lane.is_fenced or lane.identity not in (None, before), "it has asked")
+    assert lane.is_fenced == is_taken
+    former.stop()
+    write(engine.source, topic, numbered(100, 50))
+    if not is_taken:
+        owner.start(topic, policy=policy)
+    owner.run_to(topic, [150])
+    assert seen(engine, topic) == [record.value for record in numbered(0, 150)]
+    owner.stop()
+
+
 @pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
 def test_of_owners_that_begin_at_once_one_copies_and_the_other_is_fenced_for_good(
     engine: EngineUnderTest, guarantee: Guarantee

@@ -1,0 +1,153 @@
+"""Exactly-once lanes that restart without knowing what became of their transaction, and other owners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.replication.engine import BatchEngine
+from mirror.replication.live_lane import LiveLane
+from tests.fakes.broker.faults import Code, Delay, Drop, Fault, Gate, Hold, Run
+from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.transactions import Transactional
+
+PRODUCE, LIST_OFFSETS, INIT, END = 0, 2, 22, 26
+EXACTLY_ONCE = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
+NewFakes = Callable[..., MirroredFakes]
+LEVELS = pytest.mark.parametrize("level", [0, 2])
+
+
+class Reason(NamedTuple):
+    """Why a lane restarts: what requests of that api key meet, so often (None: until it has restarted)."""
+
+    api: int
+    fault: Fault
+    times: int | None = None
+    moves_leader: bool = False
+
+
+REASONS = {
+    "the answer to its commit never comes": Reason(END, Drop(applied=True)),
+    "its commit never arrives": Reason(END, Drop()),
+    "its commit takes too long": Reason(END, Delay(40, applied=True)),
+    "its coordinator refuses to commit": Reason(END, Code(51)),
+    "the sequence is lost": Reason(PRODUCE, Code(45), 1),
+    "a new leader knows nothing of it": Reason(PRODUCE, Code(59), 1, moves_leader=True),
+    "a batch is damaged again and again": Reason(PRODUCE, Code(2), 2),
+}
+ALL = pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
+
+
+def copying(new_fakes: NewFakes, level: int, **options: float) -> MirroredFakes:
+    """A lane that has copied 20 records, between brokers of either protocol."""
+    fakes = new_fakes(transaction_level=level, options=options)
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t", policy=EXACTLY_ONCE)
+    fakes.run_to("t", 20)
+    return fakes
+
+
+def entry(fakes: MirroredFakes) -> Transactional:
+    """What the coordinator knows of the lane."""
+    (found,) = [one for name, one in fakes.target.coordinator.known.items() if name.startswith("headrace-")]
+    return found
+
+
+def lane_of(engine: BatchEngine) -> LiveLane:
+    return next(iter(engine._runner.lanes.values()))
+
+
+def plant(fakes: MirroredFakes, reason: Reason) -> None:
+    fakes.target.faults.plant(reason.api, reason.fault, times=reason.times)
+    if reason.moves_leader:
+        partition = fakes.target.partition("t", 0)
+        fakes.target.move_leader("t", 0, 1 if partition.leader != 1 else 2)
+
+
+@LEVELS
+@ALL
+def test_a_lane_that_nobody_has_taken_copies_on(new_fakes: NewFakes, level: int, reason: Reason) -> None:
+    fakes = copying(new_fakes, level)
+    plant(fakes, reason)
+    turn = fakes.lane("t").turn
+    fakes.write("t", 20, 20)
+    fakes.run_until(lambda: fakes.lane("t").turn > turn, "it restarts")
+    fakes.target.faults.clear()
+    fakes.run_to("t", 40)
+    fakes.write("t", 40, 20)
+    fakes.run_to("t", 60)
+    assert not fakes.lane("t").is_fenced
+    fakes.check_contents("t")
+
+
+@LEVELS
+@ALL
+def test_a_former_owner_that_restarts_leaves_the_new_one_alone(
+    new_fakes: NewFakes, level: int, reason: Reason
+) -> None:
+    """The former one is frozen while it waits for the answer to a commit or to a batch."""
+    fakes = copying(new_fakes, level)
+    former, gate = fakes.engine, Gate()
+    fakes.target.faults.plant(reason.api, Hold(gate))
+    fakes.write("t", 20, 20)
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "it waits")
+    taken_over(fakes)
+    plant(fakes, reason)
+    fakes.target.server.drop_connections(1)
+    fakes.target.server.drop_connections(2)
+    wake(fakes, former)
+    fakes.target.faults.clear()
+    gate.open()
+    fakes.write("t", 60, 20)
+    fakes.run_to("t", 80)
+    assert not fakes.pauses(fakes.lane("t").key)
+    fakes.check_contents("t")
+
+
+@LEVELS
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_an_id_that_was_taken_and_never_written_under_is_asked_for_too(
+    new_fakes: NewFakes, level: int, is_taken: bool
+) -> None:
+    """What is stored of the lane cannot be read for some time after it has taken its id."""
+    fakes = new_fakes(transaction_level=level)
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    forgetting = Run(lambda: fakes.target.faults.plant(LIST_OFFSETS, Drop(), times=None))
+    fakes.target.faults.plant(INIT, forgetting)
+    fakes.start("t", policy=EXACTLY_ONCE)
+    fakes.run_until_paused("t")
+    identity = entry(fakes).producer, entry(fakes).epoch
+    if is_taken:
+        (name,) = [one for one in fakes.target.coordinator.known if one.startswith("headrace-")]
+        fakes.target.coordinator.fence(name)
+    fakes.target.faults.clear()
+    if is_taken:
+        fakes.run_until(lambda: fakes.lane("t").is_fenced, "it has found out")
+        assert (entry(fakes).producer, entry(fakes).epoch) == (identity[0], identity[1] + 1)
+        return
+    fakes.run_to("t", 20)
+    fakes.check_contents("t")
+
+
+def taken_over(fakes: MirroredFakes) -> None:
+    """Another engine has the lane, and copies."""
+    fakes.new_engine()
+    fakes.start("t", policy=EXACTLY_ONCE)
+    fakes.run_to("t", 40)
+    fakes.write("t", 40, 20)
+    fakes.run_to("t", 60)
+
+
+def wake(fakes: MirroredFakes, former: BatchEngine) -> None:
+    """Let an engine that stood still run until it has found out that another one has its lane."""
+    lane = lane_of(former)
+    for _ in range(2_000):
+        former.step(0.05)
+        if lane.is_fenced:
+            return
+    raise AssertionError(f"{lane.state} {lane.pause}")
