@@ -136,7 +136,7 @@ class TransactionManager:
             entries, sealed, version = self._entries(lane)
             await self._write_progress(lane, transaction, entries)
             if lane.turn == turn:
-                await self._end(lane, transaction)
+                await self._end(lane, turn, transaction)
         except Exception as error:
             transaction.has_failed = True
             if not isinstance(error, HeadraceError):
@@ -176,10 +176,12 @@ class TransactionManager:
             await write_patiently(self._cluster(lane), place, batch, name)
             transaction.progress_sequence = next_sequence(sequence, int.from_bytes(batch[57:61], "big"))
 
-    async def _end(self, lane: LiveLane, transaction: TransactionState) -> None:
+    async def _end(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
         newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
         identity = _stamp(lane)
         answer = await end(self._cluster(lane), identity_name(lane.key), identity, commit=True, newest=newest)
+        if lane.turn != turn:
+            return  # it has restarted, and takes an identity of its own
         if answer.error:
             error = error_of(answer.error, f"committing {lane.key.partition}")
             # In the new protocol this is what a transaction is answered that was aborted meanwhile.
