@@ -165,7 +165,7 @@ class BatchEngine:
         while self._runner.lanes and self._bench.loop.now() < until:
             events.extend(self.step(_CLOSING_STEP))
         self._is_closed = True
-        shown = self._bench.loop.spawn(self._checkpoints.commit_groups())
+        shown = self._bench.loop.spawn(self._checkpoints.commit_last_groups())
         while not shown.is_done and self._bench.loop.now() < until:
             self._bench.loop.run_once(_CLOSING_STEP)
         for source in self._runner.sources.values():

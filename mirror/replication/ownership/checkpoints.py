@@ -15,6 +15,7 @@ import logging
 from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
+from mirror.client.event_loop import Promise
 from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
 from mirror.lane.progress import Entry, entries_of, forgotten_chunks
@@ -56,7 +57,7 @@ class Checkpoints:
         self._interval = runner.bench.identity.checkpoint_interval_seconds
         self._next = self._next_groups = runner.bench.loop.now() + self._interval
         self._destinations: dict[ClusterRef, _Destination] = {}
-        self._showing: set[ClusterRef] = set()
+        self._showing: dict[ClusterRef, Promise[None]] = {}
 
     def pump(self, now: float) -> None:
         """Begin to store where it is time, or where lanes wait for it to stop."""
@@ -229,12 +230,23 @@ class Checkpoints:
         moved, self._runner.moved = self._runner.moved, {}
         by_source: dict[ClusterRef, dict[LiveLane, int]] = {}
         for lane, position in moved.items():
-            if lane.spec.source in self._showing:
-                self._runner.moved.setdefault(lane, position)
-            else:
+            showing = self._showing.get(lane.spec.source)
+            if showing is None or showing.is_done:
                 by_source.setdefault(lane.spec.source, {})[lane] = position
-        self._showing.update(by_source)
-        await self._bench.loop.together(self._show(source, mine) for source, mine in by_source.items())
+            else:
+                self._runner.moved.setdefault(lane, position)
+        shown = {
+            source: self._bench.loop.spawn(self._show(source, mine)) for source, mine in by_source.items()
+        }
+        self._showing.update(shown)
+        for one in shown.values():
+            await one
+
+    async def commit_last_groups(self) -> None:
+        """Show the positions in the end: what is being committed may be older."""
+        for one in self._showing.values():
+            await one
+        await self.commit_groups()
 
     async def _show(self, source: ClusterRef, moved: dict[LiveLane, int]) -> None:
         by_group: dict[str, dict[TopicPartition, int]] = {}
@@ -249,8 +261,6 @@ class Checkpoints:
                 self._runner.moved.setdefault(lane, position)
         except Exception:  # noqa: BLE001 - it concerns what tools show of one cluster
             _log.exception("the positions of groups at %s cannot be committed", source)
-        finally:
-            self._showing.discard(source)
 
     async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
         call = commit_offsets(group, offsets)
