@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from mirror.errors import Fenced, HeadraceError, Unexpected
 from mirror.lane.lifecycle import (
     EventKind,
+    Intent,
     LaneAction,
     LaneState,
     Lifecycle,
@@ -270,6 +271,15 @@ class LaneRunner:
         if lane.state not in (LaneState.STOPPED, LaneState.PAUSED):
             _log.info("lane %s restarts: %s", lane.key.partition, why)
             self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
+
+    def give_way(self, lane: LiveLane) -> None:
+        """Let go of what has not been sent, which is read again later: others need the memory."""
+        end = lane.position
+        lane.shed()
+        if lane.reader is not None:
+            lane.reader.exclude(lane)
+        if lane.intent is Intent.FINISH and lane.position < end:  # it would not read again by itself
+            self.restart(lane, "it let go of what it had read last")
 
     def stop(self, lane: LiveLane) -> None:
         """Read no more, finish what is under way, checkpoint."""

@@ -16,6 +16,8 @@ from tests.fakes.broker.virtual import Killed
 from tests.simulation.judge import Judge
 from tests.simulation.schedule import Event, Plan, What
 
+_REPORT_SECONDS: Final = 20.0
+"""That a lane waits no more is reported within that time."""
 _TOPIC: Final = "t"
 _OF_ENGINE: Final = frozenset({What.CRASH, What.HANDOVER, What.FREEZE})
 _TIGHT: Final = {
@@ -86,11 +88,23 @@ class Simulation:
             self._run(1.0)
             for judge in self._judges:
                 judge.check()
+            self._check_reports()
         except Exception as error:
             pauses = "\n".join(one.reason for one in fakes.events if isinstance(one, LanePaused))
             raise AssertionError(f"{error}\n{self.plan}\npauses:\n{pauses}") from error
         finally:
             fakes.close()
+
+    def _check_reports(self) -> None:
+        """No lane that copies is taken for paused by a follower of the events."""
+        until = self.fakes.clock.monotonic() + _REPORT_SECONDS
+        while paused := self._paused():
+            assert self.fakes.clock.monotonic() < until, f"last reported as paused: {paused}"
+            self._run(1.0)
+
+    def _paused(self) -> list[str]:
+        last = {event.key: event for event in self.fakes.events}
+        return [f"{key.partition}: {one.reason}" for key, one in last.items() if isinstance(one, LanePaused)]
 
     def _run(self, seconds: float) -> None:
         """Let time pass, for engines that are killed meanwhile and those that wake as well."""

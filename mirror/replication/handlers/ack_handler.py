@@ -164,12 +164,10 @@ class AckHandler:
         sink.attach(lane)
 
     def _hold_less(self, lane: LiveLane) -> None:
-        lane.shed()
+        self._runner.give_way(lane)
         for item in lane.queue:
             if isinstance(item, Outgoing):
                 item.detach(self._bench.budget_of(live=lane.is_live))
-        if lane.reader is not None:
-            lane.reader.exclude(lane)
 
     def _attach(self, lane: LiveLane) -> None:
         if lane.writer is None:

@@ -332,8 +332,9 @@ class FetchHandler:
         while lane.turn == turn and not lane.is_drained:
             await self._bench.loop.sleep(_RETRY_SECONDS)
         if lane.turn == turn and lane.may_read:
-            lane.begin_life(end, sentence, same_log=True)
-            self._runner.mark_dirty(lane)
+            if lane.position >= end:  # else it has let go of what it had read before: that comes first
+                lane.begin_life(end, sentence, same_log=True)
+                self._runner.mark_dirty(lane)
             self._runner.read_on(lane)
 
 

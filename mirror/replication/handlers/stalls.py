@@ -48,11 +48,14 @@ class Stalls:
             for lane in self._runner.lanes.values():
                 name = _waits_for(lane, silent, now)
                 if name is not None and name == lane.spec.destination:
-                    self._runner.guard(lane, _give_way)
+                    self._runner.guard(lane, self._runner.give_way)
                 if name is not None:
                     reasons[lane] = f"{self._bench.silence(name)}, since {self._time(silent[name], now)}"
         self._note_failing(reasons, now)
-        for lane in [one for one in self._stalled if one not in reasons]:
+        # One that starts does not copy yet, and its start is not reported a second time.
+        for lane in [
+            one for one in self._stalled if one not in reasons and one.state not in (LaneState.STARTING,)
+        ]:
             self._resumed(lane)
         for lane, reason in reasons.items():
             if lane in self._suspected:  # once may be chance: it was looked at while it was busy
@@ -100,13 +103,6 @@ def _waits_for(lane: LiveLane, silent: dict[ClusterRef, float], now: float) -> C
     if source in silent and (lane.reader.is_silent(now) if lane.reader else lane.state is LaneState.COPYING):
         return source
     return None
-
-
-def _give_way(lane: LiveLane) -> None:
-    """Let go of what has not been sent: lanes that write elsewhere need the memory."""
-    lane.shed()
-    if lane.reader is not None:
-        lane.reader.exclude(lane)
 
 
 def _is_unanswered(lane: LiveLane, now: float) -> bool:

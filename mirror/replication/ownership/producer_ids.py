@@ -77,7 +77,9 @@ class ProducerIdManager:
             lane.is_identifying = False
             self._running[lane.spec.destination] -= 1
             if lane.queue:
-                self.identify(lane)  # it has begun anew meanwhile, and what it has read waits for this
+                self.identify(lane)  # it has restarted meanwhile, and what it has read waits for this
+            else:
+                self._runner.guard(lane, self._pacer.resume)  # or it has let go of that too
             self._pump(lane.spec.destination)
 
     async def _make_ready(self, lane: LiveLane, turn: int) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from tests.fakes.broker.faults import Code, Drop, Gate, Hold
+import pytest
+
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
+from mirror.ports import LaneKey, LanePaused, LaneStopped
+from tests.fakes.broker.faults import Asked, Code, Delay, Drop, Gate, Hold
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, LIST_OFFSETS, METADATA = 0, 2, 3
 UNKNOWN_TOPIC, MESSAGE_TOO_LARGE, NOT_AUTHORIZED = 3, 10, 29
 EFFECTIVELY_ONCE = CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE)
+EXACTLY_ONCE = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
 AT_LEAST_ONCE = CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE)
 PROGRESS = "headrace-progress"
 
@@ -151,3 +156,82 @@ def test_a_progress_record_that_is_refused_keeps_back_that_of_no_other_lane(fake
     for number in range(5):
         fakes.run_to("t", 10, number)
     fakes.check_contents("t", 5)
+
+
+@pytest.mark.parametrize("policy", [AT_LEAST_ONCE, EFFECTIVELY_ONCE, EXACTLY_ONCE])
+def test_a_lane_without_new_records_is_reported_as_copying_after_an_outage_in_which_it_restarted(
+    fakes: MirroredFakes, policy: CopyPolicy
+) -> None:
+    copying(fakes, 2, policy)
+    fakes.target.faults.plant(PRODUCE, Hold(Gate()), times=None)
+    for number in range(2):
+        fakes.write("t", 10, 10, number)
+    fakes.run(0.2)
+    for node in (1, 2):
+        fakes.target.take_down(node)
+    fakes.run_until(lambda: len(last_paused(fakes)) == 2, "what they wait for is reported")
+    for node in (1, 2):
+        fakes.source.take_down(node)
+    fakes.target.faults.clear()
+    for node in (1, 2):
+        fakes.target.bring_up(node)
+    fakes.run(4)
+    for node in (1, 2):
+        fakes.source.bring_up(node)
+    for number in range(2):
+        fakes.run_to("t", 20, number)
+    fakes.run_until(lambda: not last_paused(fakes), "they are reported as copying")
+    assert not any(fakes.lane("t", number).stalled_by for number in range(2))
+
+
+@pytest.mark.parametrize("policy", [AT_LEAST_ONCE, EFFECTIVELY_ONCE, EXACTLY_ONCE])
+def test_a_lane_that_has_read_all_reads_again_what_it_let_go(
+    fakes: MirroredFakes, policy: CopyPolicy
+) -> None:
+    read_while_progress_is_late(fakes, policy, end_offset=300)
+    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "it ends")
+    assert fakes.numbers("t") == list(range(300))
+
+
+def test_new_history_of_the_source_begins_behind_what_a_lane_had_let_go(fakes: MirroredFakes) -> None:
+    policy = CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE, on_loss=OnLoss.CONTINUE)
+    read_while_progress_is_late(fakes, policy)
+    fakes.source.elect_uncleanly("t", 0, 2, 200)
+    fakes.write("t", 1000, 10)
+    fakes.run_to("t", 210)
+    assert fakes.numbers("t") == [*range(200), *range(1000, 1010)]
+
+
+def test_a_lane_that_restarts_while_it_waits_for_its_id_reads_again_what_it_let_go(
+    fakes: MirroredFakes,
+) -> None:
+    policy = CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE, on_loss=OnLoss.CONTINUE)
+    read_while_progress_is_late(fakes, policy)
+    fakes.source.recreate_topic("t")
+    fakes.source.server.changed()
+    fakes.write("t", 1000, 10)
+    fakes.run_to("t", 10)
+    assert fakes.numbers("t") == [*range(1000, 1010)]
+
+
+def read_while_progress_is_late(fakes: MirroredFakes, policy: CopyPolicy, **fields: Any) -> None:
+    """A lane that has read 300 records and cannot send them yet: its progress is stored 25 s late, which is
+    long enough for it to let go of them."""
+    fakes.make_topic("t")
+    for first in range(0, 300, 10):
+        fakes.write("t", first, 10)
+    fakes.target.faults.plant(PRODUCE, Delay(25.0), fits=lambda asked: not has_records(asked))
+    fakes.start("t", policy=policy, **fields)
+    fakes.run_until(lambda: fakes.lane("t").position == 300, "all is read")
+
+
+def has_records(asked: Asked) -> bool:
+    """A produce request with what `write` has written, not with progress."""
+    parts = (part for topic in asked.message.topic_data for part in topic.partition_data)
+    return any(b"key" in bytes(part.records) for part in parts)
+
+
+def last_paused(fakes: MirroredFakes) -> set[LaneKey]:
+    """The lanes of whose state the last that was reported is a pause."""
+    last = {event.key: event for event in fakes.events}
+    return {key for key, event in last.items() if isinstance(event, LanePaused)}
