@@ -103,7 +103,7 @@ class Coordinator:
         if entry.state is State.ENDING:
             return Identity(CONCURRENT, -1, -1)
         if entry.state is State.ONGOING:  # whatever epoch the client has
-            entry.last_epoch, entry.epoch = -1, entry.epoch + 1
+            entry.last_epoch, entry.epoch = entry.epoch, entry.epoch + 1
             self._finish(entry, commit=False, bump=False)
             return Identity(CONCURRENT, -1, -1)
         if known[0] >= 0 and entry.epoch >= 0 and known[1] not in (entry.epoch, entry.last_epoch):
