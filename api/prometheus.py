@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.metadata import version
 from itertools import accumulate
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,9 +18,11 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.workers.lane_table import LaneState
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
-from mirror.model.metrics import LATENCY_BOUNDS_MS, add_counts
+from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, add_counts
 from mirror.ports import Clock, Drops
 from mirror.worker.protocol import TaskSums
+
+_STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name == LATENCY_SERIES)
 
 
 class InstanceCollector(Collector):
@@ -161,42 +164,21 @@ def _lane_metrics(lanes: tuple[LaneState, ...]) -> Iterator[Metric]:
 
 
 def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
-    """Counters by task; where a task moves to another instance, that one's counters go on."""
-    labels = ["datastream", "task"]
-    counters: tuple[tuple[str, str, Callable[[TaskSums], float]], ...] = (
-        ("headrace_records", "records copied", lambda one: one.records_copied),
-        ("headrace_bytes", "bytes copied, as fetched", lambda one: one.bytes_copied),
-        (
-            "headrace_uncompressed_bytes",
-            "bytes before compression, of batches that tell it",
-            lambda one: one.uncompressed_bytes,
-        ),
-        ("headrace_cpu_seconds", "CPU time of the worker, by its tasks", lambda one: one.cpu_ms / 1000),
-    )
-    for name, text, value in counters:
-        counter = CounterMetricFamily(name, text, labels=labels)
-        for one in sums:
-            counter.add_metric([one.group, one.task], value(one))
-        yield counter
-    batches = CounterMetricFamily("headrace_batches", "batches written", labels=[*labels, "path"])
-    for one in sums:
-        batches.add_metric([one.group, one.task, "unopened"], one.passthrough_batches)
-        batches.add_metric([one.group, one.task, "opened"], one.batches - one.passthrough_batches)
-    yield batches
-    parts = CounterMetricFamily(
-        "headrace_latency_part_seconds",
-        "latency of all batches by where they spent it; divide by headrace_batches",
-        labels=[*labels, "part"],
-    )
-    for one in sums:
-        for part, spent in (
-            ("source", one.wait_ms),
-            ("fetch", one.fetch_ms),
-            ("queue", one.queue_ms),
-            ("produce", one.produce_ms),
-        ):
-            parts.add_metric([one.group, one.task, part], spent / 1000)
-    yield parts
+    """Counters by task, one for each name in `SUMMED`; where a task moves to another instance, that one's
+    counters continue."""
+    families: dict[str, CounterMetricFamily] = {}
+    values = [(one, one.by_name()) for one in sums]
+    for field, series in SUMMED.items():
+        if series.name not in families:
+            families[series.name] = CounterMetricFamily(
+                series.name, series.text, labels=["datastream", "task", *series.label]
+            )
+        for one, named in values:
+            number = named[field] - (named[series.less] if series.less else 0)
+            families[series.name].add_metric(
+                [one.group, one.task, *series.label.values()], number / series.divisor
+            )
+    yield from families.values()
 
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
@@ -209,6 +191,7 @@ def _latency(sums: tuple[TaskSums, ...]) -> Metric:
         mine = [one for one in sums if one.group == group]
         counts = add_counts(one.latency_counts for one in mine)
         bounds = [*(str(bound / 1000) for bound in LATENCY_BOUNDS_MS), "+Inf"]
-        total = sum(one.wait_ms + one.fetch_ms + one.queue_ms + one.produce_ms for one in mine)
-        family.add_metric([group], list(zip(bounds, accumulate(counts), strict=True)), sum_value=total / 1000)
+        named = [one.by_name() for one in mine]
+        total = sum(one[name] / SUMMED[name].divisor for one in named for name in _STAGES)
+        family.add_metric([group], list(zip(bounds, accumulate(counts), strict=True)), sum_value=total)
     return family

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from mirror.errors import NotFound
-from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.model.metrics import MIRROR_METRIC_VERSION, MirrorMetric, PlacementEvent
 from mirror.model.rows import Column, ColumnType, columns_of
 
 UNKNOWN: Final = -1
@@ -146,7 +146,7 @@ MIRROR_METRICS: Final = Table(
     name="mirrorMetrics",
     topic="headrace-mirror-metrics",
     columns=columns_of(MirrorMetric),
-    version=2,
+    version=MIRROR_METRIC_VERSION,
     time_column="time_ms",
     retention_days=14,
     inverted=("datastream", "topic"),

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.model.metrics import SHOWN_OF_LANES
 from mirror.ports import LaneKey
 
 
@@ -47,6 +48,8 @@ class LaneAnswer(BaseModel):
     lost_records: int | None = None
     """Of a partition that nobody copies: records that retention has deleted before they were copied."""
     bytes_per_second: float | None
+    per_second: dict[str, float] | None = None
+    """Rates by the names of mirrorMetrics' columns."""
 
     @classmethod
     def from_lane(cls, key: LaneKey, state: LaneState) -> LaneAnswer:
@@ -64,6 +67,7 @@ class LaneAnswer(BaseModel):
             lag_records=lag_records,
             lag_ms=lag_ms,
             bytes_per_second=rate.bytes_per_second if rate else None,
+            per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
         )
 
     @classmethod

@@ -46,7 +46,7 @@ def copy(
     ] = "effectively-once",
     isolation: Annotated[str, typer.Option(help="read-committed or read-uncommitted.")] = "read-committed",
     path: Annotated[
-        str, typer.Option(help="auto, passthrough (batches unopened) or record (one by one).")
+        str, typer.Option(help="auto, passthrough (batches are not opened) or record (one by one).")
     ] = "auto",
     start: Annotated[
         str,

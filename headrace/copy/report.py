@@ -120,7 +120,7 @@ def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
             "offsets": f"{lane['start_offset']} … {lane['next_offset']}",
             **{name: count for name, count in lane["offsets"].items() if count},
             "batches": sum(lane["batches"].values()),
-            "unopened": lane["batches"]["passthrough"],
+            "passthrough": lane["batches"]["passthrough"],
             "map_runs": lane["map_runs"],
             "state": lane["reason"] or lane["state"],
         }
@@ -129,7 +129,7 @@ def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
     interesting = [
         row for row in rows if row["state"] not in ("stopped", "draining", "checkpointing")
     ] or rows
-    columns = ["partition", "offsets", *_fates(rows), "batches", "unopened", "map_runs", "state"]
+    columns = ["partition", "offsets", *_fates(rows), "batches", "passthrough", "map_runs", "state"]
     print_table(_title(document), columns, interesting[:_MOST_ROWS])
 
 

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mirror.lane.outgoing import Outgoing, Path
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, latency_bucket
 
-_SUMS: Final = (
-    "records",
-    "bytes",
-    "source_bytes",
-    "payload_bytes",
-    "batches",
-    "source_batches",
-    "wait_ms",
-    "fetch_ms",
-    "queue_ms",
-    "produce_ms",
-)
-"""Counters that simply add up."""
+MEASURED: Final = tuple(name for name in SUMMED if name != "cpu_ms")
+"""Fields of `MirrorMetric` that have their names here, too; CPU time is a worker's, and shared out."""
+
+_SUMS: Final = (*MEASURED, "source_batches")
+"""Counters that add up as numbers."""
 
 
 class LaneCounters:
     """Sums since the last `take`, and since the start of the lane for reports.
 
-    `wait_ms` … `produce_ms` split the latency, summed over batches: how long the newest record lay at
-    the source, was received (`fetch_ms`), lay in our queue, and was on its way to acknowledgement.
+    Each of `MEASURED` must be assigned in the constructor. `wait_ms` … `produce_ms` split the latency, summed
+    over batches: how long the newest record lay at the source, was received (`fetch_ms`), lay in our queue,
+    and was on its way to acknowledgement.
     """
 
     __slots__ = (*_SUMS, "batches_by_path", "latency")
 
     def __init__(self) -> None:
-        self.records = 0
-        self.bytes = 0
-        self.source_bytes = 0
-        self.payload_bytes = 0
+        self.records_copied = 0
+        self.bytes_copied = 0
+        self.uncompressed_bytes = 0
         self.batches = 0
+        self.passthrough_batches = 0
         self.source_batches = 0
         self.batches_by_path = [0] * len(Path)
         self.latency: list[int] = []
@@ -47,11 +40,11 @@ class LaneCounters:
 
     def delivered(self, outgoing: Outgoing, now_ms: int, now: float) -> None:
         """One batch was acknowledged. `now_ms` is wall time, `now` monotonic seconds."""
-        self.records += outgoing.count
-        self.bytes += len(outgoing.batch)
-        self.source_bytes += outgoing.source_bytes
-        self.payload_bytes += outgoing.payload_bytes
+        self.records_copied += outgoing.count
+        self.bytes_copied += outgoing.source_bytes
+        self.uncompressed_bytes += outgoing.payload_bytes
         self.batches += 1
+        self.passthrough_batches += outgoing.path is Path.PASSTHROUGH
         self.source_batches += outgoing.source_batches
         self.batches_by_path[outgoing.path] += 1
         if not self.latency:
@@ -65,6 +58,10 @@ class LaneCounters:
         fetch_ms = (outgoing.fetched_at - outgoing.began_at) * 1000
         self.fetch_ms += fetch_ms
         self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
+
+    def measured(self) -> dict[str, Any]:
+        """The values of `MEASURED`, by name."""
+        return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
         """Include another's sums."""

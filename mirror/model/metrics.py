@@ -1,22 +1,54 @@
-"""What the mirror measures of itself, and what it tells of its placement.
+"""What the mirror measures of itself, and what it says of its placement.
 
 These records are the contract between the mirror that writes them, Pinot that stores them and the
 monitor that judges them: `rows.py` turns them into columns and an Avro schema. Field names avoid
 words that SQL reserves. Histograms are counts per bucket, so that they add up over partitions,
 tasks and time.
+
+`MirrorMetric` is the one table of what is measured of a lane. Its columns at Pinot, what a worker says of
+its tasks, the counters of /metrics and the rates of /v1/lanes follow from its fields and their `Series`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
 """Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144; one more bucket holds the rest."""
 
 LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
+LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
+"""The counter whose stages together are the latency of all batches."""
+_LATENCY_TEXT: Final = "latency of all batches by where they spent it; divide by headrace_batches"
+_SERIES: Final = "series"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """How a field that adds up is shown as a counter by task.
+
+    `divisor`: of the field, for the unit that the name says. `label`, with its value, tells fields apart that
+    share a counter. `less`: the field that is subtracted, because it is counted under another label.
+    `of_lanes`: /v1/lanes shows its rate for each lane.
+    """
+
+    name: str
+    text: str
+    divisor: float = 1.0
+    label: Mapping[str, str] = field(default_factory=dict)
+    less: str = ""
+    of_lanes: bool = False
+
+
+def _counter(name: str, text: str, **more: Any) -> Mapping[str, Series]:
+    return {_SERIES: Series(name, text, **more)}
+
+
+def _stage(name: str) -> Mapping[str, Series]:
+    return _counter(LATENCY_SERIES, _LATENCY_TEXT, divisor=1000.0, label={"stage": name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +64,8 @@ class MirrorMetric:
     compression is known without opening them. `wait_ms` … `produce_ms`: the latency of all batches, summed,
     by where they spent it: at the source, being received, in our queue, until the acknowledgement.
     `cpu_ms`: the lane's share of its worker's CPU time, by batches and bytes.
+    What adds up over partitions and time, but for `latency_counts`, has a `Series`.
+    A new field goes to the end, and `MIRROR_METRIC_VERSION` rises.
     """
 
     time_ms: int
@@ -42,34 +76,47 @@ class MirrorMetric:
     source_cluster: str
     topic: str
     kafka_partition: int
-    records_copied: int
-    bytes_copied: int
-    batches: int
-    passthrough_batches: int
+    records_copied: int = field(metadata=_counter("headrace_records", "records copied", of_lanes=True))
+    bytes_copied: int = field(metadata=_counter("headrace_bytes", "bytes copied, as fetched"))
+    batches: int = field(
+        metadata=_counter(
+            "headrace_batches",
+            "batches written",
+            label={"path": "opened"},
+            less="passthrough_batches",
+            of_lanes=True,
+        )
+    )
+    passthrough_batches: int = field(
+        metadata=_counter("headrace_batches", "batches written", label={"path": "passthrough"}, of_lanes=True)
+    )
     lag_records: int
     lag_ms: int | None
     latency_counts: tuple[int, ...]
-    uncompressed_bytes: int = 0
-    wait_ms: float = 0.0
-    fetch_ms: float = 0.0
-    queue_ms: float = 0.0
-    produce_ms: float = 0.0
-    cpu_ms: float = 0.0
+    uncompressed_bytes: int = field(
+        default=0,
+        metadata=_counter("headrace_uncompressed_bytes", "bytes before compression, of batches that say it"),
+    )
+    wait_ms: float = field(default=0.0, metadata=_stage("source"))
+    fetch_ms: float = field(default=0.0, metadata=_stage("fetch"))
+    queue_ms: float = field(default=0.0, metadata=_stage("queue"))
+    produce_ms: float = field(default=0.0, metadata=_stage("produce"))
+    cpu_ms: float = field(
+        default=0.0,
+        metadata=_counter("headrace_cpu_seconds", "CPU time of the worker, by its tasks", divisor=1000.0),
+    )
 
 
-SUMMED: Final = (
-    "records_copied",
-    "bytes_copied",
-    "uncompressed_bytes",
-    "batches",
-    "passthrough_batches",
-    "wait_ms",
-    "fetch_ms",
-    "queue_ms",
-    "produce_ms",
-    "cpu_ms",
-)
+MIRROR_METRIC_VERSION: Final = 2
+"""Of the columns of `MirrorMetric`: how many lists of them there have been."""
+
+SUMMED: Final[Mapping[str, Series]] = {
+    one.name: one.metadata[_SERIES] for one in fields(MirrorMetric) if _SERIES in one.metadata
+}
 """Fields of `MirrorMetric` that add up over partitions and time, beside `latency_counts`."""
+
+SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.of_lanes)
+"""Those of which each lane shows its rate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from mirror.errors import CorruptData, HeadraceError
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
-from mirror.model.metrics import SUMMED, MirrorMetric, add_counts
+from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, MirrorMetric, add_counts
+from mirror.model.topics import TopicPartition
 from mirror.ports import Drops, LaneEvent, LaneKey, LaneSpec
 
 EXIT_LEASE_OVER: Final = 75
@@ -104,7 +105,8 @@ class LaneNews:
 
 @dataclass(frozen=True, slots=True)
 class LaneRate:
-    """What one lane did lately: rates per second, lag in records and in ms (None where it is not known)."""
+    """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
+    `shown`: the rates of `SHOWN_OF_LANES`, in that order."""
 
     key: LaneKey
     source: ClusterRef
@@ -112,24 +114,31 @@ class LaneRate:
     messages_per_second: float
     lag_records: int
     lag_ms: int | None
+    shown: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, metric: MirrorMetric) -> LaneRate:
+        """What a lane did in the interval of a measurement."""
+        seconds = max(metric.interval_ms, 1) / 1000
+        return cls(
+            key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
+            source=ClusterRef(metric.source_cluster),
+            bytes_per_second=metric.bytes_copied / seconds,
+            messages_per_second=metric.records_copied / seconds,
+            lag_records=metric.lag_records,
+            lag_ms=metric.lag_ms,
+            shown=tuple(getattr(metric, name) / seconds for name in SHOWN_OF_LANES),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSums:
-    """What a task did in one interval, or since the instance began: the `SUMMED` fields of `MirrorMetric`."""
+    """What a task did in one interval, or since the instance began. `sums`: of the `SUMMED` fields of
+    `MirrorMetric`, in that order."""
 
     group: GroupName
     task: TaskName
-    records_copied: int
-    bytes_copied: int
-    uncompressed_bytes: int
-    batches: int
-    passthrough_batches: int
-    wait_ms: float
-    fetch_ms: float
-    queue_ms: float
-    produce_ms: float
-    cpu_ms: float
+    sums: tuple[float, ...]
     latency_counts: tuple[int, ...]
 
     @classmethod
@@ -138,14 +147,19 @@ class TaskSums:
         return cls(
             group=GroupName(metric.datastream),
             task=TaskName(metric.task),
+            sums=tuple(getattr(metric, name) for name in SUMMED),
             latency_counts=metric.latency_counts,
-            **{name: getattr(metric, name) for name in SUMMED},
         )
+
+    def by_name(self) -> dict[str, float]:
+        """The sums by the names of their fields."""
+        return dict(zip(SUMMED, self.sums, strict=True))
 
     def plus(self, other: TaskSums) -> TaskSums:
         """Both together; of this one's task."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in SUMMED}
-        return replace(self, **sums, latency_counts=add_counts((self.latency_counts, other.latency_counts)))
+        sums = tuple(one + another for one, another in zip(self.sums, other.sums, strict=True))
+        counts = add_counts((self.latency_counts, other.latency_counts))
+        return replace(self, sums=sums, latency_counts=counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ import resource
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
-from mirror.model.topics import TopicPartition
-from mirror.ports import Clock, CopyEngine, Drops, LaneKey, MetricSink
+from mirror.ports import Clock, CopyEngine, Drops, MetricSink
 from mirror.replication.engine import BatchEngine
 from mirror.replication.reports.lane_reports import LaneReport
 from mirror.worker.protocol import (
@@ -77,7 +75,7 @@ class MetricReports:
         """What was copied since the last interval."""
         metrics = self._engine.metrics()
         self._sink.publish(metrics)
-        return (LaneRates(tuple(_rate(metric) for metric in metrics), _sums(metrics)),)
+        return (LaneRates(tuple(LaneRate.of(metric) for metric in metrics), _sums(metrics)),)
 
     def closed(self) -> Sequence[Message]:
         """Nothing: the control process hears of the end of lanes by their events."""
@@ -124,18 +122,6 @@ class CopyReports:
 
 def _documents(reports: Sequence[LaneReport]) -> Sequence[Message]:
     return (LaneReports(tuple(report.to_json() for report in reports)),) if reports else ()
-
-
-def _rate(metric: MirrorMetric) -> LaneRate:
-    seconds = max(metric.interval_ms, 1) / 1000
-    return LaneRate(
-        key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
-        source=ClusterRef(metric.source_cluster),
-        bytes_per_second=metric.bytes_copied / seconds,
-        messages_per_second=metric.records_copied / seconds,
-        lag_records=metric.lag_records,
-        lag_ms=metric.lag_ms,
-    )
 
 
 def _sums(metrics: Sequence[MirrorMetric]) -> tuple[TaskSums, ...]:

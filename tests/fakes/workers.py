@@ -93,8 +93,11 @@ class FakeWorkers(Supervisor):
     def measure(self, key: LaneKey, bytes_per_second: float) -> None:
         """A lane has reported its rate."""
         spec = self._states[key].spec
-        rate = LaneRate(key, spec.source, bytes_per_second, 1.0, 0, 0)
-        self._states[key] = replace(self._states[key], rate=rate)
+        self.report(LaneRate(key, spec.source, bytes_per_second, 1.0, 0, 0))
+
+    def report(self, rate: LaneRate) -> None:
+        """A lane has said what it did."""
+        self._states[rate.key] = replace(self._states[rate.key], rate=rate)
 
     def pause(self, key: LaneKey, reason: str) -> None:
         """A lane has paused itself."""

@@ -65,8 +65,8 @@ def sums_of(lanes: Iterable[LiveLane]) -> LaneSums:
     for lane in lanes:
         for counters in (lane.counters, lane.totals):
             if counters is not None:
-                records += counters.records
-                size += counters.source_bytes
+                records += counters.records_copied
+                size += counters.bytes_copied
         lag += lag_records(lane)
         fenced += lane.state is LaneState.PAUSED and lane.pause is not None and lane.pause.lasting
     return LaneSums(records, size, lag, fenced)
@@ -91,9 +91,9 @@ def report_of(lane: LiveLane, now: float) -> LaneReport:
         source_end=lane.high_watermark,
         lag=lag_records(lane),
         offsets=lane.ledger.by_fate(),
-        records=sums.records,
-        bytes=sums.source_bytes,
-        payload_bytes=sums.payload_bytes,
+        records=sums.records_copied,
+        bytes=sums.bytes_copied,
+        payload_bytes=sums.uncompressed_bytes,
         source_batches=sums.source_batches,
         batches={path.name.lower(): sums.batches_by_path[path] for path in Path},
         map_runs=len(lane.offset_map),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.lane.lane import Lane
-from mirror.lane.outgoing import Outgoing, Path
+from mirror.lane.outgoing import Outgoing
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
 from mirror.replication.live_lane import LiveLane
 
@@ -46,18 +46,10 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
         source_cluster=spec.source,
         topic=spec.key.partition.topic,
         kafka_partition=spec.key.partition.partition,
-        records_copied=counters.records,
-        bytes_copied=counters.source_bytes,
-        batches=counters.batches,
-        passthrough_batches=counters.batches_by_path[Path.PASSTHROUGH],
         lag_records=lag,
         lag_ms=age,
         latency_counts=tuple(counters.latency) or _NO_LATENCY,
-        uncompressed_bytes=counters.payload_bytes,
-        wait_ms=counters.wait_ms,
-        fetch_ms=counters.fetch_ms,
-        queue_ms=counters.queue_ms,
-        produce_ms=counters.produce_ms,
+        **counters.measured(),
     )
 
 

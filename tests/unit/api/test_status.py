@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.identifiers import GroupName, TaskName
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.metrics import LATENCY_BUCKETS, SUMMED
 from mirror.ports import Drops
 from mirror.worker.protocol import LaneRate, TaskSums
 from tests.builders import SOURCE, a_key
@@ -151,20 +151,20 @@ def test_records_that_are_dropped_are_a_remark_while_it_happens_and_counted(
 def test_counters_and_latencies_of_tasks_rise(client: Client, site: Site) -> None:
     site.create()
     counts = (0, 3, 1, *([0] * (LATENCY_BUCKETS - 3)))
+    measured = {
+        "records_copied": 4,
+        "bytes_copied": 400,
+        "uncompressed_bytes": 90,
+        "batches": 5,
+        "passthrough_batches": 3,
+        "wait_ms": 20.0,
+        "fetch_ms": 1.0,
+        "queue_ms": 2.0,
+        "produce_ms": 3.0,
+        "cpu_ms": 500.0,
+    }
     sums = TaskSums(
-        group=GroupName("orders"),
-        task=TaskName("orders-0"),
-        records_copied=4,
-        bytes_copied=400,
-        uncompressed_bytes=90,
-        batches=5,
-        passthrough_batches=3,
-        wait_ms=20.0,
-        fetch_ms=1.0,
-        queue_ms=2.0,
-        produce_ms=3.0,
-        cpu_ms=500.0,
-        latency_counts=counts,
+        GroupName("orders"), TaskName("orders-0"), tuple(measured[name] for name in SUMMED), counts
     )
     site.follower.workers._add([sums, sums])
     found = samples(client)
@@ -173,9 +173,9 @@ def test_counters_and_latencies_of_tasks_rise(client: Client, site: Site) -> Non
     assert found["headrace_bytes_total", task] == 800
     assert found["headrace_uncompressed_bytes_total", task] == 180
     assert found["headrace_cpu_seconds_total", task] == 1.0
-    assert found["headrace_batches_total", task | {("path", "unopened")}] == 6
+    assert found["headrace_batches_total", task | {("path", "passthrough")}] == 6
     assert found["headrace_batches_total", task | {("path", "opened")}] == 4
-    assert found["headrace_latency_part_seconds_total", task | {("part", "produce")}] == 0.006
+    assert found["headrace_latency_stage_seconds_total", task | {("stage", "produce")}] == 0.006
     orders = frozenset({("datastream", "orders")})
     assert found["headrace_latency_seconds_bucket", orders | {("le", "0.002")}] == 6
     assert found["headrace_latency_seconds_bucket", orders | {("le", "0.004")}] == 8

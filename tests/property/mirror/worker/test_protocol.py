@@ -81,7 +81,7 @@ task_sums = st.builds(
     group=texts,
     task=texts,
     latency_counts=st.lists(offsets, max_size=3).map(tuple),
-    **{name: numbers if name.endswith("_ms") else offsets for name in SUMMED},
+    sums=st.tuples(*(numbers if name.endswith("_ms") else offsets for name in SUMMED)),
 )
 documents = st.dictionaries(texts, offsets | texts | st.lists(texts, max_size=2), max_size=3)
 messages: st.SearchStrategy[Message] = (

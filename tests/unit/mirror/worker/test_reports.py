@@ -43,7 +43,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     (said,) = reports.due(start + 5.0)
     assert isinstance(said, LaneRates)
     (sums,) = said.sums
-    assert sums.records_copied == 2 * measured.lanes[0].records_copied
+    assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied
     assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)
     assert measured.published == measured.lanes
     assert reports.due(start + 9.0) == ()

@@ -1,0 +1,96 @@
+"""The worked examples of CONTRIBUTING.md do what they say, in as few files as they say.
+
+Each is applied to a copy of the sources, and a process that imports the copy shows what it brings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.patience import PATIENCE_SECONDS
+
+HOUSE: Final = Path(__file__).parents[2]
+CHANGED: Final = ("mirror", "pinot", "api", "headrace")
+_SECTION: Final = re.compile(
+    r"^## (To add .*)\n(?:(?!## ).*\n)*?```diff\n((?:(?!```).*\n)*)```", re.MULTILINE
+)
+NUMBERS: Final = {"one": 1, "two": 2}
+
+
+def examples() -> dict[str, str]:
+    """The diffs by the headings of their sections."""
+    return dict(_SECTION.findall((HOUSE / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+
+
+def hunks_of(diff: str) -> Iterator[tuple[str, str, str]]:
+    """A file, some of its lines as they are, and as they become."""
+    for of_file in diff.split("+++ ")[1:]:
+        name, _, rest = of_file.partition("\n")
+        for hunk in rest.split("@@\n")[1:]:
+            lines = hunk.splitlines(keepends=True)
+            before = "".join(line[1:] for line in lines if line[0] in " -")
+            yield name, before, "".join(line[1:] for line in lines if line[0] in " +")
+
+
+def test_every_way_to_add_something_has_an_example() -> None:
+    page = (HOUSE / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert list(examples()) == re.findall(r"^## (To add .*)$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("heading", examples())
+def test_an_example_fits_the_sources_and_is_as_small_as_it_says(heading: str) -> None:
+    changed = set()
+    for name, before, _ in hunks_of(examples()[heading]):
+        assert (HOUSE / name).read_text(encoding="utf-8").count(before) == 1, f"{name}:\n{before}"
+        changed.add(name)
+    assert len(changed) == NUMBERS[heading.split()[-2]]
+
+
+@pytest.fixture
+def with_example(tmp_path: Path) -> dict[str, Any]:
+    """What `tests/worked_examples.py` shows, by the headings of the examples that were applied for it."""
+    for wing in CHANGED:
+        shutil.copytree(HOUSE / wing, tmp_path / wing)
+    for diff in examples().values():
+        for name, before, after in hunks_of(diff):
+            file = tmp_path / name
+            file.write_text(file.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+
+    def seen(kind: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.worked_examples", kind],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{HOUSE}"},
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])  # behind what was logged
+
+    return {kind: seen(kind) for kind in ("metric", "transform")}
+
+
+def test_the_examples_bring_what_they_say(with_example: dict[str, Any]) -> None:
+    metric = with_example["metric"]
+    assert metric["columns"][-1] == "merged_batches"
+    assert metric["version"] == 3
+    labels = '{datastream="orders",task="orders-0"}'
+    (count,) = re.findall(
+        rf"^headrace_merged_batches_total{labels} (.*)$", metric["prometheus"], re.MULTILINE
+    )
+    assert float(count) > 0
+    assert metric["lane"]["per_second"]["merged_batches"] > 0
+    stamped = [["h", "x"], ["site", "east"]]
+    assert with_example["transform"]["headers"] == [stamped] * 3
