@@ -34,7 +34,7 @@ def settings_reference() -> str:
 
 
 def _section(path: str, model: type[BaseModel]) -> Iterator[str]:
-    yield f"## `[{path}]`\n\n{(model.__doc__ or '').strip()}\n"
+    yield f"## `[{path}]`\n\n{' '.join((model.__doc__ or '').split())}\n"
     rows = []
     nested: list[tuple[str, type[BaseModel]]] = []
     for name, field in model.model_fields.items():

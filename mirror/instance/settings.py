@@ -10,7 +10,8 @@ from mirror.options import Seconds, Settings
 
 
 class WorkerSettings(Settings):
-    """The worker processes of an instance."""
+    """The worker processes of an instance. Those of `headrace copy` obey `restart_delay_seconds` and
+    `silence_limit_seconds` as well, and nothing else of this."""
 
     processes: int = Field(default=0, ge=0)
     """Number of worker processes; 0 means one for each core we may use, in a container its limit."""
