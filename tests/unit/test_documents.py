@@ -26,9 +26,8 @@ from tests.situations import SITUATIONS, situations_on
 
 HOUSE: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
-PAGES: Final = sorted(
-    [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", HOUSE / "CHANGELOG.md", *(HOUSE / "docs").rglob("*.md")]
-)
+ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
+PAGES: Final = sorted([*(HOUSE / name for name in ROOT_PAGES), *(HOUSE / "docs").rglob("*.md")])
 SOURCES: Final = sorted(file for wing in WINGS for file in (HOUSE / wing).rglob("*.py"))
 
 _ROOTS: Final = "|".join(HeadraceSettings.model_fields)
