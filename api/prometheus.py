@@ -18,8 +18,8 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.workers.lane_table import LaneState
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
-from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, add_counts
-from mirror.ports import Clock, Drops
+from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
+from mirror.ports import Clock
 from mirror.worker.protocol import TaskSums
 
 _STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name == LATENCY_SERIES)

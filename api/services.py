@@ -19,9 +19,11 @@ from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneState
 from mirror.jobs.translate_job import StoredLanes
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.metrics import Drops
 from mirror.model.plan import Plan
-from mirror.ports import Clock, Drops, LaneKey
+from mirror.ports import Clock
 from mirror.worker.protocol import TaskSums
 
 

@@ -20,8 +20,8 @@ from assigner.stages.outcome import Outcome, full_outcome, incremental_outcome
 from mirror.errors import InvalidRequest, PlanRejected
 from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
-from mirror.ports import GroupPlan, PlanningRequest
 
 
 def plan(

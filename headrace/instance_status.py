@@ -14,8 +14,9 @@ from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneState
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
-from mirror.ports import Drops, LaneKey
+from mirror.model.metrics import Drops
 from mirror.worker.protocol import TaskSums
 
 

@@ -5,15 +5,15 @@ A fake and the real adapter of a port pass the same suite in tests/contract.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from mirror.model.datastreams.datastream import StartPosition
-from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
-from mirror.model.identifiers import ClusterRef, GroupName, TaskName
-from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
-from mirror.model.metrics import MirrorMetric
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.load import LoadReport
+from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.nodes import Node
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
 
@@ -27,70 +27,6 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds since some fixed moment; never goes back."""
         ...
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class LaneKey:
-    """Names a lane: one source partition of one group of datastreams."""
-
-    group: GroupName
-    partition: TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class LaneSpec:
-    """All that an engine must know to copy one partition.
-
-    `start` counts only where the partition has no checkpoint; `start_ms` then begins at the first record
-    that is not older (epoch milliseconds). `end_offset`: the lane stops by itself in front of it.
-    `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
-    nowhere.
-    """
-
-    key: LaneKey
-    task: TaskName
-    source: ClusterRef
-    destination: ClusterRef
-    destination_topic: str
-    start: StartPosition = StartPosition.EARLIEST
-    policy: CopyPolicy = DEFAULT_POLICY
-    start_ms: int | None = None
-    end_offset: int | None = None
-    consumer_group: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LaneStarted:
-    """The lane copies, from `position` (source offset) on."""
-
-    key: LaneKey
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class LaneStopped:
-    """The lane has drained and its checkpoint is durable; another engine may start it now."""
-
-    key: LaneKey
-    next_offset: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LanePaused:
-    """The lane paused itself; the others go on. `reason` has the coordinates a person needs."""
-
-    key: LaneKey
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class LaneResumed:
-    """A lane that had paused itself copies again."""
-
-    key: LaneKey
-
-
-LaneEvent = LaneStarted | LaneStopped | LanePaused | LaneResumed
 
 
 class CopyEngine(Protocol):
@@ -123,22 +59,6 @@ class CopyEngine(Protocol):
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
         """Drain and checkpoint all lanes up to the deadline, then drop connections. Idempotent."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Drops:
-    """Records that were handed over and not delivered. `count`: since the start; `reason`: of the first ones
-    while more are dropped, else empty."""
-
-    count: int = 0
-    reason: str = ""
-
-
-def total_of(drops: Iterable[Drops]) -> Drops:
-    """All together, with the reason of one that drops records now."""
-    all_of_them = tuple(drops)
-    reason = next((one.reason for one in all_of_them if one.reason), "")
-    return Drops(sum(one.count for one in all_of_them), reason)
 
 
 class MetricSink(Protocol):
@@ -247,75 +167,12 @@ class NodeStore(Protocol):
 Watch = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """What a znode holds. Version 0 is a version."""
-
-    data: bytes
-    version: int
-
-
 class LoadProvider(Protocol):
     """Says what partitions of a source cluster carry."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Loads of the named partitions. Raises LoadUnavailable."""
         ...
-
-
-@dataclass(frozen=True)
-class PlanningRequest:
-    """All that is known when the tasks of one group are planned.
-
-    `current`: the task of each partition in the plan in force; new partitions are missing.
-    `full`: forget the current placement as far as it pays. `rebalance`: move partitions from
-    overloaded tasks even though nothing was added or removed, and level. `recent`: what the
-    partitions carried in earlier observations, oldest first; a spike that is not in the last few
-    moves nothing and adds no task, and no task is given up that one of them needed.
-    """
-
-    group: GroupName
-    partitions: tuple[TopicPartition, ...]
-    loads: Mapping[TopicPartition, PartitionLoad]
-    capacity: TaskCapacity
-    limits: TaskLimits
-    current: Mapping[TopicPartition, TaskName]
-    full: bool = False
-    rebalance: bool = False
-    recent: tuple[Mapping[TopicPartition, PartitionLoad], ...] = ()
-
-
-@dataclass(frozen=True)
-class GroupPlan:
-    """A planner's answer: partitions by task, and why.
-
-    `required_tasks`: what capacity asks for, also where `max_tasks` allows fewer.
-    `move_reasons`: a sentence for every partition that changes task.
-    `offending`: partitions that alone exceed the usable capacity of a task.
-    `loads_bytes_per_second`: load by task. `task_lower_bound`: no plan that fits has fewer tasks;
-    the other bounds say the same of the fullest task and of the moves. `overloaded`: tasks above
-    usable capacity. `estimated`, `defaulted`: partitions whose load is that of their topic, or the
-    default. `moves_left`: moves that the budget of one plan did not pay for. `stage`: what found it.
-    `cut_short`: searches that a limit of seconds ended, after which an equal request may get another plan.
-    """
-
-    tasks: Mapping[TaskName, frozenset[TopicPartition]]
-    loads_bytes_per_second: Mapping[TaskName, float]
-    required_tasks: int
-    reasons: tuple[str, ...] = ()
-    move_reasons: Mapping[TopicPartition, str] | None = None
-    offending: tuple[TopicPartition, ...] = ()
-    unplaced: tuple[TopicPartition, ...] = ()
-    task_lower_bound: int = 0
-    max_load_lower_bound_bytes_per_second: float = 0.0
-    moved_bytes_per_second: float = 0.0
-    moved_lower_bound_bytes_per_second: float = 0.0
-    overloaded: tuple[TaskName, ...] = ()
-    estimated: tuple[TopicPartition, ...] = ()
-    defaulted: tuple[TopicPartition, ...] = ()
-    moves_left: int = 0
-    stage: str = ""
-    cut_short: int = 0
 
 
 class Planner(Protocol):

@@ -7,10 +7,10 @@ from typing import Any
 
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition, TopicSelection
-from mirror.ports import LaneKey, LaneSpec
 
 SOURCE = ClusterRef("source")
 DESTINATION = ClusterRef("destination")

@@ -13,9 +13,9 @@ from confluent_kafka import TopicPartition as Place
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
 from mirror.replication.context import EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.live_lane import LiveLane

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mirror.model.datastreams.policy import CopyPolicy
-from mirror.model.metrics import MirrorMetric
-from mirror.ports import Drops
+from mirror.model.metrics import Drops, MirrorMetric
 from mirror.worker.protocol import LaneRates, MessageReader, encode_message
 from mirror.worker.reports import MetricReports
 from pinot.tables import MIRROR_METRICS

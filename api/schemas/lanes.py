@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.metrics import SHOWN_OF_LANES
-from mirror.ports import LaneKey
 
 
 class LaneAnswer(BaseModel):

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict
 
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey
 
 
 class NotCopied(BaseModel):

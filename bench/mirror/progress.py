@@ -8,9 +8,9 @@ import tracemalloc
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, main_key
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey
 from mirror.protocol.batches.batch import BatchHeader
 from mirror.replication.progress_log import ProgressPart, batches_of
 

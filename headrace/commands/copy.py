@@ -23,7 +23,7 @@ from headrace.process.cores import usable_cores
 if TYPE_CHECKING:
     from headrace.copy.run import CopyRun, CopySetup
     from mirror.jobs.copy_job import CopyJob
-    from mirror.ports import LaneSpec
+    from mirror.model.datastreams.lanes import LaneSpec
 
 _PATIENCE_SECONDS: Final = 30.0
 _POSITIONS: Final = frozenset({"earliest", "latest", "checkpoint"})

@@ -16,9 +16,9 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from
 from mirror.errors import Fenced
 from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, shares
+from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import NO_EPOCH, ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneEvent, LanePaused, LaneResumed, LaneSpec
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.replication.transforms import load_transforms

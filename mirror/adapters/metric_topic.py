@@ -16,9 +16,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from mirror.adapters.kafka_settings import producer_settings
 from mirror.adapters.settings import KafkaCluster
 from mirror.errors import HeadraceError
-from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.model.metrics import Drops, MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
-from mirror.ports import Drops
 from mirror.repeats import RepeatedErrors
 
 _log = structlog.get_logger(__name__)

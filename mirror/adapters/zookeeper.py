@@ -19,7 +19,8 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper_access import authenticate_by_sasl, client_options, connect_through_tls
 from mirror.adapters.zookeeper_errors import translated
 from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
-from mirror.ports import Node, Watch
+from mirror.model.nodes import Node
+from mirror.ports import Watch
 
 if TYPE_CHECKING:
     from kazoo.client import AsyncResult

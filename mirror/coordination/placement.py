@@ -12,8 +12,8 @@ from itertools import count
 
 from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import PartitionLoad
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
-from mirror.ports import GroupPlan, PlanningRequest
 
 
 class SimplePlanner:

@@ -22,9 +22,9 @@ from mirror.errors import CorruptData, InvalidRequest, PlanRejected
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
-from mirror.model.plan import Move, Plan, TaskPlacement, moves_between
+from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
 from mirror.model.topics import TopicPartition
-from mirror.ports import GroupPlan, Planner, PlanningRequest
+from mirror.ports import Planner
 
 _NO_RULES: Final = HomeRules()
 _NAMES_SHOWN: Final = 5

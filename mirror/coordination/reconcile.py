@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
-from mirror.ports import LaneKey, LaneSpec
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ from mirror.instance.obedience import Obedience, SharedState
 from mirror.instance.workers.lane_table import LanePhase, LaneState
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
-from mirror.ports import Clock, Drops, LaneKey
+from mirror.model.metrics import Drops
+from mirror.ports import Clock
 from mirror.worker.reader import WorkerGone, WorkerSaid
 
 _log = structlog.get_logger(__name__)

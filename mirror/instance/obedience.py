@@ -32,10 +32,11 @@ from mirror.instance.workers.lane_table import LanePhase, LaneState
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import troubles_of
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition
-from mirror.ports import Clock, LaneKey, LaneSpec, Watch
+from mirror.ports import Clock, Watch
 
 _log = structlog.get_logger(__name__)
 _SHARING_SECONDS: Final = 5.0

@@ -10,10 +10,10 @@ from mirror.errors import InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.destination_topics import TopicChanges, prepare_destination
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy, Isolation
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicSelection
-from mirror.ports import LaneKey, LaneSpec
 from mirror.protocol.control.offsets import LATEST
 from mirror.replication.context import EngineContext
 

@@ -15,9 +15,9 @@ from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, Refused
 from mirror.lane.offset_map import Precision
 from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import commit_offsets, committed_offsets

@@ -11,10 +11,10 @@ from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.jobs.compare import Comparison, RangeHash, Side, compare, compare_ranges
 from mirror.lane.ledger import LeftOut, Uncopied
 from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
-from mirror.ports import LaneKey
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.replication.context import EngineContext

@@ -22,7 +22,7 @@ from mirror.lane.offset_map import OffsetMap
 from mirror.lane.outgoing import Found, Item, Outgoing, Passed, Trouble
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import IntakeRules
-from mirror.ports import LaneKey, LaneSpec
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 
 MOST_IN_FLIGHT: Final = 5

@@ -15,7 +15,7 @@ from typing import Any, Final
 from mirror.errors import CorruptData, NewerFormat
 from mirror.lane.ledger import Ledger
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
-from mirror.ports import LaneKey
+from mirror.model.datastreams.lanes import LaneKey
 
 FORMAT: Final = 1
 _GREATEST: Final = 2**63 - 1

@@ -146,6 +146,22 @@ class PlacementEvent:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Drops:
+    """Records that were handed over and not delivered. `count`: since the start; `reason`: of the first ones
+    while more are dropped, else empty."""
+
+    count: int = 0
+    reason: str = ""
+
+
+def total_of(drops: Iterable[Drops]) -> Drops:
+    """All together, with the reason of one that drops records now."""
+    all_of_them = tuple(drops)
+    reason = next((one.reason for one in all_of_them if one.reason), "")
+    return Drops(sum(one.count for one in all_of_them), reason)
+
+
 def latency_bucket(milliseconds: float) -> int:
     """Index of the bucket that counts a latency; anything at or below the first bound is in 0."""
     if milliseconds <= 1:

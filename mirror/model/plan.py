@@ -1,4 +1,5 @@
-"""The plan: which task holds which partitions, and which instance runs which task, by epoch."""
+"""The plan: which task holds which partitions, and which instance runs which task, by epoch; and what a
+planner is asked and answers."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 from mirror.errors import PlanRejected
 from mirror.model.identifiers import DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
 
@@ -157,3 +159,58 @@ def _homes(tasks: Iterable[TaskPlacement]) -> dict[tuple[GroupName, TopicPartiti
         for placement in tasks
         for partition in placement.partitions
     }
+
+
+@dataclass(frozen=True)
+class PlanningRequest:
+    """All that is known when the tasks of one group are planned.
+
+    `current`: the task of each partition in the plan in force; new partitions are missing.
+    `full`: forget the current placement as far as it pays. `rebalance`: move partitions from
+    overloaded tasks even though nothing was added or removed, and level. `recent`: what the
+    partitions carried in earlier observations, oldest first; a spike that is not in the last few
+    moves nothing and adds no task, and no task is given up that one of them needed.
+    """
+
+    group: GroupName
+    partitions: tuple[TopicPartition, ...]
+    loads: Mapping[TopicPartition, PartitionLoad]
+    capacity: TaskCapacity
+    limits: TaskLimits
+    current: Mapping[TopicPartition, TaskName]
+    full: bool = False
+    rebalance: bool = False
+    recent: tuple[Mapping[TopicPartition, PartitionLoad], ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """A planner's answer: partitions by task, and why.
+
+    `required_tasks`: what capacity asks for, also where `max_tasks` allows fewer.
+    `move_reasons`: a sentence for every partition that changes task.
+    `offending`: partitions that alone exceed the usable capacity of a task.
+    `loads_bytes_per_second`: load by task. `task_lower_bound`: no plan that fits has fewer tasks;
+    the other bounds say the same of the fullest task and of the moves. `overloaded`: tasks above
+    usable capacity. `estimated`, `defaulted`: partitions whose load is that of their topic, or the
+    default. `moves_left`: moves that the budget of one plan did not pay for. `stage`: what found it.
+    `cut_short`: searches that a limit of seconds ended, after which an equal request may get another plan.
+    """
+
+    tasks: Mapping[TaskName, frozenset[TopicPartition]]
+    loads_bytes_per_second: Mapping[TaskName, float]
+    required_tasks: int
+    reasons: tuple[str, ...] = ()
+    move_reasons: Mapping[TopicPartition, str] | None = None
+    offending: tuple[TopicPartition, ...] = ()
+    unplaced: tuple[TopicPartition, ...] = ()
+    task_lower_bound: int = 0
+    max_load_lower_bound_bytes_per_second: float = 0.0
+    moved_bytes_per_second: float = 0.0
+    moved_lower_bound_bytes_per_second: float = 0.0
+    overloaded: tuple[TaskName, ...] = ()
+    estimated: tuple[TopicPartition, ...] = ()
+    defaulted: tuple[TopicPartition, ...] = ()
+    moves_left: int = 0
+    stage: str = ""
+    cut_short: int = 0

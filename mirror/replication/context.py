@@ -14,8 +14,9 @@ from mirror.client.event_loop import Loop
 from mirror.client.handshake import Dialing
 from mirror.lane.flow import TokenBucket
 from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.ports import Clock, LaneKey, LaneSpec
+from mirror.ports import Clock
 from mirror.replication.options import CopyingOptions
 from mirror.replication.progress_log import ProgressLog
 

@@ -15,9 +15,10 @@ from time import process_time
 from typing import Final
 
 from mirror.client.access import ClusterAccess
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
-from mirror.ports import Clock, LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
+from mirror.ports import Clock
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler

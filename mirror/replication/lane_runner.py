@@ -28,8 +28,8 @@ from mirror.lane.lifecycle import (
     pause_again,
 )
 from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStopped
 from mirror.model.identifiers import ClusterRef
-from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStopped
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext

@@ -9,8 +9,8 @@ from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import InHand, Intent, LaneState
 from mirror.lane.progress import LaneProgress, Version
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey, LaneSpec
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.former_identity import FormerIdentity
 from mirror.protocol.fetch import FetchPosition

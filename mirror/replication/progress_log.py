@@ -20,9 +20,9 @@ from mirror.client.log_reader import Stretch
 from mirror.client.log_writer import write_patiently
 from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Unreachable
 from mirror.lane.progress import Entry, LaneProgress, is_outdated, main_key, read_progress
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey
 from mirror.protocol.batches.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from mirror.protocol.batches.records import Record, read_batch, write_batch
 from mirror.protocol.codes import TRANSIENT, Code, error_of

@@ -16,10 +16,10 @@ from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unrea
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent, Pause
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, SourceIdentity
+from mirror.model.datastreams.lanes import LaneSpec, LaneStarted
 from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneSpec, LaneStarted
 from mirror.protocol.control.offsets import EARLIEST, LATEST, Answers, OffsetAnswer
 from mirror.replication.channels.fetcher import Fetcher, Tier
 from mirror.replication.channels.sender import ROLES, Sender

@@ -17,8 +17,9 @@ from typing import Final
 
 from mirror.errors import CorruptData, HeadraceError, SessionLost, reason_of
 from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
+from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneSpec
 from mirror.model.identifiers import Epoch
-from mirror.ports import Clock, CopyEngine, LaneKey, LanePaused, LaneSpec
+from mirror.ports import Clock, CopyEngine
 from mirror.worker.protocol import (
     ExpectLanes,
     ExtendLease,

@@ -15,10 +15,10 @@ from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from mirror.errors import CorruptData, HeadraceError
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
-from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, MirrorMetric, add_counts
+from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
 from mirror.model.topics import TopicPartition
-from mirror.ports import Drops, LaneEvent, LaneKey, LaneSpec
 
 EXIT_LEASE_OVER: Final = 75
 """The exit code of a worker whose lease was over: what it copied has nothing to do with its end."""

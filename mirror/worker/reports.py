@@ -6,8 +6,8 @@ import resource
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from mirror.model.metrics import MirrorMetric
-from mirror.ports import Clock, CopyEngine, Drops, MetricSink
+from mirror.model.metrics import Drops, MirrorMetric
+from mirror.ports import Clock, CopyEngine, MetricSink
 from mirror.replication.engine import BatchEngine
 from mirror.replication.reports.lane_reports import LaneReport
 from mirror.worker.protocol import (

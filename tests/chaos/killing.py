@@ -26,10 +26,10 @@ from confluent_kafka import KafkaException, Producer
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from stack.kafka import KafkaCluster

@@ -15,7 +15,8 @@ from enum import Enum
 from itertools import count
 
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, Unreachable, VersionConflict
-from mirror.ports import Node, Watch
+from mirror.model.nodes import Node
+from mirror.ports import Watch
 
 WRITES = frozenset({"create", "write", "delete"})
 

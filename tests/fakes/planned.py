@@ -5,9 +5,9 @@ from __future__ import annotations
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.membership import Holding, Membership
 from mirror.coordination.stores.plan_store import PlanStore, StoredPlan
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.plan import Plan, TaskPlacement
-from mirror.ports import LaneKey
 from tests.builders import a_datastream, a_plan, a_task
 from tests.fakes.node_store import FakeZooKeeper
 

@@ -15,8 +15,9 @@ from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.jobs.translate_job import StoredLanes
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
-from mirror.ports import LaneKey, Planner
+from mirror.ports import Planner
 from mirror.settings import KafkaCluster
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.in_process import client_of

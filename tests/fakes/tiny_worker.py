@@ -21,7 +21,7 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator
 
-from mirror.ports import LaneSpec, LaneStarted, LaneStopped
+from mirror.model.datastreams.lanes import LaneSpec, LaneStarted, LaneStopped
 from mirror.worker.protocol import (
     EXIT_LEASE_OVER,
     LaneNews,

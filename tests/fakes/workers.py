@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from mirror.instance.workers.lane_table import LanePhase, LaneState
 from mirror.instance.workers.supervisor import Supervisor
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
-from mirror.ports import LaneKey, LaneSpec
 from mirror.worker.pool import PoolLimits
 from mirror.worker.protocol import LaneRate
 from mirror.worker.reader import WorkerGone, WorkerSaid

@@ -24,10 +24,11 @@ from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.model.datastreams.datastream import DatastreamStatus, Pause
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import TaskLimits
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicNaming, TopicPartition
-from mirror.ports import GroupPlan, LaneKey, PlanningRequest
 from tests.builders import DESTINATION, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig, LeaderRig

@@ -6,7 +6,7 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from mirror.ports import LanePaused
+from mirror.model.datastreams.lanes import LanePaused
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.batches import ABORT, marker
 from tests.fakes.broker.cluster import FakeCluster

@@ -22,8 +22,9 @@ from mirror.model.datastreams.datastream import (
 )
 from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
+from mirror.model.nodes import Node
 from mirror.model.topics import TopicNaming, selection_without_look_ahead
-from mirror.ports import Node, NodeStore, Watch
+from mirror.ports import NodeStore, Watch
 
 _LONGEST_PATH: Final = 4_000
 _NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff/]+")

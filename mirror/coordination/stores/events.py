@@ -14,9 +14,9 @@ from mirror.coordination.stores.requests import Request
 from mirror.errors import CorruptData, NotFound
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
-from mirror.model.plan import Move, Plan
+from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.topics import TopicPartition
-from mirror.ports import GroupPlan, NodeStore
+from mirror.ports import NodeStore
 
 KEPT: Final = 200
 """Publications (a plan with its moves is one) that are kept."""

@@ -18,8 +18,9 @@ import structlog
 from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound
 from mirror.model import bounds
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName
-from mirror.ports import LaneKey, NodeStore, Watch
+from mirror.ports import NodeStore, Watch
 
 _log = structlog.get_logger(__name__)
 _NODE: Final = re.compile(r"i-[0-9]{10}")

@@ -14,7 +14,8 @@ from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, 
 from mirror.model import bounds
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadLevel, LoadReport
-from mirror.ports import GroupPlan, NodeStore
+from mirror.model.plan import GroupPlan
+from mirror.ports import NodeStore
 
 _log = structlog.get_logger(__name__)
 NAMES_SHOWN: Final = 20

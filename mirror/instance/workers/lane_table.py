@@ -9,8 +9,9 @@ from typing import Final
 
 import structlog
 
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.model.identifiers import GroupName
-from mirror.ports import Drops, LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
+from mirror.model.metrics import Drops
 from mirror.worker.protocol import LaneRate
 
 _log = structlog.get_logger(__name__)

@@ -15,8 +15,10 @@ import structlog
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneState, LaneTable, WorkerShare
 from mirror.instance.workers.quarantine import CELLS, Quarantine
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStopped
 from mirror.model.identifiers import Epoch, GroupName, TaskName
-from mirror.ports import Clock, Drops, LaneKey, LaneSpec, LaneStopped, total_of
+from mirror.model.metrics import Drops, total_of
+from mirror.ports import Clock
 from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
 from mirror.worker.protocol import (
     ExpectLanes,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
-from mirror.ports import LaneKey
 
 
 def troubles_of(

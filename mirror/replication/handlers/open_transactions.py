@@ -12,8 +12,8 @@ from typing import Final
 
 from mirror.errors import HeadraceError
 from mirror.lane.lifecycle import LaneState
+from mirror.model.datastreams.lanes import LanePaused, LaneResumed
 from mirror.model.identifiers import ClusterRef
-from mirror.ports import LanePaused, LaneResumed
 from mirror.protocol.control.offsets import OpenTransaction, open_transactions
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane

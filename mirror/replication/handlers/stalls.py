@@ -13,8 +13,8 @@ from typing import Final
 
 from mirror.lane.lifecycle import ACTIVE, LaneState
 from mirror.lane.outgoing import Outgoing
+from mirror.model.datastreams.lanes import LanePaused, LaneResumed
 from mirror.model.identifiers import ClusterRef
-from mirror.ports import LanePaused, LaneResumed
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 

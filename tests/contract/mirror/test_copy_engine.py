@@ -12,10 +12,18 @@ import pytest
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.lanes import (
+    LaneEvent,
+    LaneKey,
+    LanePaused,
+    LaneResumed,
+    LaneStarted,
+    LaneStopped,
+)
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
-from mirror.ports import CopyEngine, LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStarted, LaneStopped
+from mirror.ports import CopyEngine
 from mirror.replication.context import EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.options import CopyingOptions

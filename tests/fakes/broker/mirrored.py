@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.ports import LaneEvent, LaneKey, LanePaused, LaneStopped
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneStopped
 from mirror.replication.context import EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.live_lane import LiveLane

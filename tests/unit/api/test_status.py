@@ -11,8 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.identifiers import GroupName, TaskName
-from mirror.model.metrics import LATENCY_BUCKETS, SUMMED
-from mirror.ports import Drops
+from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
 from mirror.worker.protocol import LaneRate, TaskSums
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation

@@ -12,8 +12,9 @@ from assigner.search import exact
 from mirror.errors import PlanRejected
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.plan import PlanningRequest
 from mirror.model.topics import TopicPartition
-from mirror.ports import Planner, PlanningRequest
+from mirror.ports import Planner
 
 GROUP = GroupName("orders")
 

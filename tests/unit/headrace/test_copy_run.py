@@ -17,10 +17,10 @@ import tests.fakes.tiny_worker as tiny_worker
 from headrace.copy.run import CopyRun, CopySetup, _Share
 from mirror.errors import ConfigError
 from mirror.jobs.copy_job import CopyJob
+from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
-from mirror.ports import LaneEvent, LanePaused, LaneResumed
 from mirror.replication.context import EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.worker.pool import PooledWorker, PoolLimits

@@ -14,9 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
-from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.model.metrics import Drops, MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
-from mirror.ports import Drops
 from mirror.settings import KafkaCluster, KafkaSecurity
 from stack.kafka import KafkaCluster as Cluster
 from stack.ports import free_ports

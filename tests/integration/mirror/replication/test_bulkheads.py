@@ -16,10 +16,10 @@ from mirror.client.access import ClusterAccess, endpoints
 from mirror.lane.intake import Intake
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import Fate
+from mirror.model.datastreams.lanes import LaneSpec
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnRejection
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneSpec
 from mirror.protocol.batches.batch import BatchHeader
 from mirror.protocol.batches.records import read_batch
 from mirror.replication.live_lane import LiveLane

@@ -16,8 +16,7 @@ from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity, TaskLimits
-from mirror.model.plan import Plan
-from mirror.ports import GroupPlan, PlanningRequest
+from mirror.model.plan import GroupPlan, Plan, PlanningRequest
 from tests.builders import SOURCE, a_datastream, an_instance
 from tests.fakes.node_store import FakeZooKeeper
 

@@ -22,10 +22,10 @@ import pytest
 
 from mirror.coordination.reconcile import Duties, InstanceView, duties, lane_specs, starts
 from mirror.coordination.stores.membership import Holding
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey, LaneSpec
 from tests.builders import a_datastream, a_plan
 
 GROUP = GroupName("g")

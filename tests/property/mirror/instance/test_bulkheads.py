@@ -20,21 +20,12 @@ from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, Refused
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.datastreams.datastream import DatastreamStatus
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStarted, LaneStopped
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.load import LoadReport
-from mirror.model.metrics import MirrorMetric
+from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
-from mirror.ports import (
-    Drops,
-    GroupPlan,
-    LaneEvent,
-    LaneKey,
-    LanePaused,
-    LaneSpec,
-    LaneStarted,
-    LaneStopped,
-    PlanningRequest,
-)
 from mirror.worker.process import Worker
 from mirror.worker.protocol import (
     LaneNews,

@@ -17,9 +17,9 @@ from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.lane.outgoing import Outgoing
 from mirror.lane.progress import entries_of, read_progress
 from mirror.lane.rules import IntakeRules, MergeRule
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey, LaneSpec
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.codes import Code
 from tests.models.source_log import SourceLog, source_logs

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap, Precision
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, forgotten_chunks, read_progress
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey
 
 KEY = LaneKey(GroupName("g"), TopicPartition("t", 0))
 RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 4)), max_size=30)

@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from mirror.errors import CorruptData, InvalidRequest
 from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.lanes import (
+    LaneKey,
+    LanePaused,
+    LaneResumed,
+    LaneSpec,
+    LaneStarted,
+    LaneStopped,
+)
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.metrics import SUMMED
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStarted, LaneStopped
 from mirror.worker.protocol import (
     CopySums,
     ExtendLease,

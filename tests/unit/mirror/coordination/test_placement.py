@@ -9,8 +9,9 @@ import pytest
 from mirror.coordination.placement import SimplePlanner
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
-from mirror.ports import GroupPlan, Planner, PlanningRequest
+from mirror.ports import Planner
 
 
 def plan(

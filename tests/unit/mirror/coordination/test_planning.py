@@ -14,8 +14,8 @@ from mirror.errors import PlanRejected
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
-from mirror.ports import GroupPlan, PlanningRequest
 from tests.builders import SOURCE, a_datastream, a_plan, a_task, an_instance, partitions
 
 CAPACITY = TaskCapacity(100, utilisation_percent=100)

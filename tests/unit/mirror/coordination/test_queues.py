@@ -13,9 +13,8 @@ from mirror.coordination.stores.requests import MOST_PENDING, DamagedRequest, Re
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
-from mirror.model.plan import moves_between
+from mirror.model.plan import GroupPlan, moves_between
 from mirror.model.topics import TopicPartition
-from mirror.ports import GroupPlan
 from tests.builders import a_plan, a_task
 from tests.fakes.node_store import FakeZooKeeper
 

@@ -7,9 +7,9 @@ from typing import Any
 from mirror.coordination.reconcile import InstanceView, duties, lane_specs, others_of, starts
 from mirror.coordination.stores.membership import Holding
 from mirror.model.datastreams.datastream import DatastreamStatus, Pause, StartPosition
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.topics import TopicNaming
-from mirror.ports import LaneKey, LaneSpec
 from tests.builders import a_datastream, a_key, a_plan, a_spec, a_task, an_instance
 
 ONE, TWO, THREE = InstanceName("one"), InstanceName("two"), InstanceName("three")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from mirror.model.datastreams.lanes import LanePaused
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from mirror.ports import LanePaused
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.faults import Code, Delay, Drop, Run
 from tests.fakes.broker.mirrored import MirroredFakes

@@ -20,8 +20,8 @@ from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.load import LoadReport, TaskLimits
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
-from mirror.ports import GroupPlan, PlanningRequest
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import LeaderRig

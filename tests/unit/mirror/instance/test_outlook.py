@@ -19,8 +19,9 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.outlook import Outlook, Planning
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicDescription, TopicPartition, TopicSelection
-from mirror.ports import GroupPlan, LoadProvider, Planner, PlanningRequest
+from mirror.ports import LoadProvider, Planner
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper

@@ -18,8 +18,9 @@ import pytest
 import tests.fakes.tiny_worker as tiny_worker
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.supervisor import Supervisor
+from mirror.model.datastreams.lanes import LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
-from mirror.ports import Drops, LanePaused, LaneResumed, LaneSpec
+from mirror.model.metrics import Drops
 from mirror.worker.pool import PoolLimits, cpu_seconds
 from mirror.worker.protocol import LaneNews, RecordsDropped
 from mirror.worker.reader import WorkerGone, WorkerSaid

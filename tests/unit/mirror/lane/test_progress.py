@@ -9,9 +9,9 @@ import pytest
 from mirror.errors import CorruptData, NewerFormat
 from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
 from mirror.lane.progress import is_outdated, main_key, read_progress
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
-from mirror.ports import LaneKey
 
 KEY = LaneKey(GroupName("g"), TopicPartition("orders", 3))
 

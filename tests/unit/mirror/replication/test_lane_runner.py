@@ -16,8 +16,8 @@ from mirror.lane.intake import Intake
 from mirror.lane.lifecycle import EventKind, Intent, LaneAction, LaneState, LifecycleEvent
 from mirror.lane.outgoing import Outgoing
 from mirror.lane.rules import IntakeRules
+from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneStopped
 from mirror.model.identifiers import ClusterRef
-from mirror.ports import LaneEvent, LanePaused, LaneResumed, LaneStopped
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
 from mirror.protocol.codes import Code

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from mirror.model.metrics import MirrorMetric
-from mirror.ports import CopyEngine, Drops
+from mirror.model.metrics import Drops, MirrorMetric
+from mirror.ports import CopyEngine
 from mirror.worker.protocol import LaneRates, RecordsDropped
 from mirror.worker.reports import MetricReports
 from tests.fakes.clock import ManualClock

@@ -10,8 +10,8 @@ from mirror.coordination.stores import znodes
 from mirror.instance.loads.assessments import Assessment, AssessmentStore, assess, says_the_same
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.plan import GroupPlan
 from mirror.model.topics import TopicPartition
-from mirror.ports import GroupPlan
 from tests.fakes.node_store import FakeZooKeeper
 
 ORDERS = GroupName("orders/é")

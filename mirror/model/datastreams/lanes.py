@@ -1,0 +1,74 @@
+"""Lanes, as instances hand them out and engines report on them: what to copy, and what has happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.topics import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LaneKey:
+    """Names a lane: one source partition of one group of datastreams."""
+
+    group: GroupName
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSpec:
+    """All that an engine must know to copy one partition.
+
+    `start` counts only where the partition has no checkpoint; `start_ms` then begins at the first record
+    that is not older (epoch milliseconds). `end_offset`: the lane stops by itself in front of it.
+    `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
+    nowhere.
+    """
+
+    key: LaneKey
+    task: TaskName
+    source: ClusterRef
+    destination: ClusterRef
+    destination_topic: str
+    start: StartPosition = StartPosition.EARLIEST
+    policy: CopyPolicy = DEFAULT_POLICY
+    start_ms: int | None = None
+    end_offset: int | None = None
+    consumer_group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStarted:
+    """The lane copies, from `position` (source offset) on."""
+
+    key: LaneKey
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStopped:
+    """The lane has drained and its checkpoint is durable; another engine may start it now."""
+
+    key: LaneKey
+    next_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LanePaused:
+    """The lane paused itself; the others go on. `reason` has the coordinates a person needs."""
+
+    key: LaneKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneResumed:
+    """A lane that had paused itself copies again."""
+
+    key: LaneKey
+
+
+LaneEvent = LaneStarted | LaneStopped | LanePaused | LaneResumed
