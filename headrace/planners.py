@@ -11,8 +11,8 @@ from mirror.coordination.homes import HomeRules
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.errors import LoadUnavailable
-from mirror.instance.errands import Errands, PatientFreshness, PatientLoads, ThreadedErrands
-from mirror.instance.outlook import Planning
+from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
+from mirror.instance.world_view import Planning
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness, LoadReport, TaskCapacity
 from mirror.model.topics import TopicPartition
@@ -54,7 +54,9 @@ def choose_provider(
             return pinot_provider(settings), pinot_freshness(settings)
 
 
-def choose_planning(settings: HeadraceSettings, measured: MeasuredLoads, errands: Errands) -> Planning:
+def choose_planning(
+    settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
+) -> Planning:
     """Everything the leader plans with."""
     leader = settings.mirror.leader
     capacity = TaskCapacity(
@@ -65,9 +67,9 @@ def choose_planning(settings: HeadraceSettings, measured: MeasuredLoads, errands
     provider, freshness = choose_provider(settings, measured)
     return Planning(
         planner=choose_planner(settings),
-        provider=PatientLoads(provider, errands),
+        provider=PatientLoads(provider, background_calls),
         capacity=capacity,
         interval_seconds=leader.replan_interval_seconds,
         rules=HomeRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
-        freshness=PatientFreshness(freshness, ThreadedErrands(0.0, lambda: None)) if freshness else None,
+        freshness=PatientFreshness(freshness, ThreadedCalls(0.0, lambda: None)) if freshness else None,
     )

@@ -16,11 +16,11 @@ from headrace.clusters.access import access_of
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
-from headrace.outlooks import Outlooks
 from headrace.process.compilation import data_plane, worker_command
 from headrace.process.cores import usable_cores
 from headrace.process.stop_signals import held_back
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
+from headrace.world_views import WorldViews
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import SessionState, ZooKeeper
@@ -34,7 +34,7 @@ from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.coordination.stores.root import ensure_root
 from mirror.errors import ConfigError
-from mirror.instance.errands import ThreadedErrands
+from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -42,10 +42,10 @@ from mirror.instance.lease import Lease
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
-from mirror.instance.obedience import SharedState
-from mirror.instance.outlook import LeaderStores
+from mirror.instance.plan_executor import SharedState
 from mirror.instance.service import Instance
 from mirror.instance.workers.supervisor import Supervisor
+from mirror.instance.world_view import LeaderStores
 from mirror.jobs.translate_job import StoredLanes, stored_and_current
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
@@ -117,17 +117,17 @@ def build_instance(
     event_topic = placement_event_topic(metrics_cluster, settings.mirror.events_topic)
     stores = _leader_stores(session, membership, definitions, plans, requests)
     patience = settings.mirror.leader.patience_seconds
-    errands = ThreadedErrands(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
-    outlooks = Outlooks.of(settings, session)
-    outlook = outlooks.leader(stores, errands, memory)
+    background_calls = ThreadedCalls(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
+    world_views = WorldViews.of(settings, session)
+    world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(
-        outlook, events, event_topic.publish, clock, health, settings.mirror.leader.tick_interval_seconds
+        world_view, events, event_topic.publish, clock, health, settings.mirror.leader.tick_interval_seconds
     )
     follower.on_joined = leader.joined
     follower.event_drops = event_topic.drops
     status = RunningStatus(name, follower, supervisor, leader, health)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
-    services = _services(settings, stores, control, outlooks, status, memory)
+    services = _services(settings, stores, control, world_views, status, memory)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
     return BuiltInstance(instance, services, event_topic)
 
@@ -155,13 +155,13 @@ def _services(
     settings: HeadraceSettings,
     stores: LeaderStores,
     control: ControlStores,
-    outlooks: Outlooks,
+    world_views: WorldViews,
     status: RunningStatus,
     memory: LoadMemory,
 ) -> Services:
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     return Services(
-        control=Control(control, directory.aliases, clock, outlooks.gate(stores.plans)),
+        control=Control(control, directory.aliases, clock, world_views.gate(stores.plans)),
         problems=stores.problems,
         status=status,
         events=control.events,
@@ -170,7 +170,7 @@ def _services(
         assessments=stores.assessments.all,
         service_name=settings.zookeeper.root.strip("/"),
         live=stores.membership.live,
-        preview=outlooks.preview(stores, memory).preview,
+        preview=world_views.preview(stores, memory).preview,
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,
         address_of_cluster=directory.address_of,

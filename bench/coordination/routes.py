@@ -33,7 +33,7 @@ from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
-from mirror.instance.discovery.surroundings import Surroundings, TopicRules
+from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection
@@ -87,7 +87,7 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     control = Control(stores, frozenset({_EAST, _WEST}), clock, gate)
     news = [_datastream(number, (there, back), expression) for number in range(DATASTREAMS, DATASTREAMS + 5)]
     creations = [_timed(partial(control.create, CreateDatastream(new))) for new in news]
-    far_sighted = Surroundings(lambda cluster: clusters[cluster], clock, 60.0, AtOnce(), rules)
+    far_sighted = TopicDiscovery(lambda cluster: clusters[cluster], clock, 60.0, AtOnce(), rules)
     leader = RouteWatch(far_sighted, ClusterIds(session), rules.own)
     judged = _timed(partial(leader.look, control.list().datastreams, NO_PLAN.plan))
     figures = (creations[0], max(creations[1:]), judged)

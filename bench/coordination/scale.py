@@ -32,12 +32,12 @@ from mirror.coordination.stores.plan_store import PlanStore, StoredPlan
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.discovery.route_watch import RouteWatch
-from mirror.instance.discovery.surroundings import Surroundings, TopicRules
+from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.store import ObservationStore
-from mirror.instance.outlook import LeaderStores, Outlook, Planning
+from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, InstanceName
 from mirror.model.load import TaskCapacity, TaskLimits
@@ -63,7 +63,7 @@ def _datastream(number: int) -> Datastream:
     )
 
 
-class _TimedOutlook(Outlook):
+class _TimedWorldView(WorldView):
     """Knows how long its last decision took."""
 
     wall_seconds = 0.0
@@ -121,11 +121,11 @@ class _World:
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()
         rules = TopicRules(MadeTopics(own), most_partitions=1000)
-        surroundings = Surroundings(lambda cluster: admins[cluster], clock, 0.001, AtOnce(), rules)
-        watch = RouteWatch(surroundings, ClusterIds(own), rules.own)
+        topic_discovery = TopicDiscovery(lambda cluster: admins[cluster], clock, 0.001, AtOnce(), rules)
+        watch = RouteWatch(topic_discovery, ClusterIds(own), rules.own)
         planning = Planning(LoadPlanner(), MeasuredLoads(own), TaskCapacity(10 * 2**20))
-        self.outlook = _TimedOutlook(stores, planning, surroundings, clock, watch.look)
-        self.leader = Leader(self.outlook, EventLog(own), lambda _: None, clock, Health(), 1.0)
+        self.world_view = _TimedWorldView(stores, planning, topic_discovery, clock, watch.look)
+        self.leader = Leader(self.world_view, EventLog(own), lambda _: None, clock, Health(), 1.0)
         self.members = [
             Membership(session).join(LiveInstance(InstanceName(f"i{n:02}"), 0, "host", n, "h:1"))
             for n, session in enumerate(self.sessions[1:])
@@ -142,7 +142,7 @@ class _World:
         """All partitions are new; from the snapshot until every instance knows what to copy."""
         self.tick("all datastreams are new: the first plan")
         parts = {
-            "snapshot -> plan": self.outlook.wall_seconds,
+            "snapshot -> plan": self.world_view.wall_seconds,
             "written": self.plans.wall_seconds,
             f"read by all {INSTANCES}": self.read_by_all(),
         }

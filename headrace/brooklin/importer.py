@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from headrace.brooklin.verdicts import Finding, Surroundings, Verdict, plan_import
+from headrace.brooklin.verdicts import Finding, TopicDiscovery, Verdict, plan_import
 from headrace.clusters.directory import ClusterDirectory
-from headrace.outlooks import Outlooks
 from headrace.settings import HeadraceSettings
+from headrace.world_views import WorldViews
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.commands import CreateDatastream
@@ -59,7 +59,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
         definitions = DefinitionStore(session)
         check_root(session)
         known = definitions.all()
-        here = Surroundings(
+        here = TopicDiscovery(
             cluster_of_address=directory.of_address,
             default_destination=ClusterRef(settings.mirror.destination_cluster),
             present={one.datastream.name: one.datastream for one in known.readable},
@@ -70,7 +70,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
             paused=wishes.paused,
             now_ms=clock.now_ms(),
         )
-        gate = Outlooks.of(settings, session).gate(PlanStore(session, writer="import"))
+        gate = WorldViews.of(settings, session).gate(PlanStore(session, writer="import"))
         findings = _on_free_routes(plan_import(found, here), here, gate)
         if wishes.apply:
             _check_alone(found, findings)
@@ -83,7 +83,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
 
 
 def _on_free_routes(
-    findings: tuple[Finding, ...], here: Surroundings, gate: RouteGate
+    findings: tuple[Finding, ...], here: TopicDiscovery, gate: RouteGate
 ) -> tuple[Finding, ...]:
     """Those that would copy in a circle or where another one writes cannot be created."""
     others, refused = list(here.present.values()), {}

@@ -88,7 +88,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TopicDiscovery:
     """What the import needs to know of this side. `present`: definitions by name; `damaged`: what is wrong
     with those that cannot be read, by name; `tls`: clusters that are reached through TLS; `connectors`:
     names of those that mirror Kafka; `paused`: everything that runs arrives paused."""
@@ -104,7 +104,7 @@ class Surroundings:
     damaged: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan_import(cluster: BrooklinCluster, here: Surroundings) -> tuple[Finding, ...]:
+def plan_import(cluster: BrooklinCluster, here: TopicDiscovery) -> tuple[Finding, ...]:
     """A finding for each datastream, by name."""
     found = [Finding(name, Verdict.IMPOSSIBLE, (why,)) for name, why in cluster.unreadable.items()]
     found += [_judged(one, here) for one in cluster.datastreams]
@@ -112,7 +112,7 @@ def plan_import(cluster: BrooklinCluster, here: Surroundings) -> tuple[Finding, 
     return tuple(_in_group(one, routes) for one in sorted(found, key=lambda one: one.name))
 
 
-def _judged(one: BrooklinDatastream, here: Surroundings) -> Finding:
+def _judged(one: BrooklinDatastream, here: TopicDiscovery) -> Finding:
     if one.status == DatastreamStatus.DELETING:
         return Finding(one.name, Verdict.SKIP, ("Brooklin is deleting it",))
     try:
@@ -135,7 +135,7 @@ def _judged(one: BrooklinDatastream, here: Surroundings) -> Finding:
     return Finding(one.name, Verdict.CONFLICT, ("another datastream of this name is here",), datastream)
 
 
-def _carried(one: BrooklinDatastream, here: Surroundings) -> tuple[Datastream, tuple[str, ...]]:
+def _carried(one: BrooklinDatastream, here: TopicDiscovery) -> tuple[Datastream, tuple[str, ...]]:
     """The definition and notes about it. Raises InvalidRequest with what makes it impossible."""
     metadata = dict(one.metadata)
     metadata.pop("numTasks", None)

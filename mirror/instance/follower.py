@@ -22,7 +22,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
-from mirror.instance.obedience import Obedience, SharedState
+from mirror.instance.plan_executor import PlanExecutor, SharedState
 from mirror.instance.workers.lane_table import LanePhase, LaneState
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
@@ -81,7 +81,9 @@ class Follower:
         self._stopping = threading.Event()
         self._deadline = 0.0
         self._thread = threading.Thread(target=self._run, name="follower")
-        self._obedience = Obedience(shared, supervisor, lease, clock, handover_deadline_seconds, self.wake)
+        self._plan_executor = PlanExecutor(
+            shared, supervisor, lease, clock, handover_deadline_seconds, self.wake
+        )
         self._me: LiveInstance | None = None
         self._is_suspended = False
         self._is_leaving = False
@@ -109,12 +111,12 @@ class Follower:
     @property
     def epoch(self) -> Epoch:
         """Of the plan that is obeyed."""
-        return self._obedience.epoch
+        return self._plan_executor.epoch
 
     @property
     def datastreams(self) -> tuple[Datastream, ...]:
         """Every datastream, as read last; safe to read from any thread."""
-        return self._obedience.datastreams
+        return self._plan_executor.datastreams
 
     @property
     def me(self) -> LiveInstance | None:
@@ -176,7 +178,7 @@ class Follower:
 
     @property
     def _is_busy(self) -> bool:
-        return self._me is None or self._is_leaving or self._obedience.waiting > 0
+        return self._me is None or self._is_leaving or self._plan_executor.waiting > 0
 
     def _take_in(self, wait_seconds: float) -> None:
         try:
@@ -197,11 +199,11 @@ class Follower:
                 self._give_up("the ZooKeeper session is over")
             case Session.CONNECTED:
                 self._is_suspended = False
-                self._obedience.look_again()
+                self._plan_executor.look_again()
             case leave if leave is _LEAVE:
                 self._is_leaving = True
             case _:
-                self._obedience.look_again()
+                self._plan_executor.look_again()
 
     def _handle(self, item: WorkerSaid | WorkerGone) -> None:
         try:
@@ -223,7 +225,7 @@ class Follower:
         _log.warning("giving up all lanes", reason=why)
         self._supervisor.abandon()
         self._me = None
-        self._obedience.reset()
+        self._plan_executor.reset()
         self.on_joined(None)
 
     def _follow(self) -> None:
@@ -232,8 +234,8 @@ class Follower:
             if self._me is None:
                 self._join()
             if self._me is not None:
-                self._obedience.obey(self._me)
-                self._obedience.share_rates(self._me)
+                self._plan_executor.obey(self._me)
+                self._plan_executor.share_rates(self._me)
                 self._go_on_leaving(self._me)
             self._trouble_told = ""
         except SessionLost as error:
@@ -247,7 +249,7 @@ class Follower:
                 trace = None if isinstance(error, HeadraceError) else error
                 _log.warning("coordination", reason=reason, exc_info=trace)
             self._trouble = self._trouble_told = reason
-            self._obedience.look_again()
+            self._plan_executor.look_again()
 
     def _join(self) -> None:
         """Take a place among the live ones, unless another process has our name.
@@ -270,7 +272,7 @@ class Follower:
             members.leave(me)  # both had looked before either was there
             return
         self._me = me
-        self._obedience.joined()
+        self._plan_executor.joined()
         self.on_joined(me)
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
@@ -279,11 +281,11 @@ class Follower:
             return
         self._members.begin_to_leave(me)
         stays = any(not one.is_leaving for one in self._members.live())
-        if not stays or self._obedience.is_idle:
+        if not stays or self._plan_executor.is_idle:
             self._drained.set()
 
     def _report(self) -> None:
-        waiting = self._supervisor.waiting(self._obedience.unstarted)
+        waiting = self._supervisor.waiting(self._plan_executor.unstarted)
         self._lanes_seen = {**waiting, **self._supervisor.lanes}
         if self._is_suspended:
             self._health.report("follower", False, "ZooKeeper does not answer; lanes end with the lease")
@@ -297,11 +299,11 @@ class Follower:
                 "follower",
                 not (down or silent),
                 f"epoch {self.epoch}: {len(lanes)} lanes in {self._supervisor.workers_running} "
-                f"workers, {paused} paused, {self._obedience.waiting} waiting for their former owner"
+                f"workers, {paused} paused, {self._plan_executor.waiting} waiting for their former owner"
                 + (f"; {down} workers ended and start again" if down else "")
                 + (f"; {silent} workers do not answer" if silent else ""),
             )
-        self._report_troubles(self._obedience.troubles if self._me is not None else {})
+        self._report_troubles(self._plan_executor.troubles if self._me is not None else {})
         self._report_drops()
 
     def _report_drops(self) -> None:

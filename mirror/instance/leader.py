@@ -47,10 +47,10 @@ from mirror.instance.discovery.route_watch import written_by
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment, assess, says_the_same
 from mirror.instance.loads.watch import LoadStanding
-from mirror.instance.outlook import Outlook
 from mirror.instance.problem_board import ProblemBoard
 from mirror.instance.uncopied.backlog import Backlog
 from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
+from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.metrics import PlacementEvent
@@ -71,26 +71,26 @@ class Leader:
 
     def __init__(
         self,
-        outlook: Outlook,
+        world_view: WorldView,
         events: EventLog,
         publish_events: Callable[[Sequence[PlacementEvent]], None],
         clock: Clock,
         health: Health,
         tick_interval_seconds: float,
     ) -> None:
-        self._outlook = outlook
-        self._stores = outlook.stores
+        self._world_view = world_view
+        self._stores = world_view.stores
         self._events = events
         self._publish_events = publish_events
         self._clock = clock
         self._health = health
-        self._board = ProblemBoard(outlook.stores.problems, health, clock)
-        self._load_watch = outlook.load_watch(health)
-        self._uncopied = UncopiedWatch(Backlog(outlook.surroundings, clock), clock, health)
+        self._board = ProblemBoard(world_view.stores.problems, health, clock)
+        self._load_watch = world_view.load_watch(health)
+        self._uncopied = UncopiedWatch(Backlog(world_view.topic_discovery, clock), clock, health)
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
         self._joined_at = 0.0
-        self._definitions = DefinitionCache(outlook.stores.definitions, self.wake)
+        self._definitions = DefinitionCache(world_view.stores.definitions, self.wake)
         self._plan: StoredPlan = NO_PLAN
         self._newest: Plan = NO_PLAN.plan
         self._is_recovered = False
@@ -201,10 +201,10 @@ class Leader:
             return f"{leader.name if leader else 'nobody'} leads"
         self._leads_as = me
         if not self._has_taken_up:
-            self._outlook.keeper.take_up()
+            self._world_view.keeper.take_up()
             self._assessments = dict(self._stores.assessments.all())
             self._has_taken_up = True
-        self._outlook.surroundings.ensure_own_topics()
+        self._world_view.topic_discovery.ensure_own_topics()
         self._read_plan(me)
         self._tell()
         return self._lead(self._definitions.all(), me)
@@ -253,12 +253,12 @@ class Leader:
             [one for one in datastreams if one.status in _PREPARED and one.name not in refused]
         )
         changes = self._status_changes(datastreams, stored.keys())
-        world = self._outlook.world(after(datastreams, changes), self._plan.plan, refused, self.wake)
+        world = self._world_view.world(after(datastreams, changes), self._plan.plan, refused, self.wake)
         world = replace(world, is_whole=definitions.is_whole, is_recovered=self._is_recovered)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waits for the others to come back before it plans"
         self._watch_loads(world, me)
-        decision = self._outlook.lead(world)
+        decision = self._world_view.lead(world)
         for group, error in decision.problems.items():
             self._board.note(error, *(one.name for one in world.groups.get(group, ())))
         for group, reason in self._stores.troubles.all().items():
@@ -272,7 +272,7 @@ class Leader:
 
     def _watch_loads(self, world: World, me: LiveInstance) -> None:
         sources = {members[0].source for members in world.groups.values()}
-        if events := self._load_watch.look(sources, self._outlook.keeper.problems, me.name):
+        if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
             self._announce(events)
 
     def _assess(self, world: World, decision: Decision) -> None:
@@ -297,7 +297,7 @@ class Leader:
     def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
         """Where the question itself fails, what was refused before stays refused."""
         try:
-            self._verdict = self._outlook.judgement(datastreams, self._plan.plan)
+            self._verdict = self._world_view.judgement(datastreams, self._plan.plan)
         except _SHARED_STATE:
             raise
         except Exception as error:  # noqa: BLE001 - the bulkhead around a check of all datastreams
@@ -356,7 +356,7 @@ class Leader:
 
     def _look_after(self, datastreams: Sequence[Datastream]) -> dict[DatastreamName, str]:
         """What these need at their destinations; a sentence of each."""
-        self._outlook.surroundings.topics(sorted({one.source for one in datastreams}))
+        self._world_view.topic_discovery.topics(sorted({one.source for one in datastreams}))
         sentences = {}
         for datastream in datastreams:
             sentences[datastream.name] = f"{datastream.status}; a cluster has not answered yet"
@@ -365,8 +365,8 @@ class Leader:
         return sentences
 
     def _prepare(self, datastream: Datastream) -> str:
-        surroundings, group, plan = self._outlook.surroundings, datastream.group, self._plan.plan
-        for work in surroundings.prepare_destination(datastream, lambda: written_by(plan).get(group, ())):
+        topic_discovery, group, plan = self._world_view.topic_discovery, datastream.group, self._plan.plan
+        for work in topic_discovery.prepare_destination(datastream, lambda: written_by(plan).get(group, ())):
             _log.info(
                 "destination topic made" if work.create else "destination topic grown",
                 datastream=datastream.name,
@@ -374,15 +374,15 @@ class Leader:
                 partitions=work.topic.partitions,
                 cluster=work.cluster,
             )
-        short = {topic: one.reason for topic, one in surroundings.shortfalls(datastream).items()}
+        short = {topic: one.reason for topic, one in topic_discovery.shortfalls(datastream).items()}
         reasons = {**short, **self._verdict.left_out.get(datastream.name, {})}
         if reasons:
             raise InvalidRequest(in_words(reasons))
-        if hidden := surroundings.hidden(datastream):
+        if hidden := topic_discovery.hidden(datastream):
             raise hidden_topics(datastream.source, hidden)
-        if surroundings.selects_nothing(datastream):
+        if topic_discovery.selects_nothing(datastream):
             self._board.remark(nothing_matches(datastream), datastream.name)
-        differing = surroundings.drift(datastream)
+        differing = topic_discovery.drift(datastream)
         told = f"; {len(differing)} settings differ at the destination: {differing[0]}" if differing else ""
         return f"{datastream.status}{told}"
 
@@ -402,7 +402,7 @@ class Leader:
         found = {}
         for one in moves:
             if one.group in sources:
-                load = self._outlook.load_of(sources[one.group], one.partition)
+                load = self._world_view.load_of(sources[one.group], one.partition)
                 if load is not None:
                     found[one.group, one.partition] = load
         return found

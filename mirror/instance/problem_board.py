@@ -14,7 +14,7 @@ import structlog
 from mirror.coordination.stores.events import problem_event
 from mirror.coordination.stores.problems import Problem, ProblemStore, legible, reason_of
 from mirror.errors import HeadraceError
-from mirror.instance.errands import StillAsking
+from mirror.instance.background_calls import StillAsking
 from mirror.instance.health import Health
 from mirror.model.identifiers import DatastreamName, InstanceName
 from mirror.model.metrics import PlacementEvent

@@ -15,11 +15,11 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
+from mirror.instance.background_calls import BackgroundCalls
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
-from mirror.instance.discovery.surroundings import Surroundings, TopicRules
-from mirror.instance.errands import Errands
+from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
 from mirror.instance.follower import Follower, Identity, Session
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -27,8 +27,8 @@ from mirror.instance.lease import Lease
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
-from mirror.instance.obedience import SharedState
-from mirror.instance.outlook import LeaderStores, Outlook, Planning
+from mirror.instance.plan_executor import SharedState
+from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
 from mirror.model.metrics import PlacementEvent
@@ -48,23 +48,23 @@ _T = TypeVar("_T")
 
 
 class AtOnce:
-    """Errands that are done while one waits. Satisfies `errands.Errands`."""
+    """Jobs that are done while one waits. Satisfies `BackgroundCalls`."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
         """As in the port."""
         return job()
 
 
-def surroundings_of(
+def topic_discovery_of(
     session: FakeSession,
     clusters: Mapping[ClusterRef, FakeTopicAdmin],
     clock: Clock,
-    errands: Errands | None = None,
+    background_calls: BackgroundCalls | None = None,
     most_partitions: int = 1000,
-) -> Surroundings:
+) -> TopicDiscovery:
     """What is known of these clusters."""
     rules = TopicRules(MadeTopics(session), most_partitions, OWN_TOPICS)
-    return Surroundings(lambda cluster: clusters[cluster], clock, 3.0, errands or AtOnce(), rules)
+    return TopicDiscovery(lambda cluster: clusters[cluster], clock, 3.0, background_calls or AtOnce(), rules)
 
 
 def gate_of(session: FakeSession, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
@@ -177,10 +177,10 @@ class LeaderRig:
             freshness=freshness or measured.freshness,
         )
         self.clusters = clusters
-        self.surroundings = surroundings_of(session, clusters, self.clock)
-        self.watch = RouteWatch(self.surroundings, ClusterIds(session), OWN_TOPICS)
-        self.outlook = Outlook(self.stores, planning, self.surroundings, self.clock, self.watch.look)
-        self.leader = Leader(self.outlook, self.events, self._tell, self.clock, self.health, 1.0)
+        self.topic_discovery = topic_discovery_of(session, clusters, self.clock)
+        self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
+        self.world_view = WorldView(self.stores, planning, self.topic_discovery, self.clock, self.watch.look)
+        self.leader = Leader(self.world_view, self.events, self._tell, self.clock, self.health, 1.0)
 
     def _tell(self, events: Sequence[PlacementEvent]) -> None:
         self.told.extend(events)

@@ -77,7 +77,7 @@ class Site:
             assessments=self.leader.stores.assessments.all,
             service_name="tests",
             live=Membership(self.session).live,
-            preview=self.leader.outlook.preview,
+            preview=self.leader.world_view.preview,
             default_destination=DESTINATION,
             cluster_of_address=directory.of_address,
             address_of_cluster=directory.address_of,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mirror.coordination.routing.routes import Judge, Route, Verdict
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.discovery.surroundings import Surroundings
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.plan import Plan
@@ -86,8 +86,8 @@ class RouteMap:
 class RouteWatch:
     """Used by one thread. `reserved`: as in RouteMap."""
 
-    def __init__(self, surroundings: Surroundings, ids: ClusterIds, reserved: Collection[str]) -> None:
-        self._surroundings = surroundings
+    def __init__(self, topic_discovery: TopicDiscovery, ids: ClusterIds, reserved: Collection[str]) -> None:
+        self._topic_discovery = topic_discovery
         self._map = RouteMap(ids, reserved)
         self._last: tuple[_Look, Verdict] | None = None
 
@@ -96,17 +96,17 @@ class RouteWatch:
         moment only, and what it has said before still counts."""
         clusters = clusters_of(datastreams)
         self._learn(clusters)
-        return self._apply(datastreams, plan, self._surroundings.topics(sorted(clusters)))
+        return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
     def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
         """As `look`, with what other instances have learnt of the clusters; none is asked for that."""
         self._map.recall(clusters_of(datastreams))
-        topics = self._surroundings.known_topics(sorted({one.source for one in datastreams}))
+        topics = self._topic_discovery.known_topics(sorted({one.source for one in datastreams}))
         return self._apply(datastreams, plan, topics)
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
         """Ask clusters what they call themselves, at most once in a while, and keep the answers."""
-        self._map.note(self._surroundings.identities(sorted(clusters)))
+        self._map.note(self._topic_discovery.identities(sorted(clusters)))
         self._map.recall(clusters)
 
     def _apply(
@@ -119,11 +119,13 @@ class RouteWatch:
         if self._last is None or not self._last[0].is_same(look):
             self._last = look, self._verdict(look)
         verdict = self._last[1]
-        self._surroundings.leave_out({name: frozenset(reasons) for name, reasons in verdict.left_out.items()})
+        self._topic_discovery.leave_out(
+            {name: frozenset(reasons) for name, reasons in verdict.left_out.items()}
+        )
         return verdict
 
     def _verdict(self, look: _Look) -> Verdict:
-        written, matching = written_by(look.plan), self._surroundings.matching
+        written, matching = written_by(look.plan), self._topic_discovery.matching
         selected: dict[DatastreamName, Collection[str]] = {}
         failed: dict[DatastreamName, str] = {}
         for route in look.routes:

@@ -15,7 +15,7 @@ import structlog
 from mirror.coordination.stores.events import loads_event
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import LoadUnavailable, TimedOut
-from mirror.instance.errands import StillAsking
+from mirror.instance.background_calls import StillAsking
 from mirror.instance.health import Health
 from mirror.instance.loads.newest import NewestLoads
 from mirror.model.identifiers import ClusterRef, InstanceName

@@ -9,8 +9,8 @@ from typing import Final
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.discovery.surroundings import Surroundings
-from mirror.instance.errands import StillAsking
+from mirror.instance.background_calls import StillAsking
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, TopicAdmin
@@ -29,8 +29,8 @@ class Backlog:
     """Used by the leader's thread. A few questions a look, the oldest answer first; a source that does not
     answer makes its positions unknown."""
 
-    def __init__(self, surroundings: Surroundings, clock: Clock) -> None:
-        self._surroundings = surroundings
+    def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
+        self._topic_discovery = topic_discovery
         self._clock = clock
         self._asked_at: dict[Route, float] = {}
         self._known: dict[Route, Mapping[TopicPartition, SourcePosition]] = {}
@@ -55,7 +55,7 @@ class Backlog:
         job = partial(_positions, group=group, partitions=partitions)
         self._asked_at[route] = now
         try:
-            self._known[route] = self._surroundings.ask(source, f"positions of {group}", job)
+            self._known[route] = self._topic_discovery.ask(source, f"positions of {group}", job)
         except StillAsking:
             del self._asked_at[route]
         except Exception as error:  # noqa: BLE001 - the bulkhead around one source cluster

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.brooklin.verdicts import Finding, Surroundings, Verdict, plan_import
+from headrace.brooklin.verdicts import Finding, TopicDiscovery, Verdict, plan_import
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Pause, StartPosition
 from mirror.model.identifiers import ClusterRef
@@ -26,7 +26,7 @@ def cluster_of(*streams: Mapping[str, Any]) -> BrooklinCluster:
     return read_brooklin(session)
 
 
-def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> Surroundings:
+def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> TopicDiscovery:
     values: dict[str, Any] = {
         "tls": frozenset(),
         "connectors": frozenset({"kafkaMirroringConnector"}),
@@ -34,7 +34,7 @@ def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> Surrou
         "paused": False,
         **more,
     }
-    return Surroundings(
+    return TopicDiscovery(
         cluster_of_address=lambda address: ALIASES.get(address, ClusterRef(address)),
         default_destination=ClusterRef("standard"),
         present=present or {},

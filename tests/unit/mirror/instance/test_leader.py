@@ -428,7 +428,7 @@ def test_a_leader_that_was_overtaken_publishes_nothing(house: House) -> None:
 
 
 def test_the_services_own_topics_are_made_when_their_cluster_answers(house: House) -> None:
-    house.rig.surroundings.need_topic(DESTINATION, TopicDescription("own", 4))
+    house.rig.topic_discovery.need_topic(DESTINATION, TopicDescription("own", 4))
     house.destination.failure = Unreachable("not yet")
     house.tick()
     house.destination.failure = None
@@ -481,7 +481,7 @@ def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(hous
 
 def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is_gone(house: House) -> None:
     refused: dict[DatastreamName, str] = {}
-    house.rig.outlook.judgement = lambda _, __: Verdict(refused, {})
+    house.rig.world_view.judgement = lambda _, __: Verdict(refused, {})
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     refused[DatastreamName("users")] = "it would copy its own copies"
@@ -496,14 +496,14 @@ def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is
 
 def test_a_check_that_fails_leaves_refused_what_was_refused(house: House) -> None:
     refused: dict[DatastreamName, str] = {DatastreamName("users"): "a loop"}
-    house.rig.outlook.judgement = lambda _, __: Verdict(refused, {})
+    house.rig.world_view.judgement = lambda _, __: Verdict(refused, {})
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
 
     def fail(_: object, __: object) -> Verdict:
         raise KeyError("cluster")
 
-    house.rig.outlook.judgement = fail
+    house.rig.world_view.judgement = fail
     house.tick()
     assert house.planned() == {"orders:t-0", "orders:t-1"}
 

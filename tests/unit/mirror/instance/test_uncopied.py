@@ -251,8 +251,8 @@ def test_what_a_rule_leaves_out_is_listed_too(site: Site) -> None:
     site.destination.topics.clear()
     site.source.topics = dict(site.source.topics)
     site.create(metadata={"owner": "tests"})
-    site.leader.surroundings.leave_out({"orders": frozenset({"t"})})  # type: ignore[dict-item]
-    site.leader.surroundings.leave_out = lambda _: None  # type: ignore[method-assign,assignment]
+    site.leader.topic_discovery.leave_out({"orders": frozenset({"t"})})  # type: ignore[dict-item]
+    site.leader.topic_discovery.leave_out = lambda _: None  # type: ignore[method-assign,assignment]
     site.tick()
     assert {one["phase"] for one in uncopied(site).values()} == {"left out"}
     assert metrics(site, "headrace_left_out_partitions") == {'{datastream="orders"}': 2.0}

@@ -8,7 +8,7 @@ import pytest
 
 from mirror.coordination.stores.membership import Membership
 from mirror.errors import AnalyticsError, LoadUnavailable, TimedOut
-from mirror.instance.errands import StillAsking
+from mirror.instance.background_calls import StillAsking
 from mirror.instance.health import Condition
 from mirror.instance.loads.watch import LoadStanding, LoadState, judged
 from mirror.model.identifiers import ClusterRef

@@ -17,8 +17,8 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reason_of
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
-from mirror.instance.discovery.surroundings import Surroundings
-from mirror.instance.errands import LoadsOnTheWay
+from mirror.instance.background_calls import LoadsOnTheWay
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.keeper import MemoryKeeper
@@ -73,20 +73,20 @@ class Planning:
     freshness: AskFreshness | None = None
 
 
-class Outlook:
+class WorldView:
     """Used by one thread at a time; `preview` may be called by any number."""
 
     def __init__(
         self,
         stores: LeaderStores,
         planning: Planning,
-        surroundings: Surroundings,
+        topic_discovery: TopicDiscovery,
         clock: Clock,
         judgement: Judgement,
     ) -> None:
         self.stores = stores
         self.judgement = judgement
-        self.surroundings = surroundings
+        self.topic_discovery = topic_discovery
         self._planning = planning
         self._clock = clock
         self._memory = planning.memory
@@ -122,11 +122,11 @@ class Outlook:
             datastreams=datastreams,
             live=self.stores.membership.live(watch),
             plan=plan,
-            topics=self.surroundings.topics(sources),
+            topics=self.topic_discovery.topics(sources),
             requests=self.stores.requests.pending(watch),
             task_loads=self._loads_of_tasks(datastreams, plan),
             rules=self._planning.rules,
-            matching=self.surroundings.matching,
+            matching=self.topic_discovery.matching,
             refused=refused,
         )
 
@@ -214,8 +214,8 @@ class Outlook:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
             mine = tuple(one for one in definitions.datastreams if one.group == request.group)
             sources = sorted({one.source for one in mine})
-            for source in set(sources) - self.surroundings.topics(sources).keys():
-                raise self.surroundings.problem(source)
+            for source in set(sources) - self.topic_discovery.topics(sources).keys():
+                raise self.topic_discovery.problem(source)
             refused = self.judgement(definitions.datastreams, plan).refused
             # The other groups are not named, so that they keep what they have.
             world = self.world(mine, plan, refused)

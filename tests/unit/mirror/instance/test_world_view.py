@@ -14,9 +14,9 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import LoadUnavailable, Unreachable
-from mirror.instance.errands import LoadsOnTheWay
+from mirror.instance.background_calls import LoadsOnTheWay
 from mirror.instance.loads.observations import LoadMemory
-from mirror.instance.outlook import Outlook, Planning
+from mirror.instance.world_view import Planning, WorldView
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
@@ -105,7 +105,7 @@ def test_what_found_no_room_is_planned_again_when_something_has_changed() -> Non
 
     change(limits=TaskLimits(max_tasks=1, max_partitions_per_task=1))
     assert plannings() == (1, 1)
-    rig.outlook.preview(a_request())
+    rig.world_view.preview(a_request())
     assert plannings() == (0, 1)
     asked = len(loads.asked)
     source.grow("t", 3)
@@ -126,7 +126,7 @@ def test_a_preview_tells_what_a_request_would_do_and_does_nothing() -> None:
     before = server.dump()
     plans = PlanStore(server.session(), "r")
     epoch = plans.read().plan.epoch
-    preview = rig.outlook.preview(a_request())
+    preview = rig.world_view.preview(a_request())
     assert preview.group_plans["orders"].required_tasks == 2  # type: ignore[index]
     assert server.dump() == before
     rig.stores.requests.add(a_request())
@@ -260,7 +260,7 @@ def test_without_an_answer_the_last_known_loads_are_planned_by_and_their_age_is_
     rig.leader.tick()
     uneven.failure = failure
     rig.clock.advance(15)
-    decision = rig.outlook.preview(a_request())
+    decision = rig.world_view.preview(a_request())
     assert {load.bytes_per_second for load in planner.requests[-1].loads.values()} == {90.0}
     assert decision.group_plans["orders"].required_tasks == 2  # type: ignore[index]
     (note,) = [one for one in decision.group_plans["orders"].reasons if "last known" in one]  # type: ignore[index]
@@ -274,7 +274,7 @@ def test_without_any_loads_what_is_placed_stays_and_the_plan_says_so() -> None:
     rig.leader.tick()
     before = PlanStore(server.session(), "r").read().plan.tasks
     rig.stores.requests.add(a_request(full=True))
-    decision = rig.outlook.preview(a_request(full=True))
+    decision = rig.world_view.preview(a_request(full=True))
     rig.leader.tick()
     assert PlanStore(server.session(), "r").read().plan.tasks == before
     assert not any(request.full or request.rebalance for request in planner.requests)
@@ -288,10 +288,10 @@ def test_a_preview_knows_what_the_leader_has_observed() -> None:
     memory.note(SOURCE, LoadReport({TopicPartition("t", 0): PartitionLoad(5.0)}, "test"), 0.0)
     asked = Asked()
     planning = replace(planning, planner=asked)
-    outlook = Outlook(rig.stores, planning, rig.surroundings, rig.clock, rig.watch.glance)
+    world_view = WorldView(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
     rig.leader.tick()
     rig.clock.advance(1)
-    outlook.preview(a_request())
+    world_view.preview(a_request())
     assert len(asked.requests[0].recent) == 1
 
 
@@ -303,14 +303,14 @@ def test_a_dry_run_asks_only_the_clusters_of_its_group_and_names_the_one_that_is
     rig.clusters[elsewhere] = away
     rig.stores.definitions.create(a_datastream("far", "t", source=elsewhere))
     rig.clock.advance(10)
-    rig.outlook.judgement = rig.watch.glance
+    rig.world_view.judgement = rig.watch.glance
     asked = RebalanceRequest(GroupName("orders"), True, "me", "to see", 1)
-    decision = rig.outlook.preview(asked)
+    decision = rig.world_view.preview(asked)
     assert away.asked == 0
     assert decision.problems == {}
     if decision.plan is not None:
         assert {one.group for one in decision.plan.tasks} == {"orders"}
     with pytest.raises(Unreachable, match="gone fishing"):
-        rig.outlook.preview(replace(asked, group=GroupName("far")))
+        rig.world_view.preview(replace(asked, group=GroupName("far")))
     assert away.asked == 1
     assert source.asked > 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mirror.errors import LoadUnavailable, Unreachable
-from mirror.instance.errands import PatientLoads, StillAsking, ThreadedErrands, WaitBudget
+from mirror.instance.background_calls import PatientLoads, StillAsking, ThreadedCalls, WaitBudget
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadReport
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -34,24 +34,24 @@ class Slow:
     loads = __call__
 
 
-class Errands(ThreadedErrands):
+class BackgroundCalls(ThreadedCalls):
     def __init__(self, patience_seconds: float = 0.05) -> None:
         self.woken = threading.Event()
         super().__init__(patience_seconds, self.woken.set)
 
 
-def answer_of(errands: ThreadedErrands, line: str, job: Callable[[], int]) -> int | None:
+def answer_of(background_calls: ThreadedCalls, line: str, job: Callable[[], int]) -> int | None:
     """None while there is no answer."""
     try:
-        return errands.ask(line, "one", job)
+        return background_calls.ask(line, "one", job)
     except StillAsking:
         return None
 
 
 def test_a_fast_answer_comes_at_once_and_is_asked_for_anew_every_time() -> None:
-    errands, answers = Errands(20), iter([1, 2])
-    assert [errands.ask("line", "key", lambda: next(answers)) for _ in range(2)] == [1, 2]
-    assert not errands.woken.is_set()
+    background_calls, answers = BackgroundCalls(20), iter([1, 2])
+    assert [background_calls.ask("line", "key", lambda: next(answers)) for _ in range(2)] == [1, 2]
+    assert not background_calls.woken.is_set()
 
 
 def test_an_error_is_raised_where_it_was_asked() -> None:
@@ -60,100 +60,100 @@ def test_an_error_is_raised_where_it_was_asked() -> None:
 
     for _ in range(2):
         with pytest.raises(Unreachable, match="gone fishing"):
-            Errands(20).ask("line", "key", fail)
+            BackgroundCalls(20).ask("line", "key", fail)
 
 
 @pytest.mark.parametrize("outcome", [7, Unreachable("at last")])
 def test_a_late_answer_wakes_whoever_waits_and_is_there_for_the_next_question(outcome: Any) -> None:
-    errands, slow = Errands(), Slow(outcome)
+    background_calls, slow = BackgroundCalls(), Slow(outcome)
     for _ in range(3):
         with pytest.raises(StillAsking):
-            errands.ask("line", "key", slow)
+            background_calls.ask("line", "key", slow)
     slow.go_on.set()
-    assert errands.woken.wait(PATIENCE_SECONDS)
+    assert background_calls.woken.wait(PATIENCE_SECONDS)
     if isinstance(outcome, Exception):
         with pytest.raises(Unreachable, match="at last"):
-            errands.ask("line", "key", slow)
+            background_calls.ask("line", "key", slow)
     else:
-        assert errands.ask("line", "key", slow) == outcome
+        assert background_calls.ask("line", "key", slow) == outcome
     assert slow.times == 1
 
 
 def test_other_lines_go_on_and_other_keys_of_the_line_come_after() -> None:
-    errands, slow = Errands(), Slow(1)
+    background_calls, slow = BackgroundCalls(), Slow(1)
     with pytest.raises(StillAsking):
-        errands.ask("slow", "one", slow)
-    assert wait_until(lambda: answer_of(errands, "other", lambda: 5)) == 5
+        background_calls.ask("slow", "one", slow)
+    assert wait_until(lambda: answer_of(background_calls, "other", lambda: 5)) == 5
     with pytest.raises(StillAsking):
-        errands.ask("slow", "two", lambda: 2)
+        background_calls.ask("slow", "two", lambda: 2)
     slow.go_on.set()
-    assert errands.woken.wait(PATIENCE_SECONDS)
-    assert errands.ask("slow", "one", slow) == 1
-    patient = Errands(20)
+    assert background_calls.woken.wait(PATIENCE_SECONDS)
+    assert background_calls.ask("slow", "one", slow) == 1
+    patient = BackgroundCalls(20)
     assert patient.ask("slow", "two", lambda: 2) == 2
 
 
 def test_loads_that_are_on_their_way_are_unavailable_for_now() -> None:
-    errands, slow = Errands(), Slow(LoadReport({}, "slow"))
-    provider = PatientLoads(slow, errands)
+    background_calls, slow = BackgroundCalls(), Slow(LoadReport({}, "slow"))
+    provider = PatientLoads(slow, background_calls)
     with pytest.raises(LoadUnavailable, match="no answer yet"):
         provider.loads(HERE, [])
     slow.go_on.set()
-    assert errands.woken.wait(PATIENCE_SECONDS)
+    assert background_calls.woken.wait(PATIENCE_SECONDS)
     assert provider.loads(HERE, []).provider == "slow"
 
 
 def test_an_answer_that_nobody_fetched_for_long_is_not_the_answer_to_a_new_question() -> None:
-    errands, slow = Errands(), Slow(Unreachable("it was not there yet"))
+    background_calls, slow = BackgroundCalls(), Slow(Unreachable("it was not there yet"))
     with pytest.raises(StillAsking):
-        errands.ask("line", "key", slow)
+        background_calls.ask("line", "key", slow)
     slow.go_on.set()
-    assert errands.woken.wait(PATIENCE_SECONDS)
-    errands._lines["line"]._answers["key"].done_at -= 60
-    errands._patience = 20.0
-    assert errands.ask("line", "key", lambda: "it is there") == "it is there"
+    assert background_calls.woken.wait(PATIENCE_SECONDS)
+    background_calls._lines["line"]._answers["key"].done_at -= 60
+    background_calls._patience = 20.0
+    assert background_calls.ask("line", "key", lambda: "it is there") == "it is there"
 
 
 def test_a_line_that_was_waited_for_in_vain_is_slow_until_an_answer_is_good() -> None:
-    errands, slow = Errands(), Slow(Unreachable("nobody is there"))
+    background_calls, slow = BackgroundCalls(), Slow(Unreachable("nobody is there"))
     with pytest.raises(StillAsking):
-        errands.ask("line", "one", slow)
+        background_calls.ask("line", "one", slow)
     slow.go_on.set()
     for _ in range(3):
         with pytest.raises(Unreachable, match="nobody is there"):
-            eventually_answered(errands, slow)
-        assert errands._lines["line"]._is_slow
+            eventually_answered(background_calls, slow)
+        assert background_calls._lines["line"]._is_slow
     slow.outcome = 5
-    assert eventually_answered(errands, slow) == 5
-    assert not errands._lines["line"]._is_slow
+    assert eventually_answered(background_calls, slow) == 5
+    assert not background_calls._lines["line"]._is_slow
 
 
-def eventually_answered(errands: ThreadedErrands, job: Callable[[], int]) -> int | None:
-    return wait_until(lambda: answer_of(errands, "line", job))
+def eventually_answered(background_calls: ThreadedCalls, job: Callable[[], int]) -> int | None:
+    return wait_until(lambda: answer_of(background_calls, "line", job))
 
 
 def test_threads_end_when_there_is_nothing_left_to_do_and_idle_lines_are_forgotten() -> None:
     def running() -> list[str]:
-        return [one.name for one in threading.enumerate() if one.name.startswith("errands-idle")]
+        return [one.name for one in threading.enumerate() if one.name.startswith("background_calls-idle")]
 
-    errands, slow = Errands(), Slow(1)
+    background_calls, slow = BackgroundCalls(), Slow(1)
     for number in range(60):
         with pytest.raises(StillAsking):
-            errands.ask(f"idle-{number}", "key", slow)
+            background_calls.ask(f"idle-{number}", "key", slow)
     assert len(running()) == 60
     slow.go_on.set()
     wait_until(lambda: not running())
-    for line in errands._lines.values():
+    for line in background_calls._lines.values():
         for answer in line._answers.values():
             answer.done_at -= 60
-    assert Errands.ask(errands, "another", "key", lambda: 5) == 5
-    assert set(errands._lines) == {"another"}
+    assert BackgroundCalls.ask(background_calls, "another", "key", lambda: 5) == 5
+    assert set(background_calls._lines) == {"another"}
 
 
 def test_a_line_works_on_after_its_thread_has_ended() -> None:
-    errands = Errands(20)
+    background_calls = BackgroundCalls(20)
     for number in range(50):
-        assert errands.ask("line", f"key {number}", lambda number=number: number) == number  # type: ignore[misc]
+        assert background_calls.ask("line", f"key {number}", lambda number=number: number) == number  # type: ignore[misc]
 
 
 def test_however_many_lines_are_slow_the_waits_together_are_as_long_as_for_one() -> None:

@@ -55,7 +55,7 @@ class SharedState:
     troubles: TroubleStore
 
 
-class Obedience:
+class PlanExecutor:
     """Used by the follower's thread. `wake` is called, from any thread, when shared state has changed."""
 
     def __init__(

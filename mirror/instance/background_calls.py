@@ -32,7 +32,7 @@ class StillAsking(TimedOut):
     """There is no answer yet; whoever asks again gets it."""
 
 
-class Errands(Protocol):
+class BackgroundCalls(Protocol):
     """Runs jobs that may take long."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
@@ -66,7 +66,7 @@ class WaitBudget:
         self._counted_at = now
 
 
-class ThreadedErrands:
+class ThreadedCalls:
     """One daemon thread for each line that has something to do. `wake` is called, from that thread, when an
     answer came late."""
 
@@ -134,7 +134,7 @@ class _Line:
     def _give(self, job: Callable[[], None]) -> None:
         with self._lock:
             if not self._is_running:
-                threading.Thread(target=self._run, name=f"errands-{self._name}", daemon=True).start()
+                threading.Thread(target=self._run, name=f"background_calls-{self._name}", daemon=True).start()
                 self._is_running = True
             self._jobs.append(job)
 
@@ -179,14 +179,14 @@ class LoadsOnTheWay(LoadUnavailable):
 class PatientLoads:
     """A load provider that never holds up who asks. Satisfies `ports.LoadProvider`."""
 
-    def __init__(self, provider: LoadProvider, errands: Errands) -> None:
+    def __init__(self, provider: LoadProvider, background_calls: BackgroundCalls) -> None:
         self._provider = provider
-        self._errands = errands
+        self._background_calls = background_calls
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """The provider's answer. Raises LoadUnavailable, and LoadsOnTheWay."""
         try:
-            return self._errands.ask(
+            return self._background_calls.ask(
                 "loads", f"loads of {cluster}", lambda: self._provider.loads(cluster, partitions)
             )
         except StillAsking as error:
@@ -194,12 +194,12 @@ class PatientLoads:
 
 
 class PatientFreshness:
-    """How new a provider's loads are, asked without ever waiting: `errands` has no patience."""
+    """How new a provider's loads are, asked without ever waiting: `background_calls` has no patience."""
 
-    def __init__(self, ask: Callable[[ClusterRef], Freshness], errands: Errands) -> None:
+    def __init__(self, ask: Callable[[ClusterRef], Freshness], background_calls: BackgroundCalls) -> None:
         self._ask = ask
-        self._errands = errands
+        self._background_calls = background_calls
 
     def __call__(self, cluster: ClusterRef) -> Freshness:
         """The newest answer. Raises StillAsking, and what the question raises."""
-        return self._errands.ask("freshness", f"freshness of {cluster}", lambda: self._ask(cluster))
+        return self._background_calls.ask("freshness", f"freshness of {cluster}", lambda: self._ask(cluster))

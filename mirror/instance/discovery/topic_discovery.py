@@ -22,7 +22,7 @@ from mirror.coordination.matching import Limits, TopicMatching, meant_otherwise
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
-from mirror.instance.errands import Errands, StillAsking
+from mirror.instance.background_calls import BackgroundCalls, StillAsking
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicDescription
@@ -102,7 +102,7 @@ class _Hidden:
     found: frozenset[str] = frozenset()
 
 
-class Surroundings:
+class TopicDiscovery:
     """Asks clusters at most once an interval; one that does not answer delays nobody else's answer."""
 
     def __init__(
@@ -110,12 +110,12 @@ class Surroundings:
         admin_of: Callable[[ClusterRef], TopicAdmin],
         clock: Clock,
         interval_seconds: float,
-        errands: Errands,
+        background_calls: BackgroundCalls,
         rules: TopicRules,
     ) -> None:
         self._admin_of = admin_of
         self._clock = clock
-        self._errands = errands
+        self._background_calls = background_calls
         self._rules = rules
         self.matching = TopicMatching(rules.own)
         self._interval = interval_seconds
@@ -132,7 +132,9 @@ class Surroundings:
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
         """Ask a cluster something else, in a line of its own. Raises what the job raises, and StillAsking."""
-        return self._errands.ask(f"positions at {cluster}", key, partial(job, self._admin_of(cluster)))
+        return self._background_calls.ask(
+            f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
+        )
 
     def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
         """Name a topic that the service itself writes to; `ensure_own_topics` makes it."""
@@ -142,7 +144,9 @@ class Surroundings:
         """Make the service's topics; one that cannot be made now is tried again at the next call."""
         for name, (cluster, topic) in tuple(self._own_topics.items()):
             try:
-                self._errands.ask(_topics_at(cluster), name, partial(self._admin_of(cluster).create, topic))
+                self._background_calls.ask(
+                    _topics_at(cluster), name, partial(self._admin_of(cluster).create, topic)
+                )
             except StillAsking:
                 continue
             except Exception as error:  # noqa: BLE001 - the bulkhead around one topic
@@ -212,7 +216,9 @@ class Surroundings:
         asked = _Prepared(question, wanted, now + _LOOK_AGAIN_SECONDS)
         line = _topics_at(datastream.destination)
         # A late answer may be to an older question: it comes with what it was made for.
-        work, prepared = self._errands.ask(line, name, lambda: self._prepare(asked, mirrored, written))
+        work, prepared = self._background_calls.ask(
+            line, name, lambda: self._prepare(asked, mirrored, written)
+        )
         self._note_prepared(name, prepared)
         return work
 
@@ -279,7 +285,9 @@ class Surroundings:
         source, before = datastream.source, self._hidden.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
         try:
-            found = self._errands.ask(f"discovery at {source}", f"hidden from {datastream.name}", job)
+            found = self._background_calls.ask(
+                f"discovery at {source}", f"hidden from {datastream.name}", job
+            )
         except StillAsking:
             return replace(before, found=before.found & names)
         except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
@@ -337,7 +345,7 @@ class Surroundings:
         self._identity_asked_at[cluster] = now
         key = f"identity of {cluster}"
         try:
-            self._identities[cluster] = self._errands.ask(
+            self._identities[cluster] = self._background_calls.ask(
                 f"discovery at {cluster}", key, self._admin_of(cluster).cluster_id
             )
         except StillAsking:
@@ -353,7 +361,9 @@ class Surroundings:
     def _ask(self, cluster: ClusterRef, now: float) -> None:
         self._asked_at[cluster] = now
         try:
-            found = self._errands.ask(f"discovery at {cluster}", cluster, self._admin_of(cluster).list_topics)
+            found = self._background_calls.ask(
+                f"discovery at {cluster}", cluster, self._admin_of(cluster).list_topics
+            )
         except StillAsking as error:
             del self._asked_at[cluster]
             if cluster not in self._problems:  # what ailed it before is the better reason

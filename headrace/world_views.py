@@ -17,13 +17,13 @@ from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
+from mirror.instance.background_calls import BackgroundCalls, ThreadedCalls
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
-from mirror.instance.discovery.surroundings import Surroundings, TopicRules
-from mirror.instance.errands import Errands, ThreadedErrands
+from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
 from mirror.instance.loads.observations import LoadMemory
-from mirror.instance.outlook import Judgement, LeaderStores, Outlook
+from mirror.instance.world_view import Judgement, LeaderStores, WorldView
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 from mirror.ports import NodeStore
@@ -36,7 +36,7 @@ _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": 
 
 
 @dataclass(frozen=True)
-class Outlooks:
+class WorldViews:
     """Makes them, over one admin client for each cluster."""
 
     settings: HeadraceSettings
@@ -44,7 +44,7 @@ class Outlooks:
     admin_of: Callable[[ClusterRef], KafkaAdmin]
 
     @classmethod
-    def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> Outlooks:
+    def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> WorldViews:
         """Nothing is connected yet."""
         directory, factor = ClusterDirectory(settings.clusters), settings.mirror.leader.replication_factor
 
@@ -53,20 +53,30 @@ class Outlooks:
 
         return cls(settings, nodes, AdminPool(admin, SystemClock()))
 
-    def leader(self, stores: LeaderStores, errands: Errands, memory: LoadMemory) -> Outlook:
+    def leader(
+        self, stores: LeaderStores, background_calls: BackgroundCalls, memory: LoadMemory
+    ) -> WorldView:
         """The one that plans are made from."""
-        surroundings = self._surroundings(errands, self.settings.mirror.leader.discovery_interval_seconds)
+        topic_discovery = self._topic_discovery(
+            background_calls, self.settings.mirror.leader.discovery_interval_seconds
+        )
         mirror = self.settings.mirror
         for topic in (mirror.metrics_topic, mirror.events_topic):
             description = TopicDescription(topic, 4, settings=_METRIC_TOPICS)
-            surroundings.need_topic(ClusterRef(mirror.metrics_cluster), description)
-        return self._outlook(stores, errands, memory, surroundings, self._watch(surroundings).look)
+            topic_discovery.need_topic(ClusterRef(mirror.metrics_cluster), description)
+        return self._world_view(
+            stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).look
+        )
 
-    def preview(self, stores: LeaderStores, memory: LoadMemory) -> Outlook:
+    def preview(self, stores: LeaderStores, memory: LoadMemory) -> WorldView:
         """The one that dry runs are made from."""
-        errands = ThreadedErrands(_PREVIEW_SECONDS, lambda: None)
-        surroundings = self._surroundings(errands, self.settings.mirror.leader.discovery_interval_seconds)
-        return self._outlook(stores, errands, memory, surroundings, self._watch(surroundings).glance)
+        background_calls = ThreadedCalls(_PREVIEW_SECONDS, lambda: None)
+        topic_discovery = self._topic_discovery(
+            background_calls, self.settings.mirror.leader.discovery_interval_seconds
+        )
+        return self._world_view(
+            stores, background_calls, memory, topic_discovery, self._watch(topic_discovery).glance
+        )
 
     def gate(self, plans: PlanStore) -> RouteGate:
         """What a datastream must pass to be created. It asks each time: topics may have come just now."""
@@ -74,21 +84,21 @@ class Outlooks:
         questions = Questions(self.admin_of, _CREATION_SECONDS)
         return RouteGate(route_map, questions, LatestPlan(plans), SystemClock())
 
-    def _surroundings(self, errands: Errands, interval_seconds: float) -> Surroundings:
+    def _topic_discovery(self, background_calls: BackgroundCalls, interval_seconds: float) -> TopicDiscovery:
         most = self.settings.mirror.leader.max_partitions_per_topic
         rules = TopicRules(MadeTopics(self.nodes), most, own_topics(self.settings))
-        return Surroundings(self.admin_of, SystemClock(), interval_seconds, errands, rules)
+        return TopicDiscovery(self.admin_of, SystemClock(), interval_seconds, background_calls, rules)
 
-    def _watch(self, surroundings: Surroundings) -> RouteWatch:
-        return RouteWatch(surroundings, ClusterIds(self.nodes), own_topics(self.settings))
+    def _watch(self, topic_discovery: TopicDiscovery) -> RouteWatch:
+        return RouteWatch(topic_discovery, ClusterIds(self.nodes), own_topics(self.settings))
 
-    def _outlook(
+    def _world_view(
         self,
         stores: LeaderStores,
-        errands: Errands,
+        background_calls: BackgroundCalls,
         memory: LoadMemory,
-        surroundings: Surroundings,
+        topic_discovery: TopicDiscovery,
         judgement: Judgement,
-    ) -> Outlook:
-        planning = choose_planning(self.settings, MeasuredLoads(self.nodes), errands)
-        return Outlook(stores, replace(planning, memory=memory), surroundings, SystemClock(), judgement)
+    ) -> WorldView:
+        planning = choose_planning(self.settings, MeasuredLoads(self.nodes), background_calls)
+        return WorldView(stores, replace(planning, memory=memory), topic_discovery, SystemClock(), judgement)

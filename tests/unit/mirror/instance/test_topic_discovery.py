@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from mirror.errors import Refused, Unreachable
-from mirror.instance.errands import StillAsking
+from mirror.instance.background_calls import StillAsking
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
-from tests.fakes.instances import OWN_TOPICS, surroundings_of
+from tests.fakes.instances import OWN_TOPICS, topic_discovery_of
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
@@ -25,7 +25,7 @@ class Land:
         self.source, self.destination, self.clock = FakeTopicAdmin(t=2), FakeTopicAdmin(), ManualClock()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
         self.session = FakeZooKeeper().session()
-        self.surroundings = surroundings_of(self.session, clusters, self.clock)
+        self.topic_discovery = topic_discovery_of(self.session, clusters, self.clock)
 
 
 @pytest.fixture
@@ -35,73 +35,75 @@ def land() -> Land:
 
 def test_a_cluster_is_asked_once_an_interval(land: Land) -> None:
     for _ in range(5):
-        assert land.surroundings.topics([SOURCE]) == {SOURCE: {"t": 2}}
+        assert land.topic_discovery.topics([SOURCE]) == {SOURCE: {"t": 2}}
     assert land.source.asked == 1
     land.clock.advance(3.0)
     land.source.grow("t", 3)
     asked = land.source.asked
-    assert land.surroundings.topics([SOURCE]) == {SOURCE: {"t": 3}}
+    assert land.topic_discovery.topics([SOURCE]) == {SOURCE: {"t": 3}}
     assert land.source.asked == asked + 1
 
 
 def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land: Land) -> None:
-    land.surroundings.topics([SOURCE, DESTINATION])
+    land.topic_discovery.topics([SOURCE, DESTINATION])
     land.source.failure = Unreachable("gone fishing")
     land.clock.advance(3.0)
-    assert land.surroundings.topics([SOURCE, DESTINATION]) == {DESTINATION: {}}
-    assert {one: str(error) for one, error in land.surroundings.problems.items()} == {SOURCE: "gone fishing"}
+    assert land.topic_discovery.topics([SOURCE, DESTINATION]) == {DESTINATION: {}}
+    assert {one: str(error) for one, error in land.topic_discovery.problems.items()} == {
+        SOURCE: "gone fishing"
+    }
     land.source.failure = None
     land.clock.advance(3.0)
-    assert SOURCE in land.surroundings.topics([SOURCE])
-    assert land.surroundings.problems == {}
+    assert SOURCE in land.topic_discovery.topics([SOURCE])
+    assert land.topic_discovery.problems == {}
 
 
 def test_while_a_cluster_is_asked_again_its_problem_stays_what_it_was(land: Land) -> None:
     land.source.failure = Unreachable("gone fishing")
-    land.surroundings.topics([SOURCE])
+    land.topic_discovery.topics([SOURCE])
     land.source.failure = StillAsking("no answer yet")
     land.clock.advance(3.0)
-    land.surroundings.topics([SOURCE])
-    assert str(land.surroundings.problem(SOURCE)) == "gone fishing"
+    land.topic_discovery.topics([SOURCE])
+    assert str(land.topic_discovery.problem(SOURCE)) == "gone fishing"
 
 
 def test_a_cluster_that_does_not_answer_is_not_asked_at_every_tick(land: Land) -> None:
     land.source.failure = Unreachable("gone fishing")
     for _ in range(5):
-        land.surroundings.topics([SOURCE])
+        land.topic_discovery.topics([SOURCE])
     assert land.source.asked == 1
 
 
 def test_a_destination_is_prepared_once_and_again_when_the_source_has_changed(land: Land) -> None:
     datastream = a_datastream()
-    land.surroundings.topics([SOURCE])
-    (work,) = land.surroundings.prepare_destination(datastream, set)
+    land.topic_discovery.topics([SOURCE])
+    (work,) = land.topic_discovery.prepare_destination(datastream, set)
     assert (work.topic.name, work.create) == ("t", True)
     asked = land.destination.asked
-    assert land.surroundings.prepare_destination(datastream, set) == ()
+    assert land.topic_discovery.prepare_destination(datastream, set) == ()
     assert land.destination.asked == asked
     land.source.grow("t", 4)
     land.clock.advance(3.0)
-    land.surroundings.topics([SOURCE])
-    (work,) = land.surroundings.prepare_destination(datastream, set)
+    land.topic_discovery.topics([SOURCE])
+    (work,) = land.topic_discovery.prepare_destination(datastream, set)
     assert (work.topic.partitions, work.create) == (4, False)
     assert land.destination.list_topics() == {"t": 4}
 
 
 def test_what_could_not_be_prepared_is_tried_again(land: Land) -> None:
-    land.surroundings.topics([SOURCE])
+    land.topic_discovery.topics([SOURCE])
     land.destination.failure = Refused("no")
     with pytest.raises(Refused):
-        land.surroundings.prepare_destination(a_datastream(), set)
+        land.topic_discovery.prepare_destination(a_datastream(), set)
     land.destination.failure = None
-    assert land.surroundings.prepare_destination(a_datastream(), set)
+    assert land.topic_discovery.prepare_destination(a_datastream(), set)
 
 
 def test_another_destination_under_the_same_name_is_another_preparation(land: Land) -> None:
-    land.surroundings.topics([SOURCE])
-    land.surroundings.prepare_destination(a_datastream(), set)
-    land.surroundings.prepare_destination(a_datastream(naming=TopicNaming("copy.*")), set)
-    land.surroundings.prepare_destination(
+    land.topic_discovery.topics([SOURCE])
+    land.topic_discovery.prepare_destination(a_datastream(), set)
+    land.topic_discovery.prepare_destination(a_datastream(naming=TopicNaming("copy.*")), set)
+    land.topic_discovery.prepare_destination(
         replace(a_datastream(naming=TopicNaming("x.*")), destination=SOURCE), set
     )
     assert sorted(land.destination.list_topics()) == ["copy.t", "t"]
@@ -109,53 +111,53 @@ def test_another_destination_under_the_same_name_is_another_preparation(land: La
 
 
 def test_an_unknown_source_prepares_nothing(land: Land) -> None:
-    assert land.surroundings.prepare_destination(a_datastream(), set) == ()
+    assert land.topic_discovery.prepare_destination(a_datastream(), set) == ()
     assert land.destination.asked == 0
 
 
 def test_own_topics_are_made_once_each_as_soon_as_they_can(land: Land) -> None:
     for name in ("one", "two"):
-        land.surroundings.need_topic(DESTINATION, TopicDescription(name, 4))
-    land.surroundings.need_topic(SOURCE, TopicDescription("three", 4))
+        land.topic_discovery.need_topic(DESTINATION, TopicDescription(name, 4))
+    land.topic_discovery.need_topic(SOURCE, TopicDescription("three", 4))
     land.destination.failure = Unreachable("not yet")
-    land.surroundings.ensure_own_topics()
+    land.topic_discovery.ensure_own_topics()
     assert "three" in land.source.list_topics()
     land.destination.failure = None
-    land.surroundings.ensure_own_topics()
+    land.topic_discovery.ensure_own_topics()
     asked = land.destination.asked
-    land.surroundings.ensure_own_topics()
+    land.topic_discovery.ensure_own_topics()
     assert land.destination.asked == asked
     assert land.destination.list_topics() == {"one": 4, "two": 4}
 
 
 def test_settings_that_differ_are_told_and_left_alone(land: Land) -> None:
     land.source.topics["t"] = TopicDescription("t", 2, settings={"retention.ms": "1000"})
-    land.surroundings.topics([SOURCE])
+    land.topic_discovery.topics([SOURCE])
     datastream = a_datastream()
-    land.surroundings.prepare_destination(datastream, set)
-    assert land.surroundings.drift(datastream) == ()
+    land.topic_discovery.prepare_destination(datastream, set)
+    assert land.topic_discovery.drift(datastream) == ()
     settings = {**land.destination.topics["t"].settings, "retention.ms": "5"}
     land.destination.topics["t"] = TopicDescription("t", 2, settings=settings)
-    land.surroundings.prepare_destination(datastream, set)
-    assert land.surroundings.drift(datastream) == ()
+    land.topic_discovery.prepare_destination(datastream, set)
+    assert land.topic_discovery.drift(datastream) == ()
     land.clock.advance(600.0)
-    assert land.surroundings.prepare_destination(datastream, set) == ()
-    (sentence,) = land.surroundings.drift(datastream)
+    assert land.topic_discovery.prepare_destination(datastream, set) == ()
+    (sentence,) = land.topic_discovery.drift(datastream)
     assert sentence == "t: retention.ms is 5, the source would have 1000"
     assert land.destination.topics["t"].settings["retention.ms"] == "5"
 
 
 def test_a_destination_topic_that_somebody_deleted_is_made_again(land: Land) -> None:
-    land.surroundings.topics([SOURCE])
-    land.surroundings.prepare_destination(a_datastream(), set)
+    land.topic_discovery.topics([SOURCE])
+    land.topic_discovery.prepare_destination(a_datastream(), set)
     del land.destination.topics["t"]
     land.clock.advance(600.0)
-    (work,) = land.surroundings.prepare_destination(a_datastream(), set)
+    (work,) = land.topic_discovery.prepare_destination(a_datastream(), set)
     assert (work.topic.name, work.create) == ("t", True)
 
 
 class OneLate:
-    """Errands whose answer for a datastream comes at the second question. Satisfies `errands.Errands`."""
+    """The answer for a datastream comes at the second question. Satisfies `BackgroundCalls`."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Any] = {}
@@ -174,16 +176,16 @@ class OneLate:
 
 def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_for(land: Land) -> None:
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
-    surroundings = surroundings_of(land.session, clusters, land.clock, OneLate())
-    surroundings.topics([SOURCE])
+    topic_discovery = topic_discovery_of(land.session, clusters, land.clock, OneLate())
+    topic_discovery.topics([SOURCE])
     with pytest.raises(StillAsking):
-        surroundings.prepare_destination(a_datastream(), set)
+        topic_discovery.prepare_destination(a_datastream(), set)
     land.source.grow("t", 5)
     land.clock.advance(3.0)
-    surroundings.topics([SOURCE])
-    (first,) = surroundings.prepare_destination(a_datastream(), set)
-    (second,) = surroundings.prepare_destination(a_datastream(), set)
-    assert surroundings.prepare_destination(a_datastream(), set) == ()
+    topic_discovery.topics([SOURCE])
+    (first,) = topic_discovery.prepare_destination(a_datastream(), set)
+    (second,) = topic_discovery.prepare_destination(a_datastream(), set)
+    assert topic_discovery.prepare_destination(a_datastream(), set) == ()
     assert (first.topic.partitions, second.topic.partitions) == (2, 5)
     assert land.destination.list_topics() == {"t": 5}
 
@@ -191,14 +193,14 @@ def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_fo
 def prepared(land: Land, datastream: Datastream) -> dict[str, str]:
     """What is not done at the destination, and why, after another look."""
     land.clock.advance(3.0)
-    land.surroundings.topics([SOURCE, DESTINATION])
-    land.surroundings.prepare_destination(datastream, set)
-    return {topic: one.reason for topic, one in land.surroundings.shortfalls(datastream).items()}
+    land.topic_discovery.topics([SOURCE, DESTINATION])
+    land.topic_discovery.prepare_destination(datastream, set)
+    return {topic: one.reason for topic, one in land.topic_discovery.shortfalls(datastream).items()}
 
 
 def wanted(land: Land, datastream: Datastream) -> int:
-    topics = land.surroundings.topics([SOURCE])
-    return len(land.surroundings.matching.wanted([datastream], topics) or ())
+    topics = land.topic_discovery.topics([SOURCE])
+    return len(land.topic_discovery.matching.wanted([datastream], topics) or ())
 
 
 def test_a_topic_that_was_there_before_does_not_grow(land: Land) -> None:
@@ -223,14 +225,14 @@ def test_it_grows_when_its_owner_wants_it(land: Land) -> None:
 def test_what_an_older_version_made_and_copies_still_grows(land: Land) -> None:
     land.destination.create(TopicDescription("t", 2))
     land.source.grow("t", 3)
-    land.surroundings.topics([SOURCE])
-    (work,) = land.surroundings.prepare_destination(a_datastream(), lambda: {"t"})
+    land.topic_discovery.topics([SOURCE])
+    (work,) = land.topic_discovery.prepare_destination(a_datastream(), lambda: {"t"})
     assert (work.topic.partitions, work.create) == (3, False)
 
 
 def test_no_topic_is_made_or_grown_beyond_the_limit(land: Land) -> None:
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
-    land.surroundings = surroundings_of(land.session, clusters, land.clock, most_partitions=3)
+    land.topic_discovery = topic_discovery_of(land.session, clusters, land.clock, most_partitions=3)
     land.source.topics["u"] = TopicDescription("u", 4)
     assert "max_partitions_per_topic = 3" in prepared(land, a_datastream())["u"]
     assert land.destination.list_topics() == {"t": 2}
@@ -250,11 +252,11 @@ def test_a_deleted_destination_topic_is_made_again_at_the_next_look(land: Land) 
 
 def test_what_is_left_out_is_not_made(land: Land) -> None:
     land.source.create(TopicDescription("u", 1))
-    land.surroundings.leave_out({a_datastream().name: frozenset({"u"})})
+    land.topic_discovery.leave_out({a_datastream().name: frozenset({"u"})})
     prepared(land, a_datastream())
     assert land.destination.list_topics() == {"t": 2}
     assert wanted(land, a_datastream()) == 2
-    land.surroundings.leave_out({})
+    land.topic_discovery.leave_out({})
     prepared(land, a_datastream())
     assert land.destination.list_topics() == {"t": 2, "u": 1}
 
