@@ -16,7 +16,7 @@ from api.uncopied_metrics import uncopied_metrics
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
-from mirror.instance.workers.lane_table import LaneState
+from mirror.instance.workers.lane_table import LaneStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
 from mirror.ports import Clock
@@ -138,7 +138,7 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
 
 
-def _lane_metrics(lanes: tuple[LaneState, ...]) -> Iterator[Metric]:
+def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
     count = GaugeMetricFamily("headrace_lanes", "lanes by phase", labels=["datastream", "phase"])
     for (group, phase), number in Counter((one.spec.key.group, one.phase.value) for one in lanes).items():
         count.add_metric([group, phase], number)

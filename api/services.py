@@ -16,7 +16,7 @@ from mirror.instance.health import Condition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LaneState
+from mirror.instance.workers.lane_table import LaneStatus
 from mirror.jobs.translate_job import StoredLanes
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -46,7 +46,7 @@ class InstanceStatus(Protocol):
         ...
 
     @property
-    def lanes(self) -> Mapping[LaneKey, LaneState]:
+    def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """Its lanes."""
         ...
 

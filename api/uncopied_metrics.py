@@ -9,12 +9,12 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.identifiers import DatastreamName
 
 
 def uncopied_metrics(
-    uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneState], now_ms: int
+    uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneStatus], now_ms: int
 ) -> Iterator[Metric]:
     """What people paused, what has no task and what rules leave out comes from the leader alone; lanes that
     paused themselves from the instance that has them."""

@@ -11,7 +11,7 @@ from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LaneState
+from mirror.instance.workers.lane_table import LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -48,7 +48,7 @@ class RunningStatus:
         return self._follower.epoch
 
     @property
-    def lanes(self) -> Mapping[LaneKey, LaneState]:
+    def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """Its lanes."""
         return self._follower.lanes
 

@@ -23,7 +23,7 @@ from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
-from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.pauses import read_partitions
@@ -126,7 +126,7 @@ async def health(services: ServicesDep) -> dict[str, Any]:
     connectors = {
         one.group: one.metadata.get(CONNECTOR, OUR_CONNECTOR) for one in services.status.datastreams
     }
-    tasks: dict[str, list[LaneState]] = {}
+    tasks: dict[str, list[LaneStatus]] = {}
     for _, state in sorted(services.status.lanes.items()):
         tasks.setdefault(state.spec.task, []).append(state)
     by_connector: dict[str, list[dict[str, Any]]] = {}
@@ -140,7 +140,7 @@ async def health(services: ServicesDep) -> dict[str, Any]:
     }
 
 
-def _task_health(task: str, lanes: Sequence[LaneState]) -> dict[str, Any]:
+def _task_health(task: str, lanes: Sequence[LaneStatus]) -> dict[str, Any]:
     """ERROR where a lane stands still, with the reason; without a status while no lane has begun."""
     found = {
         "name": task,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.metrics import SHOWN_OF_LANES
 
@@ -52,7 +52,7 @@ class LaneAnswer(BaseModel):
     """Rates by the names of mirrorMetrics' columns."""
 
     @classmethod
-    def from_lane(cls, key: LaneKey, state: LaneState) -> LaneAnswer:
+    def from_lane(cls, key: LaneKey, state: LaneStatus) -> LaneAnswer:
         """A lane of this instance."""
         rate = state.rate
         lag_records, lag_ms = state.lag

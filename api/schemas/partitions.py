@@ -6,14 +6,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mirror.model.datastreams.datastream import Halt, Pause
+from mirror.model.datastreams.datastream import Halt, PartitionPause
 
 
-class _Body(BaseModel):
+class _PartitionsBody(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class PausesBody(_Body):
+class PausesBody(_PartitionsBody):
     """Partitions to pause or resume."""
 
     partitions: dict[str, str]
@@ -24,7 +24,7 @@ class PausesBody(_Body):
     """Who asks; kept with a pause, and shown."""
 
 
-class HaltBody(_Body):
+class HaltBody(_PartitionsBody):
     """Why a datastream is paused, stopped or resumed."""
 
     reason: str = ""
@@ -33,7 +33,7 @@ class HaltBody(_Body):
     """Who asks; kept with a pause or a stop, and shown."""
 
 
-class HaltAnswer(_Body):
+class HaltAnswer(_PartitionsBody):
     """Why a datastream is paused or stopped."""
 
     reason: str
@@ -46,7 +46,7 @@ class HaltAnswer(_Body):
         return cls(reason=halt.reason, since_ms=halt.since_ms, requested_by=halt.requested_by)
 
 
-class PauseAnswer(_Body):
+class PauseAnswer(_PartitionsBody):
     """Partitions of one topic that are paused."""
 
     partitions: list[int] | None
@@ -56,7 +56,7 @@ class PauseAnswer(_Body):
     requested_by: str
 
     @classmethod
-    def from_pause(cls, pause: Pause) -> PauseAnswer:
+    def from_pause(cls, pause: PartitionPause) -> PauseAnswer:
         """The JSON form."""
         numbers = None if pause.numbers is None else sorted(pause.numbers)
         return cls(
@@ -64,7 +64,7 @@ class PauseAnswer(_Body):
         )
 
 
-class MoveBody(_Body):
+class MoveBody(_PartitionsBody):
     """Partitions to move."""
 
     partitions: Annotated[list[str], Field(min_length=1)]
@@ -75,7 +75,7 @@ class MoveBody(_Body):
     """For the events."""
 
 
-class MoveAnswer(_Body):
+class MoveAnswer(_PartitionsBody):
     """A move that the leader will make."""
 
     request: str

@@ -17,7 +17,7 @@ from mirror.coordination.brooklin import (
 )
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Pause, StartPosition
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, PartitionPause, StartPosition
 from mirror.model.datastreams.metadata import GROUP_ID, OWNER
 from mirror.model.datastreams.policy import GROW_EXISTING
 from mirror.model.expressions import LONGEST
@@ -141,7 +141,7 @@ def _carried(one: BrooklinDatastream, here: TopicDiscovery) -> tuple[Datastream,
     metadata.pop("numTasks", None)
     reset = metadata.pop(_RESET, StartPosition.EARLIEST.value)
     pauses = {
-        topic: Pause(numbers, _PAUSE_REASON, here.now_ms)
+        topic: PartitionPause(numbers, _PAUSE_REASON, here.now_ms)
         for topic, numbers in paused_partitions(metadata).items()
     }
     metadata.pop(PAUSED_PARTITIONS, None)

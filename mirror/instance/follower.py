@@ -23,7 +23,7 @@ from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
-from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -91,14 +91,14 @@ class Follower:
         self._trouble = ""
         self._trouble_told = ""
         self._parts: set[str] = set()
-        self._lanes_seen: Mapping[LaneKey, LaneState] = {}
+        self._lanes_seen: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
         self.event_drops: Callable[[], Drops] = Drops
         """Events of this process that were not delivered."""
 
     @property
-    def lanes(self) -> Mapping[LaneKey, LaneState]:
+    def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """Every lane of this instance, also those that wait for a worker process, as of the last turn of the
         loop; safe to read from any thread."""
         return self._lanes_seen
@@ -163,7 +163,7 @@ class Follower:
             self._follow()
         if self._is_leaving and self._me is None:
             self._drained.set()  # there is nothing of ours to hand over
-        self._supervisor.revive()
+        self._supervisor.restart_dead()
         self._report()
 
     def _run(self) -> None:
@@ -173,7 +173,7 @@ class Follower:
             self._leave()
         except Exception as error:  # noqa: BLE001 - the top of a service loop
             _log.exception("the follower died")
-            self._supervisor.abandon()
+            self._supervisor.kill_all()
             self._health.died("follower", error)
 
     @property
@@ -223,7 +223,7 @@ class Follower:
         if self._me is None:
             return
         _log.warning("giving up all lanes", reason=why)
-        self._supervisor.abandon()
+        self._supervisor.kill_all()
         self._me = None
         self._plan_executor.reset()
         self.on_joined(None)

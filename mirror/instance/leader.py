@@ -13,16 +13,16 @@ from typing import Final
 
 import structlog
 
-from mirror.coordination.agenda import (
+from mirror.coordination.leader_actions import (
     Action,
     Answer,
     Change,
     Publish,
     Remove,
     after,
-    agenda,
     is_over,
     is_too_early,
+    leader_actions,
     status_change,
 )
 from mirror.coordination.matching import hidden_topics, nothing_matches
@@ -265,7 +265,7 @@ class Leader:
             self._board.note(HeadraceError(reason), *(one.name for one in world.groups.get(group, ())))
         self._uncopied.look(world, decision, self._board)
         self._assess(world, decision)
-        for action in agenda(world, changes, decision, self._over(world, decision)):
+        for action in leader_actions(world, changes, decision, self._over(world, decision)):
             self._carry_out(action, stored, me)
         self._board.settle(sentences, me.name, self._announce)
         return decision.sentence

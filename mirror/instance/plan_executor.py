@@ -28,7 +28,7 @@ from mirror.coordination.stores.membership import Holding, LiveInstance, Members
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.lease import Lease
-from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import troubles_of
 from mirror.model.datastreams.datastream import Datastream
@@ -228,7 +228,7 @@ class PlanExecutor:
         _log.info("lanes start here", plan=self.epoch, lanes=len(found.start))
 
 
-def _is_behind(state: LaneState) -> bool:
+def _is_behind(state: LaneStatus) -> bool:
     """Whether more may arrive than the lane copies: it stands still, or what waits has waited for long."""
     if state.rate is None or state.phase is not LanePhase.COPYING:
         return True

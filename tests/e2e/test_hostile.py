@@ -14,7 +14,7 @@ import pytest
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import to_document
-from mirror.model.datastreams.datastream import LatencyObjective, Pause
+from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
 from mirror.settings import ZooKeeperSettings
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
@@ -155,7 +155,7 @@ def stored_cases() -> Iterator[tuple[str, bytes]]:
                 f"bad-{number}",
                 "nothing",
                 objective=LatencyObjective(5),
-                pauses={"t": Pause(frozenset({0}), "why", 1)},
+                pauses={"t": PartitionPause(frozenset({0}), "why", 1)},
             )
         )
         data = with_value(document, field, value)

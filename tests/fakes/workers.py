@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
@@ -27,7 +27,7 @@ class FakeWorkers(Supervisor):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(_no_process, 0, queue.SimpleQueue(), clock, PoolLimits(1.0, 20.0))
         self._now = clock.monotonic
-        self._states: dict[LaneKey, LaneState] = {}
+        self._states: dict[LaneKey, LaneStatus] = {}
         self.is_up = False
         self.may_start = True
         self.lease_until = 0.0
@@ -38,7 +38,7 @@ class FakeWorkers(Supervisor):
         self.before_start: Callable[[tuple[LaneSpec, ...], Epoch], None] = lambda *_: None
 
     @property
-    def lanes(self) -> Mapping[LaneKey, LaneState]:
+    def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         return self._states
 
     @property
@@ -74,7 +74,7 @@ class FakeWorkers(Supervisor):
         self.before_start(chosen, epoch)
         for spec in chosen:
             assert spec.key not in self._states
-            self._states[spec.key] = LaneState(spec, 0, LanePhase.COPYING)
+            self._states[spec.key] = LaneStatus(spec, 0, LanePhase.COPYING)
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
         self.quotas = dict(by_task)
@@ -109,10 +109,10 @@ class FakeWorkers(Supervisor):
     def handle(self, item: WorkerSaid | WorkerGone) -> None:
         raise AssertionError(f"nobody can have said {item}")
 
-    def revive(self) -> None:
+    def restart_dead(self) -> None:
         self.is_up = self.may_start
 
-    def abandon(self) -> None:
+    def kill_all(self) -> None:
         self._states.clear()
         self.abandoned += 1
 

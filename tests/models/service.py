@@ -23,7 +23,7 @@ from mirror.coordination.planning import groups_of
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
-from mirror.model.datastreams.datastream import DatastreamStatus, Pause
+from mirror.model.datastreams.datastream import DatastreamStatus, PartitionPause
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.load import TaskLimits
@@ -103,7 +103,7 @@ class Node:
 
     def kill(self) -> None:
         """SIGKILL: its workers end with it; the server hears nothing more of its session."""
-        self.follower.workers.abandon()
+        self.follower.workers.kill_all()
         self.is_dead = True
 
     def ask_to_leave(self) -> None:
@@ -117,7 +117,7 @@ class Node:
 
     def leave(self) -> None:
         """The end of an orderly stop."""
-        self.follower.workers.abandon()
+        self.follower.workers.kill_all()
         self.is_dead = True
         if not self.is_lost:
             self.session.script = lambda _: None
@@ -201,7 +201,9 @@ class Simulation:
     def _pause_or_resume(self) -> None:
         stored = self.random.choice(self.definitions.all().readable)
         pauses = (
-            {} if stored.datastream.pauses else {"t": Pause(frozenset({self.random.randrange(4)}), "", 0)}
+            {}
+            if stored.datastream.pauses
+            else {"t": PartitionPause(frozenset({self.random.randrange(4)}), "", 0)}
         )
         self.definitions.replace(stored, replace(stored.datastream, pauses=pauses))
 

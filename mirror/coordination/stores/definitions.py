@@ -17,7 +17,7 @@ from mirror.model.datastreams.datastream import (
     DatastreamStatus,
     Halt,
     LatencyObjective,
-    Pause,
+    PartitionPause,
     StartPosition,
 )
 from mirror.model.identifiers import DatastreamName
@@ -95,20 +95,22 @@ def _halt(value: object) -> Halt | None:
     return Halt(bounds.field(document, "reason"), since_ms, document.get("requested_by", ""))
 
 
-def _pause_document(pause: Pause) -> dict[str, Any]:
+def _pause_document(pause: PartitionPause) -> dict[str, Any]:
     numbers = "*" if pause.numbers is None else znodes.encode_ranges(pause.numbers)
     cause = {"reason": pause.reason, "since_ms": pause.since_ms, "requested_by": pause.requested_by}
     return {"partitions": numbers, **cause}
 
 
-def _pause(document: Mapping[str, Any]) -> Pause:
+def _pause(document: Mapping[str, Any]) -> PartitionPause:
     text = bounds.text("paused partitions", bounds.field(document, "partitions"), znodes.CHUNK_BYTES)
     try:
         numbers = None if text == "*" else frozenset(znodes.decode_ranges(text))
     except ValueError as error:
         raise InvalidRequest(f"paused partitions: {error}") from error
     since_ms = bounds.field(document, "since_ms")
-    return Pause(numbers, bounds.field(document, "reason"), since_ms, document.get("requested_by", ""))
+    return PartitionPause(
+        numbers, bounds.field(document, "reason"), since_ms, document.get("requested_by", "")
+    )
 
 
 @dataclass(frozen=True, slots=True)

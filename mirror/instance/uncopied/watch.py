@@ -19,7 +19,7 @@ from mirror.instance.uncopied.partitions import (
     paused_of,
     without_task,
 )
-from mirror.model.datastreams.datastream import Datastream, Halt, Pause
+from mirror.model.datastreams.datastream import Datastream, Halt, PartitionPause
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
@@ -197,7 +197,7 @@ def _texts(numbers: Iterable[int]) -> list[str]:
     return [str(number) for number in sorted(numbers)]
 
 
-def _cause(what: str, cause: Halt | Pause | None) -> str:
+def _cause(what: str, cause: Halt | PartitionPause | None) -> str:
     """What is paused, by whom and why, as far as that is known."""
     who = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     why = f": {cause.reason}" if cause is not None and cause.reason else ""

@@ -31,7 +31,7 @@ class LanePhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LaneState:
+class LaneStatus:
     """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
     why it paused or waits."""
 
@@ -83,16 +83,16 @@ class LaneTable:
     `muted`: lanes whose worker does not answer, as they were before."""
 
     def __init__(self) -> None:
-        self.states: dict[LaneKey, LaneState] = {}
-        self._muted: dict[LaneKey, LaneState] = {}
+        self.states: dict[LaneKey, LaneStatus] = {}
+        self._muted: dict[LaneKey, LaneStatus] = {}
 
     def begin(self, spec: LaneSpec, worker: int) -> None:
         """A worker was told to copy it."""
-        self.states[spec.key] = LaneState(spec, worker, LanePhase.STARTING)
+        self.states[spec.key] = LaneStatus(spec, worker, LanePhase.STARTING)
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
         """No worker may copy it now."""
-        self.states[spec.key] = LaneState(spec, NOBODY, LanePhase.PAUSED, reason)
+        self.states[spec.key] = LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason)
 
     def stop(self, key: LaneKey) -> int:
         """Its worker, which is to release it; one that nobody copies is forgotten at once."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneState, LaneTable, WorkerShare
+from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneStatus, LaneTable, WorkerShare
 from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStopped
 from mirror.model.identifiers import Epoch, GroupName, TaskName
@@ -72,7 +72,7 @@ class Supervisor:
         return self._inbox
 
     @property
-    def lanes(self) -> Mapping[LaneKey, LaneState]:
+    def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """Every lane that a worker was told to copy and has not released, and those that none may copy."""
         return self._table.states
 
@@ -168,7 +168,7 @@ class Supervisor:
         for number, batch in batches.items():
             self._pool.send(self._pool.everyone[number], StopLanes(tuple(batch)))
 
-    def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneState]:
+    def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneStatus]:
         """Those of lanes that should run here for which no worker process is there now."""
         slots = [worker.slot for worker in self._pool.everyone if worker.process is None]
         until = [slot.restart_at for slot in slots if slot.restart_at is not None]
@@ -176,7 +176,7 @@ class Supervisor:
         if until:
             reason += f"; one starts again in {max(min(until) - self._clock.monotonic(), 0.0):.0f} s"
         return {
-            spec.key: LaneState(spec, NOBODY, LanePhase.WAITING, reason)
+            spec.key: LaneStatus(spec, NOBODY, LanePhase.WAITING, reason)
             for spec in specs
             if self._lacks_process(spec.key.group)
         }
@@ -210,7 +210,7 @@ class Supervisor:
         if worker is None:
             return
         if isinstance(item, WorkerGone):
-            self._bury(worker)
+            self._reap(worker)
             return
         match item.message:
             case WorkerReady():
@@ -237,7 +237,7 @@ class Supervisor:
             known[one.task] = before.plus(one) if before else one
         self._sums = known
 
-    def revive(self) -> None:
+    def restart_dead(self) -> None:
         """Start the workers whose restart delay is over, kill the ones that do not listen any more, and
         bring suspects and cleared ones to where they may be copied."""
         self._pool.look()
@@ -265,7 +265,7 @@ class Supervisor:
             if is_empty and not cell.slot.is_ending and not self._quarantine.is_used(number):
                 self._pool.end(cell, _EMPTY_CELL_SECONDS)
 
-    def _is_at_home(self, state: LaneState) -> bool:
+    def _is_at_home(self, state: LaneStatus) -> bool:
         place = self._quarantine.place(state.spec.key.group)
         if place.held:
             return state.worker == NOBODY
@@ -273,7 +273,7 @@ class Supervisor:
             return state.worker == self._pool.spares[place.cell].number
         return 0 <= state.worker < len(self._pool.workers)
 
-    def abandon(self) -> None:
+    def kill_all(self) -> None:
         """Kill every worker at once: nothing of ours may write any more."""
         for worker in self._pool.kill():
             self._forget(worker)
@@ -292,7 +292,7 @@ class Supervisor:
         self._task_worker = {task: one for task, one in self._task_worker.items() if one != worker.number}
         return share
 
-    def _bury(self, worker: PooledWorker) -> None:
+    def _reap(self, worker: PooledWorker) -> None:
         """A worker has ended by itself, or was killed because it hung: was it for what it copied?"""
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.workers.lane_table import LanePhase, LaneState
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 
 
 def troubles_of(
-    lanes: Mapping[LaneKey, LaneState],
+    lanes: Mapping[LaneKey, LaneStatus],
     undescribed: Mapping[LaneKey, Exception],
     ailing: Mapping[GroupName, str],
 ) -> dict[GroupName, str]:

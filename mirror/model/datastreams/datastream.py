@@ -80,7 +80,7 @@ class LatencyObjective:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class PartitionPause:
     """Partitions of one topic that somebody paused, and why. `numbers` None: all of them, also those that
     come later. It lasts until somebody resumes them. `requested_by`: as far as it was given."""
 
@@ -149,7 +149,7 @@ class Datastream:
     limits: TaskLimits = field(default_factory=TaskLimits)
     objective: LatencyObjective | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    pauses: Mapping[str, Pause] = field(default_factory=dict)
+    pauses: Mapping[str, PartitionPause] = field(default_factory=dict)
     halt: Halt | None = None
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.datastreams.datastream import Pause
+from mirror.model.datastreams.datastream import PartitionPause
 from mirror.model.topics import checked_topic
 
 Partitions = Mapping[str, frozenset[int] | None]
@@ -15,19 +15,19 @@ Partitions = Mapping[str, frozenset[int] | None]
 
 
 def paused(
-    present: Mapping[str, Pause], more: Partitions, reason: str, now_ms: int, requested_by: str = ""
-) -> dict[str, Pause]:
+    present: Mapping[str, PartitionPause], more: Partitions, reason: str, now_ms: int, requested_by: str = ""
+) -> dict[str, PartitionPause]:
     """With more partitions paused; those of a topic that were paused already share the new reason."""
     pauses = dict(present)
     for topic, numbers in more.items():
         before = pauses.get(topic)
         is_whole = numbers is None or (before is not None and before.numbers is None)
         together = (before.numbers or frozenset() if before else frozenset()) | (numbers or frozenset())
-        pauses[topic] = Pause(None if is_whole else together, reason, now_ms, requested_by)
+        pauses[topic] = PartitionPause(None if is_whole else together, reason, now_ms, requested_by)
     return pauses
 
 
-def resumed(present: Mapping[str, Pause], fewer: Partitions) -> dict[str, Pause]:
+def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
     """With partitions resumed; those that were not paused are fine. Raises InvalidRequest."""
     pauses = dict(present)
     for topic, numbers in fewer.items():

@@ -13,7 +13,7 @@ from httpx import Response
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import to_document
-from mirror.model.datastreams.datastream import LatencyObjective, Pause
+from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
 from tests.builders import a_datastream
 from tests.fakes.site import Site, a_body
 from tests.hostile import (
@@ -38,7 +38,9 @@ BROOKLIN: Mapping[str, Any] = {
     "metadata": {"owner": "tests"},
 }
 STORED: Mapping[str, Any] = to_document(
-    a_datastream("bad", "t", objective=LatencyObjective(5), pauses={"t": Pause(frozenset({0}), "why", 1)})
+    a_datastream(
+        "bad", "t", objective=LatencyObjective(5), pauses={"t": PartitionPause(frozenset({0}), "why", 1)}
+    )
 )
 ACTIONS: Sequence[tuple[str, Mapping[str, Any], Sequence[str]]] = (
     ("/v1/datastreams/good/pause-partitions", {"partitions": {"t": "0"}, "reason": "x"}, ("reason",)),

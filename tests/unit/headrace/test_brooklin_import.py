@@ -10,7 +10,7 @@ import pytest
 
 from headrace.brooklin.verdicts import Finding, TopicDiscovery, Verdict, plan_import
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Pause, StartPosition
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, PartitionPause, StartPosition
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
 from tests.brooklin_data import DESTINATION_BROKERS, SOURCE_BROKERS, a_stream, write_tree
@@ -110,8 +110,8 @@ def test_manual_pauses_come_along_with_a_reason() -> None:
     pauses = json.dumps({"orders": ["0", "3"], "users": ["*"]})
     one = carried(a_stream("orders", metadata={"system.pausedSourcePartitions": pauses}))
     assert one.pauses == {
-        "orders": Pause(frozenset({0, 3}), "paused in Brooklin", NOW_MS),
-        "users": Pause(None, "paused in Brooklin", NOW_MS),
+        "orders": PartitionPause(frozenset({0, 3}), "paused in Brooklin", NOW_MS),
+        "users": PartitionPause(None, "paused in Brooklin", NOW_MS),
     }
     assert "system.pausedSourcePartitions" not in one.metadata
 

@@ -28,7 +28,7 @@ from mirror.errors import (
     Unreachable,
     VersionConflict,
 )
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Pause
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, PartitionPause
 from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
@@ -208,11 +208,11 @@ def test_partitions_are_paused_and_resumed_one_by_one_or_by_topic(office: Office
     pause(office, {"t": "0,3", "u": "*"})
     pause(office, {"t": "5"}, "another")
     assert office.stored().pauses == {
-        "t": Pause(frozenset({0, 3, 5}), "another", 1234),
-        "u": Pause(None, "a reason", 1234),
+        "t": PartitionPause(frozenset({0, 3, 5}), "another", 1234),
+        "u": PartitionPause(None, "a reason", 1234),
     }
     resume(office, {"t": "3,9", "v": "1"})
-    assert office.stored().pauses["t"] == Pause(frozenset({0, 5}), "another", 1234)
+    assert office.stored().pauses["t"] == PartitionPause(frozenset({0, 5}), "another", 1234)
     with pytest.raises(InvalidRequest, match="all partitions of u"):
         resume(office, {"u": "1"})
     resume(office, {"t": "0,5", "u": "*"})

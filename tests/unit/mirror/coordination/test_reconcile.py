@@ -6,7 +6,7 @@ from typing import Any
 
 from mirror.coordination.reconcile import InstanceView, duties, lane_specs, others_of, starts
 from mirror.coordination.stores.membership import Holding
-from mirror.model.datastreams.datastream import DatastreamStatus, Pause, StartPosition
+from mirror.model.datastreams.datastream import DatastreamStatus, PartitionPause, StartPosition
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.topics import TopicNaming
@@ -126,9 +126,9 @@ def test_a_deleted_or_paused_datastream_has_no_lanes() -> None:
 
 
 def test_paused_partitions_have_no_lanes() -> None:
-    some = a_datastream(pauses={"t": Pause(frozenset({1, 7}), "too large", 5)})
+    some = a_datastream(pauses={"t": PartitionPause(frozenset({1, 7}), "too large", 5)})
     assert set(lane_specs(PLAN, ONE, (some,)).specs) == {T0}
-    topic = a_datastream(pauses={"t": Pause(None, "the whole topic", 5)})
+    topic = a_datastream(pauses={"t": PartitionPause(None, "the whole topic", 5)})
     assert lane_specs(PLAN, ONE, (topic,)).specs == {}
 
 

@@ -366,7 +366,7 @@ def test_a_bug_of_the_loop_itself_stops_the_copying(service: Service) -> None:
     def fail() -> None:
         raise ZeroDivisionError("a bug")
 
-    rig.workers.revive = fail  # type: ignore[method-assign]
+    rig.workers.restart_dead = fail  # type: ignore[method-assign]
     rig.follower.start()
     wait_until(rig.health.has_died.is_set)
     assert rig.workers.abandoned == 1

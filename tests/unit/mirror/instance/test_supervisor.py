@@ -74,7 +74,7 @@ class Crew:
         self.supervisor.start_lanes(specs, Epoch(1))
 
     def end(self) -> None:
-        self.supervisor.abandon()
+        self.supervisor.kill_all()
         assert all(process.poll() is not None for process in self.spawned)
 
 
@@ -172,10 +172,10 @@ def test_a_worker_is_started_again_after_a_delay_that_doubles(new_crew: NewCrew)
         crew.until(lambda: crew.supervisor.workers_running == 0)
         assert crew.phases() == {}
         crew.clock.advance(delay - 0.01)
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
         assert len(crew.spawned) == round_number
         crew.clock.advance(0.02)
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
         assert len(crew.spawned) == round_number + 1
 
 
@@ -185,13 +185,13 @@ def test_a_worker_that_has_reported_is_forgiven(new_crew: NewCrew) -> None:
         crew.spawned[-1].kill()
         crew.until(lambda: crew.supervisor.workers_running == 0)
         crew.clock.advance(10)
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
     crew.start(a_spec("t-0"))
     crew.until(lambda: any(state.rate for state in crew.supervisor.lanes.values()))
     crew.spawned[-1].kill()
     crew.until(lambda: crew.supervisor.workers_running == 0)
     crew.clock.advance(1.01)
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     assert crew.supervisor.workers_running == 1
 
 
@@ -207,14 +207,14 @@ def test_a_worker_that_cannot_be_started_is_tried_again(new_crew: NewCrew) -> No
     crew = new_crew(2, "unborn", "obedient")
     assert crew.supervisor.workers_running == 1
     crew.clock.advance(1.01)
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     assert crew.supervisor.workers_running == 2
 
 
 def test_abandoning_kills_at_once_and_what_the_dead_had_said_counts_no_more(new_crew: NewCrew) -> None:
     crew = new_crew(2)
     crew.start(a_spec("t-0", task="a-0"), a_spec("t-1", task="a-1"))
-    crew.supervisor.abandon()
+    crew.supervisor.kill_all()
     assert crew.phases() == {}
     assert all(process.poll() is not None for process in crew.spawned)
     gone = 0
@@ -224,7 +224,7 @@ def test_abandoning_kills_at_once_and_what_the_dead_had_said_counts_no_more(new_
         gone += isinstance(item, WorkerGone)
         crew.supervisor.handle(item)
     assert crew.phases() == {}
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     assert crew.supervisor.workers_running == 2
 
 
@@ -233,9 +233,9 @@ def test_a_worker_that_dies_just_before_it_is_abandoned_is_mourned_once(new_crew
     crew.spawned[0].kill()
     news = crew.inbox.get(timeout=PATIENCE_SECONDS)
     assert isinstance(news, WorkerGone)
-    crew.supervisor.abandon()
+    crew.supervisor.kill_all()
     crew.supervisor.handle(news)
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     assert crew.supervisor.workers_running == 1
 
 
@@ -245,7 +245,7 @@ def test_stopping_lets_workers_end_by_themselves(new_crew: NewCrew) -> None:
     crew.supervisor.stop(5.0)
     assert [process.poll() for process in crew.spawned] == [0, 0]
     crew.clock.advance(100)
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     assert len(crew.spawned) == 2
 
 
@@ -262,7 +262,7 @@ def test_a_worker_that_cannot_be_talked_to_is_ended_and_replaced(new_crew: NewCr
     crew.until(lambda: crew.supervisor.workers_running == 0)
     assert crew.spawned[0].poll() == -signal.SIGKILL
     crew.clock.advance(1.01)
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     crew.start(a_spec("t-0"))
     crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
 
@@ -275,13 +275,13 @@ def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew:
         crew.supervisor.extend_lease(1.0)
 
     def is_heard() -> bool:
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
         return not other.outgoing
 
     wait_until(is_heard, interval_seconds=0.01)
     assert crew.supervisor.workers_running == 2
     crew.clock.advance(60)
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     crew.until(lambda: crew.supervisor.workers_running == 1)
     assert crew.spawned[0].poll() == -signal.SIGKILL
     assert crew.spawned[1].poll() is None
@@ -292,7 +292,7 @@ def test_a_long_message_reaches_a_worker_that_is_slow_to_take_it(new_crew: NewCr
     crew.start(*(a_spec(f"{'t' * 200}-{number}") for number in range(5_000)))
 
     def all_copy() -> bool:
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
         while not crew.inbox.empty():
             item = crew.inbox.get()
             assert isinstance(item, WorkerSaid | WorkerGone)
@@ -358,7 +358,7 @@ def test_a_datastream_that_ends_its_worker_is_found_and_set_aside_alone(new_crew
 
     def turn() -> None:
         crew.take_in()
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
         crew.start(*(spec for spec in specs if spec.key not in crew.supervisor.lanes))
         crew.clock.advance(0.5)
 
@@ -387,7 +387,7 @@ def test_lanes_wait_while_no_worker_process_is_there_for_them(new_crew: NewCrew)
     assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, -1, (None, None))
     assert state.reason == "no worker process is there for it; one starts again in 1 s"
     crew.clock.advance(1.0)
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     assert crew.supervisor.waiting([spec]) == {}
 
 
@@ -397,7 +397,7 @@ def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
         crew.start(a_spec("t-0", group="a"), a_spec("t-0", group="b"))
         crew.until(lambda: crew.supervisor.workers_running == 0)
         crew.clock.advance(40)
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
     assert crew.supervisor.quarantine.ailing == {}
 
 
@@ -407,7 +407,7 @@ def test_a_worker_whose_lease_was_over_is_replaced_at_once_each_time(new_crew: N
         assert len(crew.spawned) == spawned
         crew.start(a_spec("t-0"))
         crew.until(lambda: crew.supervisor.workers_running == 0)
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
     assert crew.supervisor.workers_running == 1
 
 
@@ -420,13 +420,13 @@ def test_what_is_cleared_returns_to_the_workers_and_the_cells_end(new_crew: NewC
         crew.spawned[-1].kill()
         crew.until(lambda: crew.supervisor.workers_running == 0)
         crew.clock.advance(3)
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
     assert set(crew.supervisor.quarantine.ailing) == {"a", "b", "c"}
 
     def is_well() -> bool:
         crew.take_in()
         crew.clock.advance(1.0)
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
         crew.start(*(spec for spec in specs if spec.key not in crew.supervisor.lanes))
         at_home = [
             one.worker == 0 and one.phase is LanePhase.COPYING for one in crew.supervisor.lanes.values()
@@ -445,7 +445,7 @@ def test_a_lane_that_cannot_be_sent_is_set_aside_alone(new_crew: NewCrew) -> Non
     state = crew.supervisor.lanes[bad.key]
     assert state.phase is LanePhase.PAUSED
     assert "unexpected TypeError" in state.reason
-    crew.supervisor.revive()
+    crew.supervisor.restart_dead()
     crew.supervisor.stop_lanes([bad.key])
     assert bad.key not in crew.supervisor.lanes
 
@@ -454,7 +454,7 @@ def look(crew: Crew, seconds: float, step: float = 1.0) -> None:
     """Look at the workers again and again over that time."""
     for _ in range(int(seconds / step)):
         crew.clock.advance(step)
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
 
 
 def frozen_crew(new_crew: NewCrew, workers: int = 1) -> Crew:
@@ -516,7 +516,7 @@ def test_a_control_process_that_was_frozen_itself_kills_nobody(new_crew: NewCrew
     crew = frozen_crew(new_crew)
     for _ in range(4):
         crew.clock.advance(3_600)  # nobody listened meanwhile
-        crew.supervisor.revive()
+        crew.supervisor.restart_dead()
     assert set(crew.phases().values()) == {LanePhase.COPYING}
     assert crew.spawned[0].poll() is None
 

@@ -86,7 +86,7 @@ def is_over(one: Datastream, world: World, decision: Decision) -> bool:
     return one.status is DatastreamStatus.DELETING and not is_planned(one, world.datastreams, plan)
 
 
-def agenda(
+def leader_actions(
     world: World, changes: Sequence[Change], decision: Decision, over: Sequence[DatastreamName]
 ) -> tuple[Action, ...]:
     """Everything to do, in order. `world` and `decision` see the datastreams as the changes leave them;

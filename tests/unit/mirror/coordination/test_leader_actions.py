@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirror.coordination.agenda import (
+from mirror.coordination.leader_actions import (
     Answer,
     Change,
     Publish,
     Remove,
     after,
-    agenda,
     is_over,
     is_too_early,
+    leader_actions,
     status_change,
 )
 from mirror.coordination.placement import SimplePlanner
@@ -67,13 +67,13 @@ def test_the_order_is_states_then_plan_then_answers_then_removals() -> None:
     world = World(after(datastreams, changes), (an_instance(),), plan, {SOURCE: {"t": 2}}, (request,))
     decision = decide(world, SimplePlanner(), TaskCapacity(100), 1)
     over = [one.name for one in world.datastreams if is_over(one, world, decision)]
-    kinds = [type(action) for action in agenda(world, changes, decision, over)]
+    kinds = [type(action) for action in leader_actions(world, changes, decision, over)]
     assert kinds == [Change, Publish, Answer, Remove]
 
 
 def test_nothing_to_do_is_nothing_to_do() -> None:
     world = World((a_datastream("orders", "t"),), (an_instance(),), PLANNED, {SOURCE: {"t": 1}})
-    assert agenda(world, (), decide(world, SimplePlanner(), TaskCapacity(100), 1), ()) == ()
+    assert leader_actions(world, (), decide(world, SimplePlanner(), TaskCapacity(100), 1), ()) == ()
 
 
 def test_a_new_leader_waits_a_moment_when_most_others_are_missing() -> None:
