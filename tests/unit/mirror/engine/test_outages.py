@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
-from mirror.ports import LaneKey, LanePaused, LaneStopped
 from tests.fakes.broker.faults import Asked, Code, Delay, Drop, Gate, Hold
 from tests.fakes.broker.mirrored import MirroredFakes
 
