@@ -83,13 +83,18 @@ async def fence(
     """Make the broker refuse everything of former owners in that partition; the id to go on with.
 
     The id is taken once more in the end: the coordinator gives it only when every replica has the marker. All
-    that former owners have stored then lies in front of the high watermark, where it can be read.
+    that former owners have stored then lies in front of the high watermark, where it can be read. Where it
+    comes with another epoch than the one that follows, somebody else has taken it behind the marker, which
+    does not stop that one: another marker does.
     """
-    await add_to_transaction(cluster, name, stamp, [target])
-    ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
-    if ended.error:
-        raise error_of(ended.error, f"ending a transaction of {name}")
-    return await take_identity(cluster, name, timeout_seconds)
+    while True:
+        await add_to_transaction(cluster, name, stamp, [target])
+        ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
+        if ended.error:
+            raise error_of(ended.error, f"ending a transaction of {name}")
+        former, stamp = stamp, await take_identity(cluster, name, timeout_seconds)
+        if stamp.producer_id != former.producer_id or stamp.epoch == former.epoch + 1:
+            return stamp
 
 
 async def add_to_transaction(

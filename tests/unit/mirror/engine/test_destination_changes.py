@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
-from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Throttle
+from mirror.replication.engine import BatchEngine
+from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Run, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, FIND_COORDINATOR, INIT, ADD, END = 0, 10, 22, 24, 26
@@ -301,3 +302,47 @@ def test_what_a_killed_engine_has_stored_is_found_also_before_every_replica_has_
     fakes.run_to("t", 25)
     fakes.run(2.0)
     fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_an_owner_that_takes_the_lane_behind_the_fence_of_another_is_fenced_too(
+    new_fakes: NewFakes, level: int
+) -> None:
+    """The marker of the first is written, its id not yet taken once more; the second stores no progress."""
+    fakes = new_fakes(transaction_level=level)
+    copying(fakes)
+    fakes.crash()
+    faults, taking, storing, following = fakes.target.faults, Gate(), Gate(), Gate()
+    faults.plant(END, Run(lambda: faults.plant(INIT, Hold(taking))))
+    first = fakes.new_engine()
+    fakes.start("t")
+    fakes.write("t", 20, 5)
+    fakes.run_until(lambda: faults.taken == 2, "the first one takes its id once more")
+    second = fakes.new_engine()
+    fakes.start("t")
+    faults.plant(PRODUCE, Hold(storing), fits=lambda asked: not _is_progress(asked))
+    faults.plant(PRODUCE, Drop(), times=None, fits=_is_progress)
+    fakes.run_until(lambda: faults.is_spent, "the second one sends a batch")
+    faults.plant(PRODUCE, Hold(following), fits=lambda asked: not _is_progress(asked))
+    taking.open()
+    _step([first])
+    storing.open()
+    _step([second])
+    following.open()
+    faults.clear()
+    _step([first, second])
+    assert fakes.numbers("t") == list(range(25))
+
+
+def _step(engines: Sequence[BatchEngine]) -> None:
+    for _ in range(40):
+        for engine in engines:
+            engine.step(0.05)
+
+
+def _is_progress(asked: Asked) -> bool:
+    return any(
+        b"g-t/t/" in bytes(part.records)
+        for topic in asked.message.topic_data
+        for part in topic.partition_data
+    )
