@@ -212,9 +212,10 @@ class Lane:
             return False
         return self.in_flight < (MOST_IN_FLIGHT if self.is_established else 1)
 
-    def begin_life(self, position: int, sentence: str, *, same_log: bool) -> None:
+    def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1) -> None:
         """Go on at a position that need not lie ahead: the source is another log, or parts from what it
-        was. A new ledger begins; the map keeps what lies before `position` when it is the `same_log`."""
+        was. A new ledger begins; the map keeps what lies before `position` when it is the `same_log`.
+        `leader_epoch`: of the record before `position`, -1 where unknown."""
         self.drop()
         self.life += 1
         self.gaps.append(sentence)
@@ -225,7 +226,7 @@ class Lane:
         else:
             self.offset_map = OffsetMap()
         self.source = SourceIdentity(
-            self.source.topic_id if same_log else b"", cluster_id=self.source.cluster_id
+            self.source.topic_id if same_log else b"", leader_epoch, self.source.cluster_id
         )
         self.position = position
         self.dirty = True

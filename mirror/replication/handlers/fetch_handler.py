@@ -202,7 +202,8 @@ class FetchHandler:
     def _on_trouble(self, lane: LiveLane, part: FetchedPartition) -> None:
         code = part.error
         if part.diverging is not None:
-            self._diverged(lane, *part.diverging)
+            epoch, end = part.diverging
+            self._diverged(lane, epoch, end, common=epoch)
         elif code == Code.OFFSET_OUT_OF_RANGE:
             self._runner.source(lane).detach(lane)
             self._runner.spawn(lane, self._out_of_range(lane, lane.turn))
@@ -314,8 +315,9 @@ class FetchHandler:
         self._runner.mark_dirty(lane)
         self._runner.read_on(lane)
 
-    def _diverged(self, lane: LiveLane, epoch: int, end: int) -> None:
-        """The leader's log parts at `end` from what we have copied."""
+    def _diverged(self, lane: LiveLane, epoch: int, end: int, *, common: int = -1) -> None:
+        """The leader's log parts at `end` from what we have copied. `common`: the leader epoch of the record
+        before, -1 where unknown; with it, a log that parts once more below `end` is noticed."""
         sentence = (
             f"the source's log of {lane.key.partition} parts at offset {end} (leader epoch {epoch}) from what"
             f" was copied up to {lane.position}: the destination holds records that the source has lost"
@@ -326,14 +328,16 @@ class FetchHandler:
             return
         _log.warning("%s; copying the new history", sentence)
         self._runner.source(lane).detach(lane)
-        self._runner.spawn(lane, self._follow_new_history(lane, lane.turn, end, sentence))
+        self._runner.spawn(lane, self._follow_new_history(lane, lane.turn, end, sentence, common))
 
-    async def _follow_new_history(self, lane: LiveLane, turn: int, end: int, sentence: str) -> None:
+    async def _follow_new_history(
+        self, lane: LiveLane, turn: int, end: int, sentence: str, common: int
+    ) -> None:
         while lane.turn == turn and not lane.is_drained:
             await self._bench.loop.sleep(_RETRY_SECONDS)
         if lane.turn == turn and lane.may_read:
             if lane.position >= end:  # else it has let go of what it had read before: that comes first
-                lane.begin_life(end, sentence, same_log=True)
+                lane.begin_life(end, sentence, same_log=True, leader_epoch=common)
                 self._runner.mark_dirty(lane)
             self._runner.read_on(lane)
 

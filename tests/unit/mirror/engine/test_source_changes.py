@@ -155,6 +155,24 @@ def test_the_new_history_is_copied_where_that_is_wanted(fakes: MirroredFakes) ->
     assert fakes.numbers("t") == [*range(20), *range(100, 110)]
 
 
+def test_a_new_history_that_parts_again_before_it_is_read_is_copied_from_there(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    for first in range(0, 20, 5):
+        fakes.write("t", first, 5)
+    fakes.source.move_leader("t", 0, 2)
+    fakes.write("t", 20, 10)
+    fakes.start("t", policy=CONTINUE)
+    fakes.run_to("t", 30)
+    fakes.write("t", 30, 5)
+    fakes.run_to("t", 35)
+    fakes.source.elect_uncleanly("t", 0, 1, 30)
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 30, "the first new history is followed")
+    fakes.source.elect_uncleanly("t", 0, 2, 15)
+    fakes.source.write("t", fakes.records(100, 20))
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 35, "the second one is copied")
+    assert fakes.numbers("t") == [*range(35), *range(100, 120)]
+
+
 def test_an_unclean_election_that_lost_nothing_copied_is_no_matter(fakes: MirroredFakes) -> None:
     copying(fakes)
     fakes.source.log("t").is_replicated = False
