@@ -48,6 +48,7 @@ class InstanceCollector(Collector):
             parts.add_metric([part], float(condition.is_well))
         yield parts
         yield _drops(status.drops)
+        yield _throttled(status.throttled_seconds)
         yield from _problem_metrics(status.problems)
         yield from _load_metrics(status.loads)
         yield from _assessment_metrics(status.assessments)
@@ -134,6 +135,17 @@ def _drops(drops: Mapping[str, Drops]) -> Metric:
     return family
 
 
+def _throttled(seconds: Mapping[ClusterRef, float]) -> Metric:
+    family = CounterMetricFamily(
+        "headrace_throttled_seconds",
+        "time in which brokers of the cluster throttled workers by a quota; summed over workers",
+        labels=["cluster"],
+    )
+    for cluster, one in seconds.items():
+        family.add_metric([cluster], one)
+    return family
+
+
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
 
@@ -143,6 +155,9 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
     for (group, phase), number in Counter((one.spec.key.group, one.phase.value) for one in lanes).items():
         count.add_metric([group, phase], number)
     yield count
+    held = GaugeMetricFamily(
+        "headrace_held_back_lanes", "lanes that copy and are held back by a quota", labels=["datastream"]
+    )
     rate = GaugeMetricFamily("headrace_bytes_per_second", "bytes copied", labels=["datastream"])
     records = GaugeMetricFamily("headrace_records_per_second", "records copied", labels=["datastream"])
     lag = GaugeMetricFamily("headrace_lag_records", "records behind the source", labels=["datastream"])
@@ -151,6 +166,7 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
     )
     for group in sorted({one.spec.key.group for one in lanes}):
         mine = [one for one in lanes if one.spec.key.group == group]
+        held.add_metric([group], sum(bool(one.held_back) for one in mine))
         rates = [one.rate for one in mine if one.rate is not None]
         rate.add_metric([group], sum(one.bytes_per_second for one in rates))
         records.add_metric([group], sum(one.messages_per_second for one in rates))
@@ -160,7 +176,7 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
         ages = [one.lag[1] for one in mine if one.lag[1] is not None]
         if ages:
             age.add_metric([group], max(ages) / 1000)
-    yield from (rate, records, lag, age)
+    yield from (held, rate, records, lag, age)
 
 
 def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:

@@ -56,6 +56,11 @@ class InstanceStatus(Protocol):
         ...
 
     @property
+    def throttled_seconds(self) -> Mapping[ClusterRef, float]:
+        """By cluster, the seconds in which its brokers have throttled workers, summed over these."""
+        ...
+
+    @property
     def drops(self) -> Mapping[str, Drops]:
         """By kind, the records of this instance that were not delivered."""
         ...

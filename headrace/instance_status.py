@@ -58,6 +58,11 @@ class RunningStatus:
         return self._supervisor.task_sums
 
     @property
+    def throttled_seconds(self) -> Mapping[ClusterRef, float]:
+        """By cluster, the seconds in which its brokers have throttled workers, summed over these."""
+        return self._supervisor.throttled_seconds
+
+    @property
     def drops(self) -> Mapping[str, Drops]:
         """By kind, the records of this instance that were not delivered."""
         return self._follower.drops

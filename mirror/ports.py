@@ -56,6 +56,11 @@ class CopyEngine(Protocol):
         """What was copied since the last call, a record for every lane with something to say."""
         ...
 
+    def take_throttled(self) -> Mapping[ClusterRef, float]:
+        """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone
+        (KIP-219); without those of which none has."""
+        ...
+
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
         """Drain and checkpoint all lanes up to the deadline, then drop connections. Idempotent."""
         ...

@@ -32,6 +32,7 @@ class LaneAnswer(BaseModel):
     by: Literal["person", "itself"] | None = None
     """Who paused it."""
     reason: str
+    """Why it does not copy; or, while it does, which quota holds it back."""
     requested_by: str | None = None
     """The person that paused it, as far as that was given."""
     since_ms: int | None = None
@@ -63,7 +64,7 @@ class LaneAnswer(BaseModel):
             worker=state.worker,
             phase=state.phase,
             by="itself" if state.phase is LanePhase.PAUSED else None,
-            reason=state.reason,
+            reason=state.reason or state.held_back,
             lag_records=lag_records,
             lag_ms=lag_ms,
             bytes_per_second=rate.bytes_per_second if rate else None,

@@ -102,6 +102,10 @@ class Cluster:
         """For one question to one broker."""
         return self._dialings.aside.timeout_seconds
 
+    def take_throttled(self) -> float:
+        """The seconds since the last call in which a broker has asked to be left alone (KIP-219)."""
+        return self._dialings.aside.throttling.take(self._loop.now())
+
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
         """(broker, leader epoch) as last heard; None while there is no leader or nothing was heard."""
         topic = self.topics.get(partition.topic)

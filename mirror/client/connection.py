@@ -19,6 +19,7 @@ from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.client.reachability import SLOWEST_LINK, Promptness
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport, broken
 from mirror.errors import CorruptData, HeadraceError, TimedOut, Unreachable
+from mirror.lane.flow import HeldTime
 from mirror.lane.memory import Slab, SlabPool
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import BrokerFeatures
@@ -57,12 +58,23 @@ class Connection:
     """One broker's socket with the requests that are under way on it.
 
     `name` is for error messages; `features` are known once `handshake.open_connection` is through.
+    `cluster_throttling`: what all connections of its cluster note a throttle in.
     """
 
-    def __init__(self, loop: Loop, transport: Transport, pool: SlabPool, name: str, client_id: str) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        transport: Transport,
+        pool: SlabPool,
+        name: str,
+        client_id: str,
+        cluster_throttling: HeldTime | None = None,
+    ) -> None:
         self.name = name
         self.features = BrokerFeatures(0, {}, {})
         self.throttled_until = 0.0
+        self.throttling = HeldTime()
+        self._cluster_throttling = cluster_throttling or HeldTime()
         self.promptness = Promptness()
         self.failure: HeadraceError | None = None
         self.on_close: Callable[[HeadraceError], None] | None = None
@@ -162,7 +174,10 @@ class Connection:
     def throttle(self, milliseconds: int) -> None:
         """The broker asks to be left alone for that time (KIP-219), and does not read what is under way."""
         if milliseconds > 0:
-            self.throttled_until = max(self.throttled_until, self._loop.now() + milliseconds / 1000)
+            now = self._loop.now()
+            self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)
+            for held in (self.throttling, self._cluster_throttling):
+                held.hold(now, self.throttled_until)
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:

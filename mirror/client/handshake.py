@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from mirror.client.access import ClusterAccess
@@ -10,6 +10,7 @@ from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop
 from mirror.client.transport import connect
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut
+from mirror.lane.flow import HeldTime
 from mirror.lane.memory import SlabPool
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control import sasl
@@ -29,6 +30,7 @@ class Dialing:
     access: ClusterAccess
     client_id: str
     timeout_seconds: float
+    throttling: HeldTime = field(default_factory=HeldTime)
 
 
 async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
@@ -38,7 +40,9 @@ async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
     """
     name = f"{endpoint.host}:{endpoint.port}"
     transport = await connect(dialing.loop, endpoint, dialing.access.tls, dialing.timeout_seconds)
-    connection = Connection(dialing.loop, transport, dialing.pool, name, dialing.client_id)
+    connection = Connection(
+        dialing.loop, transport, dialing.pool, name, dialing.client_id, dialing.throttling
+    )
     late = TimedOut(
         f"{name} accepts connections and does not answer",
         advice="is there a Kafka broker, and does it expect TLS or a log-in at that port?",

@@ -40,13 +40,14 @@ _MOST_ROOM: Final = 16
 
 
 class TokenBucket:
-    """A quota in bytes per second that allows bursts of one second and debt of one take.
+    """A quota in bytes per second that allows bursts of one second and debt of one take; `owner`: whose.
 
     A take may exceed what is left (a batch is never cut for a quota); the debt is paid before the
     next one.
     """
 
-    def __init__(self, bytes_per_second: float, now: float) -> None:
+    def __init__(self, bytes_per_second: float, now: float, owner: str = "") -> None:
+        self.owner = owner
         self._rate = bytes_per_second
         self._tokens = bytes_per_second
         self._at = now
@@ -75,6 +76,34 @@ class TokenBucket:
     def _refill(self, now: float) -> None:
         self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate)
         self._at = now
+
+
+class HeldTime:
+    """For how long something is held back. What still lies ahead counts when it has passed."""
+
+    __slots__ = ("_from", "_passed", "_until")
+
+    def __init__(self) -> None:
+        self._from = 0.0
+        self._until = 0.0
+        self._passed = 0.0
+
+    def hold(self, now: float, until: float) -> None:
+        """It is held back from `now` on, in monotonic seconds, at least up to that moment."""
+        self._pass(now)
+        self._from, self._until = now, max(self._until, until)
+
+    def take(self, now: float) -> float:
+        """The seconds since the last call in which it was held back."""
+        self._pass(now)
+        passed, self._passed = self._passed, 0.0
+        return passed
+
+    def _pass(self, now: float) -> None:
+        end = min(now, self._until)
+        if end > self._from:
+            self._passed += end - self._from
+            self._from = end
 
 
 _LEASE_SECONDS: Final = 300.0

@@ -114,6 +114,12 @@ class EngineContext:
         found = {name: one.reachability.take_returned() for name, one in self._clusters.items()}
         return {name: since for name, since in found.items() if since is not None}
 
+    def take_throttled(self) -> dict[ClusterRef, float]:
+        """Clusters of which a broker has asked to be left alone since the last call, with the seconds in
+        which one did."""
+        found = {name: one.take_throttled() for name, one in self._clusters.items()}
+        return {name: seconds for name, seconds in found.items() if seconds}
+
     def silence(self, reference: ClusterRef) -> str:
         """Which address of the cluster does not answer, and how."""
         return self._clusters[reference].silence
@@ -133,7 +139,7 @@ class EngineContext:
             if rate:
                 bucket = self._buckets.get((kind, name))
                 if bucket is None:
-                    bucket = self._buckets[kind, name] = TokenBucket(rate, self.loop.now())
+                    bucket = self._buckets[kind, name] = TokenBucket(rate, self.loop.now(), kind)
                 found.append(bucket)
         return tuple(found)
 

@@ -22,6 +22,7 @@ from mirror.ports import Clock
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
+from mirror.replication.handlers.quotas import QuotaWatch
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import Stalls
 from mirror.replication.lane_runner import LaneRunner
@@ -54,7 +55,8 @@ class BatchEngine:
         self._clock = clock
         self._bench = EngineContext(access, settings, identity, clock, selector)
         self._runner = LaneRunner(self._bench, TransactionManager)
-        pacer = ReadPacer(self._runner)
+        self._quotas = QuotaWatch(self._runner)
+        pacer = ReadPacer(self._runner, self._quotas)
         rejections = Rejections(self._runner)
         producer_ids = ProducerIdManager(self._runner, pacer)
         self._fetch_handler = FetchHandler(self._runner, pacer, producer_ids, rejections)
@@ -124,6 +126,7 @@ class BatchEngine:
         self._runner.transactions.pump(now)
         self._checkpoints.pump(now)
         self._stalls.pump(now)
+        self._quotas.pump(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
         """What was copied since the last call, a record for every lane with something to say."""
@@ -134,6 +137,11 @@ class BatchEngine:
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         lanes = self._runner.lanes.values()
         return share_cpu([one for lane in lanes if (one := self._metric(lane, when)) is not None], cpu_ms)
+
+    def take_throttled(self) -> Mapping[ClusterRef, float]:
+        """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone
+        (KIP-219); without those of which none has."""
+        return self._bench.take_throttled()
 
     def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
         try:

@@ -3,8 +3,10 @@ the source's end calls for."""
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
+from mirror.replication.handlers.quotas import QuotaWatch
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane, Reader
 
@@ -15,8 +17,9 @@ _RETRY_SECONDS: Final = 0.2
 class ReadPacer:
     """Includes lanes in the next fetch of their channel, or excludes them for a while."""
 
-    def __init__(self, runner: LaneRunner) -> None:
+    def __init__(self, runner: LaneRunner, quotas: QuotaWatch) -> None:
         self._runner = runner
+        self._quotas = quotas
         self._loop = runner.bench.loop
         self._settings = runner.bench.settings
 
@@ -65,8 +68,9 @@ class ReadPacer:
 
     def _waits_for_quota(self, lane: LiveLane, reader: Reader) -> bool:
         now = self._loop.now()
-        wait = max(bucket.seconds_until_open(now) for bucket in lane.buckets)
+        wait, bucket = max([(one.seconds_until_open(now), one) for one in lane.buckets], key=itemgetter(0))
         if wait > 0:
+            self._quotas.waits(lane, bucket, wait)
             reader.exclude(lane)
             self._runner.later(lane, wait, self._include)
         return wait > 0

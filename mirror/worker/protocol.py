@@ -162,12 +162,21 @@ class TaskSums:
         return replace(self, sums=sums, latency_counts=counts)
 
 
+class ThrottledTime(NamedTuple):
+    """In so many seconds of an interval a broker of the cluster has asked one worker to be left alone."""
+
+    cluster: ClusterRef
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRates:
-    """From a worker, every metrics interval: the lanes with something to say, and their tasks."""
+    """From a worker, every metrics interval: the lanes with something to say, their tasks, and the clusters
+    that have throttled it."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
+    throttled: tuple[ThrottledTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

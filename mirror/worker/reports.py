@@ -18,6 +18,7 @@ from mirror.worker.protocol import (
     Message,
     RecordsDropped,
     TaskSums,
+    ThrottledTime,
     WorkerDone,
 )
 
@@ -75,7 +76,8 @@ class MetricReports:
         """What was copied since the last interval."""
         metrics = self._engine.metrics()
         self._sink.publish(metrics)
-        return (LaneRates(tuple(LaneRate.of(metric) for metric in metrics), _sums(metrics)),)
+        throttled = tuple(ThrottledTime(*pair) for pair in self._engine.take_throttled().items())
+        return (LaneRates(tuple(LaneRate.of(metric) for metric in metrics), _sums(metrics), throttled),)
 
     def closed(self) -> Sequence[Message]:
         """Nothing: the control process hears of the end of lanes by their events."""

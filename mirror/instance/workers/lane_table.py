@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
+from mirror.model.datastreams.lanes import LaneEvent, LaneHeldBack, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.model.identifiers import GroupName
 from mirror.model.metrics import Drops
 from mirror.worker.protocol import LaneRate
@@ -33,13 +33,19 @@ class LanePhase(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
     """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
-    why it paused or waits."""
+    why it paused or waits. `slowed`: which quota holds it back when it copies, as its worker said last."""
 
     spec: LaneSpec
     worker: int
     phase: LanePhase
     reason: str = ""
     rate: LaneRate | None = None
+    slowed: str = ""
+
+    @property
+    def held_back(self) -> str:
+        """Which quota holds it back; empty where none does, and where it does not copy."""
+        return self.slowed if self.phase is LanePhase.COPYING else ""
 
     @property
     def lag(self) -> tuple[int | None, int | None]:
@@ -122,6 +128,8 @@ class LaneTable:
             return
         if isinstance(event, LaneStopped):
             del self.states[event.key]
+        elif isinstance(event, LaneHeldBack):
+            self.states[event.key] = replace(state, slowed=event.reason)
         elif state.phase is not LanePhase.STOPPING:
             if isinstance(event, LanePaused):
                 key = event.key

@@ -16,7 +16,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneStatus, LaneTable, WorkerShare
 from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStopped
-from mirror.model.identifiers import Epoch, GroupName, TaskName
+from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import Drops, total_of
 from mirror.ports import Clock
 from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
@@ -53,6 +53,7 @@ class Supervisor:
         self._unsendable: set[LaneKey] = set()
         self._task_worker: dict[TaskName, int] = {}
         self._sums: Mapping[TaskName, TaskSums] = {}
+        self._throttled: Mapping[ClusterRef, float] = {}
         self._dropped_before = 0
         """Records that processes which are over could not deliver."""
 
@@ -60,6 +61,12 @@ class Supervisor:
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
         """What each task did here since the start. Safe to read from any thread."""
         return self._sums
+
+    @property
+    def throttled_seconds(self) -> Mapping[ClusterRef, float]:
+        """By cluster, the seconds since the start in which its brokers have throttled workers, summed over
+        these. Safe to read from any thread."""
+        return self._throttled
 
     @property
     def drops(self) -> Drops:
@@ -220,9 +227,12 @@ class Supervisor:
                     self._table.note(event)
                     if isinstance(event, LaneStopped):
                         self._shares[worker.number].lanes.discard(event.key)
-            case LaneRates(rates, sums):
+            case LaneRates(rates, sums, throttled):
                 worker.slot.failures = 0
                 self._add(sums)
+                known = self._throttled
+                more = {one.cluster: known.get(one.cluster, 0.0) + one.seconds for one in throttled}
+                self._throttled = {**known, **more}
                 self._table.measure(rates)
             case RecordsDropped(drops):
                 self._shares[worker.number].drops = drops

@@ -71,4 +71,13 @@ class LaneResumed:
     key: LaneKey
 
 
-LaneEvent = LaneStarted | LaneStopped | LanePaused | LaneResumed
+@dataclass(frozen=True, slots=True)
+class LaneHeldBack:
+    """The lane copies, slower than it could: a quota holds it back, as somebody wants. `reason` says which;
+    it is empty when none does any more."""
+
+    key: LaneKey
+    reason: str
+
+
+LaneEvent = LaneStarted | LaneStopped | LanePaused | LaneResumed | LaneHeldBack

@@ -188,6 +188,13 @@ class FetchChannel:
         since = now if self._untold_since is None else self._untold_since
         return now - since - self._rules.wait_ms / 1000 < PATIENCE_SECONDS
 
+    def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
+        """The seconds since the last call in which a quota of the broker's has kept it from being asked, and
+        whom that holds back."""
+        connection = self._connection
+        seconds = connection.throttling.take(now) if connection is not None else 0.0
+        return seconds, tuple(self._lanes.values()) if seconds else ()
+
     def pump(self) -> None:
         """Send the next fetch if none is under way and there is something to read."""
         connection = self._connection
@@ -334,6 +341,11 @@ class Fetcher:
         self._live = ReadingRules(settings.fetch_wait_ms, settings.live_fetch_bytes, settings.gather_ms)
         self._channels: dict[tuple[int, Tier], FetchChannel] = {}
         self._search = LeaderSearch(cluster, lambda lane: lane.key.partition.topic, listener.on_relocated)
+
+    @property
+    def channels(self) -> Iterable[FetchChannel]:
+        """Those to every broker that is or was read from."""
+        return self._channels.values()
 
     def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
         """Read from the partition's leader, or the replica that it has named; waits while nobody leads it."""

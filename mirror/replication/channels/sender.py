@@ -124,6 +124,12 @@ class ProduceChannel:
         if self._connection is not None:
             self._connection.close()
 
+    def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
+        """The seconds since the last call in which a quota of the broker's has kept it from being sent
+        anything, and whom that holds back."""
+        seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
+        return seconds, tuple(lane for lane in self._lanes if lane.bytes_in_hand) if seconds else ()
+
     def _pump_soon(self, seconds: float = 0.0) -> None:
         if self._is_pumping:
             return
@@ -294,6 +300,11 @@ class Sender:
         self._search = LeaderSearch(
             cluster, lambda lane: lane.spec.destination_topic, listener.on_target_relocated
         )
+
+    @property
+    def channels(self) -> Iterable[ProduceChannel]:
+        """Those to every broker that is or was written to."""
+        return [channel for channels in self._channels.values() for channel in channels]
 
     def attach(self, lane: LiveLane) -> None:
         """Write for the lane to whoever leads its partition; waits while nobody does."""

@@ -105,6 +105,22 @@ def test_that_nothing_waits_is_known_of_lanes_that_copy_and_hear_of_their_source
     assert found.get(("headrace_lag_seconds", orders)) == seconds
 
 
+def test_a_quota_that_holds_a_lane_back_is_its_reason_and_nothing_is_ill(client: Client, site: Site) -> None:
+    site.create()
+    key, orders = a_key("t-0"), frozenset({("datastream", "orders")})
+    state = site.follower.workers._states[key]
+    site.follower.workers._states[key] = replace(state, slowed="the quota of its datastream")
+    site.follower.workers._throttled = {SOURCE: 2.5}
+    site.follower.turn()
+    lane, other = client.get("/v1/lanes").json()
+    assert (lane["phase"], lane["by"], lane["reason"]) == ("copying", None, "the quota of its datastream")
+    assert other["reason"] == ""
+    assert client.get("/v1/health").status_code == 200
+    found = samples(client)
+    assert found["headrace_held_back_lanes", orders] == 1
+    assert found["headrace_throttled_seconds_total", frozenset({("cluster", "source")})] == 2.5
+
+
 def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
     site.create()
     for number in (0, 1):

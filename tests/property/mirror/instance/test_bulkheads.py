@@ -262,6 +262,10 @@ class FaultyEngine:
         """As in the port."""
         return ()
 
+    def take_throttled(self) -> Mapping[ClusterRef, float]:
+        """As in the port."""
+        return {}
+
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
         """As in the port."""
         return ()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mirror.errors import CorruptData, InvalidRequest
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.lanes import (
+    LaneHeldBack,
     LaneKey,
     LanePaused,
     LaneResumed,
@@ -34,6 +35,7 @@ from mirror.worker.protocol import (
     StartLanes,
     StopLanes,
     TaskSums,
+    ThrottledTime,
     WorkerAlive,
     WorkerDone,
     WorkerSetup,
@@ -81,6 +83,7 @@ events = (
     | st.builds(LaneStopped, keys, st.none() | offsets)
     | st.builds(LanePaused, keys, texts)
     | st.builds(LaneResumed, keys)
+    | st.builds(LaneHeldBack, keys, texts)
 )
 rates = st.builds(LaneRate, keys, texts, numbers, numbers, offsets, offsets)
 task_sums = st.builds(
@@ -103,7 +106,12 @@ messages: st.SearchStrategy[Message] = (
     | st.builds(ExtendLease, numbers)
     | st.builds(Shutdown, numbers)
     | st.builds(LaneNews, st.lists(events, max_size=3).map(tuple))
-    | st.builds(LaneRates, st.lists(rates, max_size=3).map(tuple), st.lists(task_sums, max_size=2).map(tuple))
+    | st.builds(
+        LaneRates,
+        st.lists(rates, max_size=3).map(tuple),
+        st.lists(task_sums, max_size=2).map(tuple),
+        st.lists(st.builds(ThrottledTime, texts, numbers), max_size=2).map(tuple),
+    )
 )
 
 

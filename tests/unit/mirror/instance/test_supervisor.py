@@ -18,13 +18,13 @@ import pytest
 import tests.fakes.tiny_worker as tiny_worker
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.supervisor import Supervisor
-from mirror.model.datastreams.lanes import LanePaused, LaneResumed, LaneSpec
+from mirror.model.datastreams.lanes import LaneEvent, LaneHeldBack, LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.metrics import Drops
 from mirror.worker.pool import PoolLimits, cpu_seconds
-from mirror.worker.protocol import LaneNews, RecordsDropped
+from mirror.worker.protocol import LaneNews, LaneRates, RecordsDropped, ThrottledTime
 from mirror.worker.reader import WorkerGone, WorkerSaid
-from tests.builders import a_key, a_spec
+from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -316,6 +316,31 @@ def test_a_lane_that_paused_itself_says_why_until_it_goes_on(new_crew: NewCrew) 
     crew.supervisor.stop_lanes([key])
     crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LanePaused(key, "late"),))))
     assert crew.supervisor.lanes[key].phase is LanePhase.STOPPING
+
+
+def test_a_quota_that_holds_a_lane_back_is_kept_for_the_time_in_which_it_copies(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    crew.start(a_spec("t-0"))
+    crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
+    key = a_key("t-0")
+
+    def hear(*events: LaneEvent) -> tuple[str, str]:
+        crew.supervisor.handle(WorkerSaid(0, 1, LaneNews(events)))
+        state = crew.supervisor.lanes[key]
+        return state.reason, state.held_back
+
+    assert hear(LaneHeldBack(key, "a quota")) == ("", "a quota")
+    assert hear(LanePaused(key, "too large")) == ("too large", "")
+    assert hear(LaneResumed(key)) == ("", "a quota")
+    assert hear(LaneHeldBack(key, "")) == ("", "")
+
+
+def test_seconds_in_which_brokers_throttle_add_up_over_workers(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.until(lambda: crew.supervisor.is_ready)
+    for worker, seconds in ((0, 1.5), (1, 2.0), (0, 0.5)):
+        crew.supervisor.handle(WorkerSaid(worker, 1, LaneRates((), (), (ThrottledTime(SOURCE, seconds),))))
+    assert crew.supervisor.throttled_seconds == {SOURCE: 4.0}
 
 
 def test_records_that_workers_could_not_deliver_count_beyond_their_ends(new_crew: NewCrew) -> None:

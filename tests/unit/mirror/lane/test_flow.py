@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.lane.flow import TokenBucket, bytes_to_ask, spread_of
+from mirror.lane.flow import HeldTime, TokenBucket, bytes_to_ask, spread_of
 
 
 def test_a_take_may_exceed_what_is_left_and_is_paid_for_before_the_next() -> None:
@@ -32,6 +32,19 @@ def test_a_higher_rate_pays_old_debts_sooner() -> None:
     bucket.take(110, 0.0)
     bucket.set_rate(100, 0.0)
     assert bucket.seconds_until_open(0.0) == pytest.approx(1.01)
+
+
+def test_what_is_held_back_counts_when_it_has_passed_and_once() -> None:
+    held = HeldTime()
+    held.hold(100.0, 110.0)
+    assert held.take(104.0) == 4.0
+    held.hold(106.0, 108.0)
+    assert held.take(109.0) == 5.0
+    assert held.take(120.0) == 1.0
+    assert held.take(130.0) == 0.0
+    held.hold(130.0, 131.0)
+    held.hold(140.0, 142.0)
+    assert held.take(150.0) == 3.0
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from mirror.protocol.produce import ProducedPartition
 from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.ack_handler import AckHandler
+from mirror.replication.handlers.quotas import QuotaWatch
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import Stalls
 from mirror.replication.lane_runner import LaneRunner
@@ -45,7 +46,8 @@ class Rig:
         identity = EngineIdentity("unit")
         self.bench = EngineContext(lambda _: ClusterAccess(()), CopyingOptions(), identity, self.clock)
         self.runner = LaneRunner(self.bench, TransactionManager)
-        self.writing = AckHandler(self.runner, ReadPacer(self.runner), Rejections(self.runner))
+        pacer = ReadPacer(self.runner, QuotaWatch(self.runner))
+        self.writing = AckHandler(self.runner, pacer, Rejections(self.runner))
 
     def lane(self, partition: str, kind: type[LiveLane] = LiveLane) -> LiveLane:
         """A lane with two batches in hand, of which one is on its way."""

@@ -28,6 +28,7 @@ from mirror.protocol.control.offsets import EARLIEST, Answers, OffsetAnswer
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.fetch_handler import FetchHandler
+from mirror.replication.handlers.quotas import QuotaWatch
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
@@ -92,7 +93,7 @@ class Rig:
         options = CopyingOptions()
         self.bench = EngineContext(lambda _: ClusterAccess(()), options, EngineIdentity("unit"), self.clock)
         self.runner = LaneRunner(self.bench, TransactionManager)
-        pacer = ReadPacer(self.runner)
+        pacer = ReadPacer(self.runner, QuotaWatch(self.runner))
         producer_ids = ProducerIdManager(self.runner, pacer)
         reading = FetchHandler(self.runner, pacer, producer_ids, Rejections(self.runner))
         self.cluster = Brokers(self.bench.loop)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
+from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import Drops, MirrorMetric
 from mirror.ports import CopyEngine
 from mirror.worker.protocol import LaneRates, RecordsDropped
 from mirror.worker.reports import MetricReports
+from tests.builders import SOURCE
 from tests.fakes.clock import ManualClock
 from tests.metrics_data import a_measurement
 
@@ -23,6 +25,9 @@ class Measured:
 
     def metrics(self) -> Sequence[MirrorMetric]:
         return self.lanes
+
+    def take_throttled(self) -> Mapping[ClusterRef, float]:
+        return {SOURCE: 1.5}
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
         self.published += metrics
@@ -45,6 +50,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     (sums,) = said.sums
     assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied
     assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)
+    assert said.throttled == ((SOURCE, 1.5),)
     assert measured.published == measured.lanes
     assert reports.due(start + 9.0) == ()
     assert len(reports.closing()) == 1

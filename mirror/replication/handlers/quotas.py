@@ -1,0 +1,111 @@
+"""Lanes that a quota holds back: their task's or datastream's, or one of the brokers that they read or write.
+
+They copy, as fast as somebody wants, so they are not paused. Which quota it is is reported once it holds a
+lane back for a good part of the time, until it hardly does.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mirror.lane.flow import HeldTime, TokenBucket
+from mirror.lane.lifecycle import LaneState
+from mirror.model.datastreams.lanes import LaneHeldBack
+from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.live_lane import LiveLane
+
+_LOOK_SECONDS: Final = 5.0
+_HELD_SHARE: Final = 0.2
+"""Part of the time from which on it is reported."""
+_FREE_SHARE: Final = 0.05
+"""Below that it is over."""
+_OTHER_SHARE: Final = 0.25
+"""What is reported is put right when the part of the time differs by so much."""
+_AT_BROKERS: Final = "the throttling by the brokers' quota of cluster"
+
+
+class Brake(NamedTuple):
+    """A quota, and the part of the time for which it holds a lane back."""
+
+    share: float
+    quota: str
+
+
+class QuotaWatch:
+    """Watches the lanes that wait for their own quota, and the channels that brokers throttle."""
+
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._bench = runner.bench
+        self._waiting: dict[LiveLane, HeldTime] = {}
+        self._buckets: dict[LiveLane, TokenBucket] = {}
+        self._said: dict[LiveLane, Brake] = {}
+        self._looked = self._bench.loop.now()
+
+    def waits(self, lane: LiveLane, bucket: TokenBucket, seconds: float) -> None:
+        """The lane is not read for that time, because the bucket is empty."""
+        now = self._bench.loop.now()
+        held = self._waiting.get(lane)
+        if held is None:
+            held = self._waiting[lane] = HeldTime()
+        held.hold(now, now + seconds)
+        self._buckets[lane] = bucket
+
+    def pump(self, now: float) -> None:
+        """Report what has changed, every few seconds."""
+        seconds = now - self._looked
+        if seconds < _LOOK_SECONDS:
+            return
+        self._looked = now
+        found: dict[LiveLane, Brake] = {}
+        for lane, held in list(self._waiting.items()):
+            share = held.take(now) / seconds
+            if share:
+                _note(found, lane, Brake(share, self._own(lane)))
+            else:
+                del self._waiting[lane], self._buckets[lane]
+        for name, source in self._runner.sources.items():
+            for reading in source.channels:
+                spent, lanes = reading.take_throttled(now)
+                for lane in lanes:
+                    _note(found, lane, Brake(spent / seconds, f"{_AT_BROKERS} {name} for reading"))
+        for name, sink in self._runner.sinks.items():
+            for writing in sink.channels:
+                spent, lanes = writing.take_throttled(now)
+                for lane in lanes:
+                    _note(found, lane, Brake(spent / seconds, f"{_AT_BROKERS} {name} for writing"))
+        self._report(found)
+
+    def _own(self, lane: LiveLane) -> str:
+        owner = self._buckets[lane].owner
+        policy, identity = lane.spec.policy, self._bench.identity
+        rate = identity.task_bytes_per_second if owner == "task" else policy.bytes_per_second
+        return f"the quota of its {owner}, {rate:,} bytes/s,"
+
+    def _report(self, found: dict[LiveLane, Brake]) -> None:
+        for lane in [one for one in self._said if one not in found]:
+            found[lane] = Brake(0.0, "")
+        for lane, brake in found.items():
+            said = self._said.get(lane)
+            if self._runner.lanes.get(lane.key) is not lane or lane.state is LaneState.STOPPED:
+                self._said.pop(lane, None)
+            elif said is None:
+                if brake.share >= _HELD_SHARE:
+                    self._say(lane, brake)
+            elif brake.share < _FREE_SHARE:
+                del self._said[lane]
+                self._runner.events.append(LaneHeldBack(lane.key, ""))
+            elif brake.quota != said.quota or abs(brake.share - said.share) >= _OTHER_SHARE:
+                self._say(lane, brake)
+
+    def _say(self, lane: LiveLane, brake: Brake) -> None:
+        self._said[lane] = brake
+        text = f"{brake.quota} holds it back for {min(brake.share, 1.0):.0%} of the time"
+        self._runner.events.append(LaneHeldBack(lane.key, text))
+
+
+def _note(found: dict[LiveLane, Brake], lane: LiveLane, brake: Brake) -> None:
+    """What holds a lane back most is reported."""
+    known = found.get(lane)
+    if known is None or brake.share > known.share:
+        found[lane] = brake

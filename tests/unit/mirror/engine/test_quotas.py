@@ -1,0 +1,119 @@
+"""Which quota holds a lane back is said while it does: its own, or one of the brokers'; in virtual time."""
+
+from __future__ import annotations
+
+import os
+
+from mirror.lane.outgoing import Outgoing
+from mirror.model.datastreams.lanes import LaneHeldBack
+from mirror.model.datastreams.policy import CopyPolicy
+from mirror.model.identifiers import ClusterRef
+from mirror.replication.live_lane import LiveLane
+from tests.fakes.broker.faults import Asked, Delay, Throttle
+from tests.fakes.broker.mirrored import MirroredFakes
+
+PRODUCE, FETCH = 0, 1
+KIB = 1024
+SOON_SECONDS = 15
+"""Until it is said, and until it is said to be over."""
+
+
+def said(fakes: MirroredFakes, number: int = 0) -> str:
+    """The quota that holds the lane back, as was said last."""
+    key = fakes.lane("t", number).key
+    return next(
+        (one.reason for one in reversed(fakes.events) if isinstance(one, LaneHeldBack) and one.key == key), ""
+    )
+
+
+def write(fakes: MirroredFakes, batches: int, number: int = 0) -> None:
+    """Batches of 10 KiB that do not compress."""
+    for _ in range(batches):
+        fakes.source.write("t", [(fakes.clock.now_ms(), b"k", os.urandom(10 * KIB), [])], number)
+
+
+def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t", 2)
+    for number in range(2):
+        write(fakes, 80, number)
+    fakes.start("t", 2, policy=CopyPolicy(bytes_per_second=40_000))
+    began = fakes.clock.monotonic()
+    fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "it is said of both")
+    assert fakes.clock.monotonic() - began < SOON_SECONDS
+    assert "the quota of its datastream, 40,000 bytes/s, holds it back for " in said(fakes)
+    assert not fakes.lane("t").stalled_by
+    assert fakes.lane("t").pause is None
+    for number in range(2):
+        fakes.run_to("t", 80, number)
+    done = fakes.clock.monotonic()
+    events = [one for one in fakes.events if isinstance(one, LaneHeldBack)]
+    assert len(events) < 10, "not at each look"
+    fakes.run_until(lambda: not said(fakes, 0) and not said(fakes, 1), "it is over")
+    assert fakes.clock.monotonic() - done < SOON_SECONDS
+    assert not fakes.engine.take_throttled()
+
+
+def test_a_lane_below_its_quota_says_nothing(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.start("t", policy=CopyPolicy(bytes_per_second=40_000))
+    for _ in range(30):
+        write(fakes, 1)
+        fakes.run(1)
+    assert not [one for one in fakes.events if isinstance(one, LaneHeldBack)]
+
+
+def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t", 2)
+    fakes.start("t", 2)
+    fakes.run(5)
+    fakes.source.faults.plant(FETCH, Throttle(2_000), times=None, broker=1)
+    leaders = [fakes.source.partition("t", number).leader for number in range(2)]
+    held, free = leaders.index(1), leaders.index(2)
+    began = fakes.clock.monotonic()
+    fakes.run_until(lambda: said(fakes, held), "it is said")
+    assert fakes.clock.monotonic() - began < SOON_SECONDS
+    assert "throttling by the brokers' quota of cluster source for reading holds it back" in said(fakes, held)
+    fakes.run(20)
+    assert not said(fakes, free), "another broker is asked for it"
+    assert fakes.lane("t", held).pause is None
+    assert not fakes.lane("t", held).stalled_by
+    (cluster, seconds), *others = fakes.engine.take_throttled().items()
+    assert (cluster, others) == (ClusterRef("source"), [])
+    assert 0.5 < seconds / (fakes.clock.monotonic() - began) < 1
+    fakes.source.faults.clear()
+    fakes.run_until(lambda: not said(fakes, held), "it is over")
+    fakes.engine.take_throttled()
+    fakes.run(10)
+    assert not fakes.engine.take_throttled()
+
+
+def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    write(fakes, 2)
+    fakes.start("t")
+    fakes.run_to("t", 2)
+    lane = fakes.lane("t")
+    topic = fakes.target.topics["t"].identity
+
+    def concerns(asked: Asked) -> bool:
+        return topic in [one.topic_id for one in asked.message.topic_data]
+
+    fakes.target.faults.plant(PRODUCE, Throttle(20_000), fits=concerns)
+    fakes.target.faults.plant(PRODUCE, Delay(18), times=None, fits=concerns)
+    write(fakes, 40)
+    fakes.run_until(lambda: _oldest(lane, fakes) > 8, "what was sent before the broker said so waits")
+    assert not lane.stalled_by, "the broker does not read what it has throttled"
+    fakes.run_until(lambda: said(fakes), "it is said")
+    assert "throttling by the brokers' quota of cluster destination for writing" in said(fakes)
+    assert fakes.engine.take_throttled()[ClusterRef("destination")] > 5
+    fakes.target.faults.clear()
+    fakes.run_to("t", 42)
+    fakes.run_until(lambda: not said(fakes), "it is over")
+    assert not fakes.pauses(lane.key)
+
+
+def _oldest(lane: LiveLane, fakes: MirroredFakes) -> float:
+    """For how long the oldest batch has been under way."""
+    now = fakes.clock.monotonic()
+    sent = [one.sent_at for one in lane.sent if isinstance(one, Outgoing) and one.outstanding]
+    return now - min(sent, default=now)
