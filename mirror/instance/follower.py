@@ -23,7 +23,7 @@ from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
-from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -92,6 +92,7 @@ class Follower:
         self._trouble_told = ""
         self._parts: set[str] = set()
         self._lanes_seen: Mapping[LaneKey, LaneStatus] = {}
+        self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
         self.event_drops: Callable[[], Drops] = Drops
@@ -99,8 +100,9 @@ class Follower:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Every lane of this instance, also those that wait for a worker process, as of the last turn of the
-        loop; safe to read from any thread."""
+        """Every lane of this instance, as of the last turn of the loop: also those that wait for a worker
+        process, and those that it has given up until it knows again what is its own. Safe to read from any
+        thread."""
         return self._lanes_seen
 
     @property
@@ -223,10 +225,24 @@ class Follower:
         if self._me is None:
             return
         _log.warning("giving up all lanes", reason=why)
+        self._note_given_up(why)
         self._supervisor.kill_all()
         self._me = None
         self._plan_executor.reset()
         self.on_joined(None)
+
+    def _note_given_up(self, why: str) -> None:
+        """Nobody copies them here; whether another instance does is not known without ZooKeeper."""
+        reason = f"given up, because {why}; whether another instance copies it is not known here"
+        lanes = {
+            key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
+            for key, state in {**self._supervisor.lanes, **self._waiting_lanes()}.items()
+            if state.phase is not LanePhase.STOPPING
+        }
+        self._given_up = {**self._given_up, **lanes}
+
+    def _waiting_lanes(self) -> dict[LaneKey, LaneStatus]:
+        return self._supervisor.waiting(self._plan_executor.unstarted)
 
     def _follow(self) -> None:
         self._trouble = ""
@@ -235,6 +251,7 @@ class Follower:
                 self._join()
             if self._me is not None:
                 self._plan_executor.obey(self._me)
+                self._given_up = {}
                 self._plan_executor.share_rates(self._me)
                 self._go_on_leaving(self._me)
             self._trouble_told = ""
@@ -285,8 +302,7 @@ class Follower:
             self._drained.set()
 
     def _report(self) -> None:
-        waiting = self._supervisor.waiting(self._plan_executor.unstarted)
-        self._lanes_seen = {**waiting, **self._supervisor.lanes}
+        self._lanes_seen = {**self._given_up, **self._waiting_lanes(), **self._supervisor.lanes}
         if self._is_suspended:
             self._health.report("follower", False, "ZooKeeper does not answer; lanes end with the lease")
         elif self._trouble or self._me is None:

@@ -70,7 +70,9 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "ZooKeeper is frozen": lambda seen: (
         seen.status == 503
         and "follower" in seen.ill
+        and lanes_are(seen, "waiting")
         and not is_0_somewhere(seen)
+        and all("given up" in lane["reason"] for lane in seen.lanes)
         and "status" not in seen.datastream
     ),
     "a worker process is frozen": lambda seen: (

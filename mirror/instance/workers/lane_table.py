@@ -21,7 +21,8 @@ _SILENT: Final = "its worker process does not answer; it is killed and replaced 
 
 
 class LanePhase(StrEnum):
-    """Where a lane is between its start and its release. WAITING: no worker process is there for it."""
+    """Where a lane is between its start and its release. WAITING: no worker process is there for it, or the
+    instance has lost ZooKeeper."""
 
     WAITING = "waiting"
     STARTING = "starting"

@@ -12,7 +12,7 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.errors import LoadUnavailable
-from mirror.instance.workers.lane_table import LanePhase
+from mirror.instance.workers.lane_table import NOBODY, LanePhase
 from mirror.instance.workers.quarantine import SUSPECT_DEATHS
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import InstanceName
@@ -167,6 +167,28 @@ def test_while_zookeeper_is_silent_lanes_go_on_until_the_lease_ends(service: Ser
     assert rig.lanes == []
     assert rig.workers.abandoned == 1
     assert len(rig.session.log) == asked
+
+
+def test_lanes_that_were_given_up_are_listed_until_it_knows_again_what_is_its_own(service: Service) -> None:
+    service.publish(MINE, THEIRS)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    rig.suspend()
+    rig.clock.advance(8)
+    rig.turn()
+    assert rig.lanes == [], "nothing runs"
+    given_up = rig.follower.lanes
+    assert sorted(str(key.partition) for key in given_up) == ["t-0", "t-1"]
+    for state in given_up.values():
+        assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, NOBODY, (None, None))
+        assert "given up, because ZooKeeper has been silent for too long" in state.reason
+    rig.turn(3)
+    assert rig.follower.lanes == given_up, "as long as that lasts"
+    service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
+    rig.resume()
+    rig.turn(2)
+    assert [str(key.partition) for key in rig.follower.lanes] == ["t-0"], "the other one has another owner"
+    assert {state.phase for state in rig.follower.lanes.values()} == {LanePhase.COPYING}
 
 
 def test_back_in_time_with_the_same_session_nothing_is_restarted(service: Service) -> None:
