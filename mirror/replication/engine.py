@@ -22,7 +22,6 @@ from mirror.ports import Clock
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
-from mirror.replication.handlers.quotas import QuotaWatch
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import Stalls
 from mirror.replication.lane_runner import LaneRunner
@@ -34,6 +33,7 @@ from mirror.replication.ownership.transactions import TransactionManager
 from mirror.replication.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
 from mirror.replication.reports.measurements import Interval, share_cpu, take_metric
+from mirror.replication.reports.quotas import QuotaWatch
 from mirror.replication.startup import LaneStartup
 
 _log = logging.getLogger(__name__)

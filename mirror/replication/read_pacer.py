@@ -6,9 +6,9 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final
 
-from mirror.replication.handlers.quotas import QuotaWatch
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane, Reader
+from mirror.replication.reports.quotas import QuotaWatch
 
 _BEHIND_BYTES_SHARE: Final = 0.9
 _RETRY_SECONDS: Final = 0.2

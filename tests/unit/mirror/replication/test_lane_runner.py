@@ -25,7 +25,6 @@ from mirror.protocol.produce import ProducedPartition
 from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.ack_handler import AckHandler
-from mirror.replication.handlers.quotas import QuotaWatch
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import Stalls
 from mirror.replication.lane_runner import LaneRunner
@@ -34,6 +33,7 @@ from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.transactions import TransactionManager
 from mirror.replication.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import report_of
+from mirror.replication.reports.quotas import QuotaWatch
 from tests.builders import a_spec
 from tests.fakes.clock import ManualClock
 

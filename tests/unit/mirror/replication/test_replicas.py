@@ -28,7 +28,6 @@ from mirror.protocol.control.offsets import EARLIEST, Answers, OffsetAnswer
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.fetch_handler import FetchHandler
-from mirror.replication.handlers.quotas import QuotaWatch
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
@@ -36,6 +35,7 @@ from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
 from mirror.replication.read_pacer import ReadPacer
+from mirror.replication.reports.quotas import QuotaWatch
 from tests.builders import SOURCE, a_spec
 from tests.fakes.clock import ManualClock
 
