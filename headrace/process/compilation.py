@@ -41,7 +41,7 @@ _MODULES: Final = (
     "mirror/replication/channels/sender",
     "mirror/replication/channels/fetcher",
     "mirror/replication/lane_runner",
-    "mirror/replication/read_pacer",
+    "mirror/replication/quotas/read_pacer",
     "mirror/client/transport",
     "mirror/replication/context",
     "mirror/replication/handlers/ack_handler",

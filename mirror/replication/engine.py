@@ -30,10 +30,10 @@ from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.checkpoints import Checkpoints
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
-from mirror.replication.read_pacer import ReadPacer
+from mirror.replication.quotas.quota_watch import QuotaWatch
+from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
 from mirror.replication.reports.measurements import Interval, share_cpu, take_metric
-from mirror.replication.reports.quotas import QuotaWatch
 from mirror.replication.startup import LaneStartup
 
 _log = logging.getLogger(__name__)

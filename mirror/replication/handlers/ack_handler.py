@@ -15,7 +15,7 @@ from mirror.protocol.produce import ProducedPartition
 from mirror.replication.handlers.rejections import REFUSED, Rejections
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.read_pacer import ReadPacer
+from mirror.replication.quotas.read_pacer import ReadPacer
 
 _log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 0.01

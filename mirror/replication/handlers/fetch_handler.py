@@ -29,7 +29,7 @@ from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.producer_ids import ProducerIdManager
-from mirror.replication.read_pacer import ReadPacer
+from mirror.replication.quotas.read_pacer import ReadPacer
 
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3

@@ -34,7 +34,7 @@ from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane, TransactionState, identity_name
 from mirror.replication.ownership.tail import compare_tail
-from mirror.replication.read_pacer import ReadPacer
+from mirror.replication.quotas.read_pacer import ReadPacer
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64

@@ -31,9 +31,9 @@ from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.transactions import TransactionManager
-from mirror.replication.read_pacer import ReadPacer
+from mirror.replication.quotas.quota_watch import QuotaWatch
+from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import report_of
-from mirror.replication.reports.quotas import QuotaWatch
 from tests.builders import a_spec
 from tests.fakes.clock import ManualClock
 

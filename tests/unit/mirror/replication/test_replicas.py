@@ -34,8 +34,8 @@ from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
-from mirror.replication.read_pacer import ReadPacer
-from mirror.replication.reports.quotas import QuotaWatch
+from mirror.replication.quotas.quota_watch import QuotaWatch
+from mirror.replication.quotas.read_pacer import ReadPacer
 from tests.builders import SOURCE, a_spec
 from tests.fakes.clock import ManualClock
 

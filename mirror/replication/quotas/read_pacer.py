@@ -8,7 +8,7 @@ from typing import Final
 
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane, Reader
-from mirror.replication.reports.quotas import QuotaWatch
+from mirror.replication.quotas.quota_watch import QuotaWatch
 
 _BEHIND_BYTES_SHARE: Final = 0.9
 _RETRY_SECONDS: Final = 0.2

@@ -1,0 +1,1 @@
+"""What slows lanes down on purpose: when they ask for more, and which quota holds them back."""
