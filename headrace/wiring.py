@@ -6,6 +6,7 @@ import os
 import queue
 import socket
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from headrace.process.stop_signals import held_back
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
+from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import SessionState, ZooKeeper
 from mirror.control.handlers import Control, ControlStores
@@ -90,7 +92,7 @@ def build_instance(
         settings.check_cluster(f"mirror.{key}", getattr(settings.mirror, key))
     clock, health, inbox, memory = SystemClock(), Health(), queue.SimpleQueue[object](), LoadMemory()
     directory = ClusterDirectory(settings.clusters)
-    session = ZooKeeper(settings.zookeeper, lambda state: inbox.put(_SESSIONS[state]))
+    session = _session(settings.zookeeper, lambda: follower)  # which is made below
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events, measured = RequestQueue(session), EventLog(session), MeasuredLoads(session)
@@ -108,7 +110,7 @@ def build_instance(
         ),
         shared=SharedState(membership, definitions, plans, measured, TroubleStore(session)),
         supervisor=supervisor,
-        lease=Lease(session.session_timeout_seconds, session.last_contact),
+        lease=Lease(session),
         clock=clock,
         health=health,
         handover_deadline_seconds=worker.handover_deadline_seconds,
@@ -130,6 +132,15 @@ def build_instance(
     services = _services(settings, stores, control, world_views, status, memory)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
     return BuiltInstance(instance, services, event_topic)
+
+
+def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> ZooKeeper:
+    """A session that the follower hears of."""
+    return ZooKeeper(
+        settings,
+        lambda state: follower().session_changed(_SESSIONS[state]),
+        lambda: follower().attend(),
+    )
 
 
 def _leader_stores(

@@ -24,6 +24,11 @@ class SlowPort:
         self._over = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=f"slow-{number}")
 
+    @property
+    def here(self) -> str:
+        """Where it is, for those who go through it."""
+        return f"{LOOPBACK}:{self._number}"
+
     @contextmanager
     def delayed(self, seconds: float) -> Iterator[None]:
         """Slow in the block."""

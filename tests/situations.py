@@ -46,12 +46,13 @@ SERVERS: Final = (
 SLOW: Final = ("the source is slow", "the destination is slow")
 PROCESSES: Final = (
     "ZooKeeper is frozen",
+    "ZooKeeper is slow",
     "a worker process is frozen",
     "a worker process was killed",
     "another instance froze, and its session is over",
     "the leader was killed, and another instance leads",
 )
-LOADS: Final = ("Pinot is frozen", "Pinot is dead")
+LOADS: Final = ("Pinot is frozen", "Pinot is slow", "Pinot is dead")
 SITUATIONS: Final = (*TOPICS, *SERVERS, *SLOW, *PROCESSES, *LOADS)
 """What tests bring about, in the order of the table; each group is a test of its own."""
 
@@ -64,6 +65,9 @@ _GAUGES: Final = (
     "headrace_part_healthy",
     "headrace_loads",
 )
+_REMARKS: Final = ("paused by people", "ZooKeeper")
+"""Parts that are there only when there is something to say."""
+_SLOW_ANSWER: Final = " s to say so"
 _LOADS_AWAY: Final = frozenset({"stale", "unavailable"})
 
 
@@ -101,8 +105,11 @@ class Snapshot:
 
     def _named(self) -> list[str]:
         name = str(self.datastream.get("name", ""))
-        said = self.ill or [part for part in self.parts if part == "paused by people"]
+        said = self.ill or [part for part in self.parts if self._is_remark(part)]
         return [part.replace(name, "…") if name else part for part in said]
+
+    def _is_remark(self, part: str) -> bool:
+        return part in _REMARKS or self.parts[part]["sentence"].endswith(_SLOW_ANSWER)
 
     def _gauges(self) -> Iterable[str]:
         for series, value in self.metrics.items():

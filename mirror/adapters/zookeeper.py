@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, KazooException
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KazooState, WatchedEvent
+from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper_access import authenticate_by_sasl, client_options, connect_through_tls
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from kazoo.client import AsyncResult
 
 _T = TypeVar("_T")
+_BEAT_SECONDS: Final = 0.5
 _WINDOW: Final = 500
 """Requests on their way at once; a server takes some thousands before it stops to listen."""
 
@@ -46,10 +49,14 @@ _STATES = {
 
 
 class ZooKeeper:
-    """One session. `on_state` is called from kazoo's thread and must only enqueue."""
+    """One session. `on_state` is called from kazoo's thread and must only enqueue; `while_waiting` now and
+    then in every thread that waits for an answer."""
 
     def __init__(
-        self, settings: ZooKeeperSettings, on_state: Callable[[SessionState], None] | None = None
+        self,
+        settings: ZooKeeperSettings,
+        on_state: Callable[[SessionState], None] | None = None,
+        while_waiting: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._on_state = on_state
@@ -70,6 +77,9 @@ class ZooKeeper:
         self._trouble: Exception | None = None
         self._client.add_listener(self._changed)
         self._granted = settings.session_timeout_seconds
+        self._beat, self._beat_took = -math.inf, 0.0
+        self._beats: deque[float] = deque()
+        self._while_waiting = while_waiting
         self._follow_connecting()
 
     def start(self) -> None:
@@ -128,9 +138,11 @@ class ZooKeeper:
     ) -> str:
         """Make a node and its parents; returns its path below the root."""
         with self._asked(path):
-            made = self._client.create_async(
-                self._full(path), data, ephemeral=ephemeral, sequence=sequential, makepath=True
-            ).get(timeout=self._deadline)
+            made = self._answer(
+                self._client.create_async(
+                    self._full(path), data, ephemeral=ephemeral, sequence=sequential, makepath=True
+                )
+            )
         return made.removeprefix(self._settings.root)
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
@@ -149,7 +161,7 @@ class ZooKeeper:
     def sync(self) -> None:
         """The server that we are connected to catches up with the ensemble's leader."""
         with self._asked("/"):
-            self._client.sync_async(self._full("")).get(timeout=self._deadline)
+            self._answer(self._client.sync_async(self._full("")))
 
     def _all(self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]]) -> list[_T]:
         answers: list[_T] = []
@@ -158,7 +170,7 @@ class ZooKeeper:
             results = [ask(path) for path in some]
             for path, result in zip(some, results, strict=True):
                 with self._asked(path):
-                    answers.append(result.get(timeout=self._deadline))
+                    answers.append(self._answer(result))
         return answers
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
@@ -167,7 +179,7 @@ class ZooKeeper:
         while True:
             try:
                 with self._asked(path):
-                    data, stat = self._client.get_async(full, _forward(watch)).get(timeout=self._deadline)
+                    data, stat = self._answer(self._client.get_async(full, _forward(watch)))
             except NotFound:
                 if not self._appeared(path, watch):
                     raise
@@ -177,14 +189,14 @@ class ZooKeeper:
     def write(self, path: str, data: bytes, version: int) -> int:
         """Compare and set."""
         with self._asked(path):
-            stat = self._client.set_async(self._full(path), data, version).get(timeout=self._deadline)
+            stat = self._answer(self._client.set_async(self._full(path), data, version))
         return stat.version
 
     def delete(self, path: str, version: int | None = None) -> None:
         """Remove a leaf."""
         with contextlib.suppress(NotFound), self._asked(path):
             expected = -1 if version is None else version
-            self._client.delete_async(self._full(path), expected).get(timeout=self._deadline)
+            self._answer(self._client.delete_async(self._full(path), expected))
 
     def delete_tree(self, path: str) -> None:
         """Remove a node and everything below, children first."""
@@ -201,7 +213,7 @@ class ZooKeeper:
         while True:
             try:
                 with self._asked(path):
-                    names = self._client.get_children_async(full, _forward(watch)).get(timeout=self._deadline)
+                    names = self._answer(self._client.get_children_async(full, _forward(watch)))
             except NotFound:
                 if not self._appeared(path, watch):
                     return ()
@@ -213,10 +225,39 @@ class ZooKeeper:
         if watch is None:
             return False
         with self._asked(path):
-            return (
-                self._client.exists_async(self._full(path), _forward(watch)).get(timeout=self._deadline)
-                is not None
-            )
+            return self._answer(self._client.exists_async(self._full(path), _forward(watch))) is not None
+
+    def beat(self) -> None:
+        """Ask for a sign of life, if the last one was asked for a while ago, and wait for nothing: the answer
+        is a contact, also while a caller of ours waits for many answers in turn."""
+        now = time.monotonic()
+        if self.is_connected and now - self._beat >= _BEAT_SECONDS:
+            self._beat = now
+            self._beats.append(now)
+            self._client.exists_async(self._full("")).rawlink(self._answered_beat)
+
+    def answer_seconds(self) -> float:
+        """How long the last answer took, or how long the next one has been waited for if that is longer."""
+        beats = list(self._beats)
+        return max(self._beat_took, time.monotonic() - beats[0] if beats and self.is_connected else 0.0)
+
+    def _answered_beat(self, result: AsyncResult[ZnodeStat | None]) -> None:
+        """In a thread of kazoo's. Answers come in the order of the requests, failures of all at once too."""
+        sent = self._beats.popleft()
+        if result.successful():
+            self._contact = max(self._contact, sent)
+            self._beat_took = time.monotonic() - sent
+
+    def _answer(self, result: AsyncResult[_T]) -> _T:
+        until = time.monotonic() + self._deadline
+        while True:
+            left = until - time.monotonic()
+            try:
+                return result.get(timeout=max(0.0, min(left, _BEAT_SECONDS)))
+            except KazooTimeoutError:
+                if left <= _BEAT_SECONDS:
+                    raise
+                self._while_waiting()
 
     @contextlib.contextmanager
     def _asked(self, path: str) -> Iterator[None]:

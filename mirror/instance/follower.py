@@ -35,6 +35,8 @@ from mirror.worker.reader import WorkerGone, WorkerSaid
 _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
+_SLOW_SECONDS: Final = 1.0
+"""An answer of ZooKeeper's that takes longer is worth a remark."""
 _LEAVE: Final = "leave"
 
 
@@ -86,6 +88,9 @@ class Follower:
         )
         self._me: LiveInstance | None = None
         self._is_suspended = False
+        self._losses = self._losses_noted = 0
+        self._turning: int | None = None
+        self._is_slow = False
         self._is_leaving = False
         self._drained = threading.Event()
         self._trouble = ""
@@ -136,7 +141,16 @@ class Follower:
 
     def session_changed(self, state: Session) -> None:
         """Called from the coordination client's thread."""
+        if state is Session.LOST:
+            self._losses += 1  # before another session has a contact, which would extend our leases
         self._inbox.put(state)
+
+    def attend(self) -> None:
+        """Called by every thread that waits for an answer of ZooKeeper's, now and then. Ours extends leases
+        meanwhile: where answers are slow, a turn with many of them takes longer than a lease."""
+        if threading.get_ident() == self._turning:
+            self._extend_lease()
+            self._report_slowness()
 
     def start(self) -> None:
         """Begin to follow."""
@@ -159,6 +173,7 @@ class Follower:
 
     def turn(self, wait_seconds: float) -> None:
         """Once round the loop; waits at most so long for something to happen."""
+        self._turning = threading.get_ident()
         self._take_in(wait_seconds)
         self._guard_lease()
         if not self._is_suspended:
@@ -198,6 +213,7 @@ class Follower:
             case Session.SUSPENDED:
                 self._is_suspended = True
             case Session.LOST:
+                self._losses_noted += 1
                 self._give_up("the ZooKeeper session is over")
             case Session.CONNECTED:
                 self._is_suspended = False
@@ -214,12 +230,16 @@ class Follower:
             _log.exception("message of a worker skipped", worker=item.worker)
 
     def _guard_lease(self) -> None:
-        if self._me is None:
-            return
-        if self._lease.is_over(self._clock.monotonic()):
+        if self._me is not None and self._lease.is_over(self._clock.monotonic()):
             self._give_up("ZooKeeper has been silent for too long")
-        else:
-            self._supervisor.extend_lease(self._lease.ends_at())
+        self._extend_lease()
+
+    def _extend_lease(self) -> None:
+        """As far as ZooKeeper's last answer reaches; not by an answer to a session that followed ours."""
+        self._lease.renew()
+        until = self._lease.ends_at()
+        if self._me is not None and self._losses == self._losses_noted:
+            self._supervisor.extend_lease(until)
 
     def _give_up(self, why: str) -> None:
         if self._me is None:
@@ -321,6 +341,23 @@ class Follower:
             )
         self._report_troubles(self._plan_executor.troubles if self._me is not None else {})
         self._report_drops()
+        self._report_slowness()
+
+    def _report_slowness(self) -> None:
+        """A remark: what is copied does not wait for ZooKeeper, as long as it answers within the lease."""
+        seconds = 0.0 if self._is_suspended else self._lease.answer_seconds
+        if seconds >= _SLOW_SECONDS:
+            self._health.report(
+                "ZooKeeper",
+                True,
+                f"takes {seconds:.1f} s to answer: plans, pauses and moves come later, what runs copies on",
+            )
+        else:
+            self._health.forget("ZooKeeper")
+        if self._is_slow != (seconds >= _SLOW_SECONDS):
+            self._is_slow = not self._is_slow
+            said = "ZooKeeper is slow" if self._is_slow else "ZooKeeper is quick again"
+            _log.warning(said, answer_seconds=round(seconds, 1))
 
     def _report_drops(self) -> None:
         """A remark: nothing that is copied depends on these records."""

@@ -7,28 +7,50 @@ lease ends earlier, so that our workers have stopped before anybody else may sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 SHARE: Final = 0.7
 """Of the session timeout."""
 
 
+class Contact(Protocol):
+    """What a session knows of its server."""
+
+    def session_timeout_seconds(self) -> float:
+        """What the server granted, which may be less than what was asked for."""
+        ...
+
+    def last_contact(self) -> float:
+        """When the newest request that was answered had been sent (monotonic clock, seconds)."""
+        ...
+
+    def beat(self) -> None:
+        """Ask for a sign of life without waiting for it."""
+        ...
+
+    def answer_seconds(self) -> float:
+        """How long an answer takes now."""
+        ...
+
+
 class Lease:
-    """Times are those of the monotonic clock, in seconds; workers on this machine share it.
+    """Times are those of the monotonic clock, in seconds; workers on this machine share it."""
 
-    `session_timeout_seconds`: what the server granted, which may be less than what was asked for.
-    """
+    def __init__(self, contact: Contact) -> None:
+        self._contact = contact
 
-    def __init__(
-        self, session_timeout_seconds: Callable[[], float], last_contact: Callable[[], float]
-    ) -> None:
-        self._session_timeout = session_timeout_seconds
-        self._last_contact = last_contact
+    def renew(self) -> None:
+        """Ask for a contact, which moves the end."""
+        self._contact.beat()
+
+    @property
+    def answer_seconds(self) -> float:
+        """How long ZooKeeper takes to answer."""
+        return self._contact.answer_seconds()
 
     def ends_at(self) -> float:
         """When it ends if ZooKeeper never answers again."""
-        return self._last_contact() + self._session_timeout() * SHARE
+        return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:
         """Whether everything must be given up."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from stack.ports import free_ports
 from stack.zookeeper import ZooKeeperServer
+from tests.delaying import SlowPort
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
 NewInstance = Callable[..., RunningInstance]
+NewSlowPort = Callable[[str], SlowPort]
 
 
 @pytest.fixture
@@ -22,8 +26,19 @@ def zookeeper_root() -> str:
 
 
 @pytest.fixture
+def slow_port() -> Iterator[NewSlowPort]:
+    """Ways to addresses that a test may slow down; they outlive the instances that go through them."""
+    with ExitStack() as ways:
+        yield lambda address: ways.enter_context(SlowPort(free_ports(1)[0], address))
+
+
+@pytest.fixture
 def new_instance(
-    tmp_path: Path, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer, zookeeper_root: str
+    tmp_path: Path,
+    slow_port: NewSlowPort,
+    kafka_pair: KafkaPair,
+    zookeeper_server: ZooKeeperServer,
+    zookeeper_root: str,
 ) -> Iterator[NewInstance]:
     """Starts instances that share one root; settings are given as environment variables."""
     root = zookeeper_root

@@ -14,7 +14,7 @@ import pytest
 from pinot.client import PinotClient
 from pinot.tables import PARTITION_METRICS
 from stack.pinot import PinotServer
-from tests.e2e.conftest import NewInstance
+from tests.e2e.conftest import NewInstance, NewSlowPort
 from tests.freezing import frozen
 from tests.kafka_data import make_topic
 from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
@@ -26,6 +26,8 @@ from tests.situations import Snapshot
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
+SLOW_SECONDS: Final = 1.5
+"""Each way: what answers so late is not away."""
 HEAVY: Final = 6_000.0
 """Bytes a second: one task bears 7,000, so not two such partitions."""
 PART: Final = "loads of source"
@@ -76,16 +78,20 @@ class Service:
 
 
 def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
-    new_instance: NewInstance, new_pinot: Callable[..., PinotServer], kafka_pair: KafkaPair
+    slow_port: NewSlowPort,
+    new_instance: NewInstance,
+    new_pinot: Callable[..., PinotServer],
+    kafka_pair: KafkaPair,
 ) -> None:
     pinot, name = new_pinot(), fresh_name("away")
     make_topic(kafka_pair.source.address, name, 4)
     apply_tables(pinot, kafka_pair.destination.address)
+    way = slow_port(pinot.broker_address)
     instance = new_instance(
         "one",
         mirror__leader__load_provider="pinot",
         mirror__leader__task_capacity_bytes_per_second="10000",
-        pinot__broker=pinot.broker_address,
+        pinot__broker=way.here,
         pinot__controller=pinot.controller_address,
         pmp__provider__window_seconds="600",
         pmp__provider__statistic="mean",
@@ -108,6 +114,10 @@ def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
         _is_away(service)
     wait_until(lambda: service.is_said("are known", is_well=True), "Pinot is back")
     wait_until(lambda: service.events()[0].startswith("over, after"), "and an event says so")
+    scene.mark()
+    with way.delayed(SLOW_SECONDS):
+        scene.wait_for("Pinot is slow", _is_slow)
+        assert service.preview()["loads_known"]
     scene.mark()
     pinot.kill()
     scene.wait_for("Pinot is dead", _is_shown)
@@ -145,6 +155,12 @@ def _is_shown(seen: Snapshot) -> bool:
         and seen.metrics.get(unavailable) == 1
         and "loads" in seen.events
     )
+
+
+def _is_slow(seen: Snapshot) -> bool:
+    """The loads are known, and it is said that the answer took its time."""
+    part = seen.parts.get(PART, {"sentence": ""})
+    return seen.status == 200 and "are known" in part["sentence"] and "s to say so" in part["sentence"]
 
 
 def _is_away(service: Service) -> None:

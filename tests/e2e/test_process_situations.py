@@ -12,13 +12,17 @@ import psutil
 import pytest
 
 from stack.zookeeper import ZooKeeperServer
-from tests.e2e.conftest import NewInstance
+from tests.delaying import SlowPort
+from tests.e2e.conftest import NewInstance, NewSlowPort
 from tests.freezing import frozen
 from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, lanes_are
 from tests.servers import KafkaPair
 from tests.situations import PROCESSES, Snapshot
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+SLOW_SECONDS: Final = 0.75
+"""Each way: a turn with several requests takes longer than the lease of the shortest session."""
 
 
 @contextmanager
@@ -34,8 +38,10 @@ def suspended(server: ZooKeeperServer) -> Iterator[None]:
 class Processes:
     """Brings a situation of a process about."""
 
-    def __init__(self, zookeeper: ZooKeeperServer, new_instance: NewInstance) -> None:
+    def __init__(self, zookeeper: ZooKeeperServer, way: SlowPort, new_instance: NewInstance) -> None:
+        """`way` to ZooKeeper of the instance that is asked."""
         self._zookeeper = zookeeper
+        self._way = way
         self._new_instance = new_instance
 
     def __call__(self, scene: Scene, situation: str, ending: ExitStack) -> None:
@@ -45,6 +51,8 @@ class Processes:
         match situation:
             case "ZooKeeper is frozen":
                 ending.enter_context(suspended(self._zookeeper))
+            case "ZooKeeper is slow":
+                ending.enter_context(self._way.delayed(SLOW_SECONDS))
             case "a worker process is frozen":
                 os.kill(_worker(scene), signal.SIGSTOP)
             case "a worker process was killed":
@@ -66,6 +74,12 @@ def is_taken_over(seen: Snapshot) -> bool:
     return {"move", "plan"} <= set(seen.events) and lanes_are(seen, "copying") and seen.status == 200
 
 
+def is_slow(seen: Snapshot) -> bool:
+    """It is said, and everything is copied on: nothing has stopped, moved or begun anew."""
+    remark = seen.parts.get("ZooKeeper", {"sentence": ""})["sentence"]
+    return "s to answer" in remark and seen.status == 200 and lanes_are(seen, "copying")
+
+
 SHOWN: Final[Mapping[str, Shown]] = {
     "ZooKeeper is frozen": lambda seen: (
         seen.status == 503
@@ -75,6 +89,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
         and all("given up" in lane["reason"] for lane in seen.lanes)
         and "status" not in seen.datastream
     ),
+    "ZooKeeper is slow": is_slow,
     "a worker process is frozen": lambda seen: (
         seen.status == 503
         and "follower" in seen.ill
@@ -95,8 +110,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
 
 
 def test_a_process_that_is_away_is_shown_where_people_look(
-    kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer, new_instance: NewInstance
+    slow_port: NewSlowPort,
+    kafka_pair: KafkaPair,
+    zookeeper_server: ZooKeeperServer,
+    new_instance: NewInstance,
 ) -> None:
-    one = new_instance("one", mirror__worker__restart_delay_seconds="10")
-    processes = Processes(zookeeper_server, new_instance)
-    Scene(kafka_pair, one).rows(PROCESSES, processes, SHOWN)
+    way = slow_port(zookeeper_server.address)
+    one = new_instance("one", mirror__worker__restart_delay_seconds="10", zookeeper__servers=way.here)
+    Scene(kafka_pair, one).rows(PROCESSES, Processes(zookeeper_server, way, new_instance), SHOWN)

@@ -74,6 +74,32 @@ def gate_of(session: FakeSession, clusters: Mapping[ClusterRef, FakeTopicAdmin],
     return RouteGate(route_map, questions, LatestPlan(PlanStore(session, "gate")), clock)
 
 
+class FakeContact:
+    """Satisfies `lease.Contact`: `moment` of the last contact; a beat does what a test makes of it."""
+
+    def __init__(self, moment: float, timeout_seconds: float = SESSION_TIMEOUT_SECONDS) -> None:
+        self.moment = moment
+        self.seconds = 0.0
+        self.on_beat: Callable[[], None] = lambda: None
+        self._timeout = timeout_seconds
+
+    def session_timeout_seconds(self) -> float:
+        """As in the port."""
+        return self._timeout
+
+    def last_contact(self) -> float:
+        """As in the port."""
+        return self.moment
+
+    def beat(self) -> None:
+        """As in the port."""
+        self.on_beat()
+
+    def answer_seconds(self) -> float:
+        """As in the port."""
+        return self.seconds
+
+
 class FollowerRig:
     """One follower with its session, workers and clock."""
 
@@ -82,7 +108,7 @@ class FollowerRig:
         self.session: FakeSession = server.session()
         self.session.script = self._note_contact
         self.script: Script = lambda _: None
-        self.contact = self.clock.monotonic()
+        self.contact = FakeContact(self.clock.monotonic())
         self.workers = FakeWorkers(self.clock)
         self.workers.start()
         self.health = Health()
@@ -98,7 +124,7 @@ class FollowerRig:
             Identity(InstanceName(name), "host", 1, "127.0.0.1:1"),
             shared,
             self.workers,
-            Lease(lambda: SESSION_TIMEOUT_SECONDS, lambda: self.contact),
+            Lease(self.contact),
             self.clock,
             self.health,
             HANDOVER_DEADLINE_SECONDS,
@@ -107,7 +133,7 @@ class FollowerRig:
     def _note_contact(self, operation: Operation) -> Fault | None:
         fault = self.script(operation)
         if self.session.is_up and fault is None:
-            self.contact = self.clock.monotonic()
+            self.contact.moment = self.clock.monotonic()
         return fault
 
     def turn(self, times: int = 1) -> None:

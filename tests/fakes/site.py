@@ -97,7 +97,7 @@ class Site:
         """Let follower and leader do what is to be done."""
         for _ in range(times):
             self.clock.advance(5)
-            self.follower.contact = self.clock.monotonic()
+            self.follower.contact.moment = self.clock.monotonic()
             self.follower.turn()
             self.leader.leader._say(self.leader.leader._try_tick())
             self.follower.turn()

@@ -6,7 +6,7 @@ Of every source cluster that is mirrored the provider is asked every few seconds
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -26,6 +26,8 @@ from mirror.ports import Clock
 _log = structlog.get_logger(__name__)
 
 ASKED_EVERY_SECONDS: Final = 5.0
+SLOW_SECONDS: Final = 2.0
+"""An answer that takes longer is worth a word."""
 SILENT_AFTER_SECONDS: Final = 5.0
 """A provider that has not answered for this long is away, whatever becomes of the question."""
 
@@ -169,7 +171,11 @@ class LoadWatch:
             self._done(source, now)
         else:
             self._done(source, now)
-        return judged(answer, before, self._clock.now_ms())
+        standing = judged(answer, before, self._clock.now_ms())
+        if standing.is_well and now - asked_at >= SLOW_SECONDS:
+            took = f"the provider took {now - asked_at:.0f} s to say so"
+            return replace(standing, reason=f"{standing.reason}; {took}")
+        return standing
 
     def _done(self, source: ClusterRef, now: float) -> None:
         self._due[source] = now + ASKED_EVERY_SECONDS

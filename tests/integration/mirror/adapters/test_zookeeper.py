@@ -16,6 +16,7 @@ from mirror.adapters.zookeeper import SessionState, ZooKeeper
 from mirror.errors import Refused, SessionLost, Unreachable
 from stack.ports import free_ports
 from stack.zookeeper import ZooKeeperServer
+from tests.delaying import SlowPort
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
@@ -113,6 +114,35 @@ def test_while_the_server_is_away_requests_fail_and_the_session_goes_on_when_it_
     assert SessionState.LOST not in client.seen
     assert client.nodes.read("/live").data == b"me"
     assert client.nodes.last_contact() > silent_since
+
+
+def test_a_contact_is_made_while_a_caller_waits_for_answers_that_are_slow(
+    zookeeper_server: ZooKeeperServer,
+) -> None:
+    contacts: list[float] = []
+
+    def attend() -> None:
+        nodes.beat()
+        contacts.append(nodes.last_contact())
+
+    def is_quick() -> bool:
+        nodes.beat()
+        return nodes.answer_seconds() < 1.2
+
+    with SlowPort(free_ports(1)[0], zookeeper_server.address) as way:
+        settings = ZooKeeperSettings(servers=way.here, root=f"/test-{uuid4().hex[:8]}")
+        nodes = ZooKeeper(settings, while_waiting=attend)
+        nodes.start()
+        try:
+            assert nodes.answer_seconds() == 0.0
+            with way.delayed(0.6):
+                for _ in range(3):
+                    assert nodes.children("") == ()
+            assert len(set(contacts)) >= 3, "more than the answers that were waited for"
+            assert nodes.answer_seconds() >= 1.2
+            wait_until(is_quick, "it is quick again")
+        finally:
+            nodes.stop()
 
 
 def test_every_answer_is_a_contact_also_a_no(

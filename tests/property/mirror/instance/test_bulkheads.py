@@ -355,7 +355,7 @@ def test_whatever_a_round_of_the_follower_raises_what_runs_goes_on(error: Except
     rig = FollowerRig(site.server, "two", site.clock)
     rig.turn()
     site.tick(1)
-    rig.contact = site.clock.monotonic()
+    rig.contact.moment = site.clock.monotonic()
     rig.turn(3)
     running = set(rig.lanes)
 
@@ -366,7 +366,7 @@ def test_whatever_a_round_of_the_follower_raises_what_runs_goes_on(error: Except
     site.source.grow("t", 9)
     for _ in range(3):
         site.tick(1)
-        rig.contact = site.clock.monotonic()
+        rig.contact.moment = site.clock.monotonic()
         rig.turn(2)
     assert running <= set(rig.lanes)
     assert not rig.health.has_died.is_set()

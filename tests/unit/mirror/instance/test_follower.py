@@ -324,7 +324,7 @@ def test_what_it_measures_is_shared_and_withdrawn_when_it_leaves(service: Servic
     rig.turn()
     rig.workers.measure(a_key("t-0"), 123.0)
     rig.clock.advance(6)
-    rig.contact = rig.clock.monotonic()
+    rig.contact.moment = rig.clock.monotonic()
     rig.turn()
     loads = MeasuredLoads(service.server.session())
     found = loads.loads(SOURCE, [TopicPartition("t", 0), TopicPartition("t", 1)]).loads
@@ -404,7 +404,7 @@ def test_lanes_that_stand_still_are_shown_here_and_told_to_the_leader(service: S
     state = rig.workers._states[key]
     rig.workers._states[key] = replace(state, phase=LanePhase.PAUSED, reason="too large")
     rig.clock.advance(6)
-    rig.contact = rig.clock.monotonic()
+    rig.contact.moment = rig.clock.monotonic()
     rig.turn(2)
     told = TroubleStore(service.server.session())
     assert "too large" in told.all()[key.group]
@@ -412,7 +412,7 @@ def test_lanes_that_stand_still_are_shown_here_and_told_to_the_leader(service: S
     assert not rig.health.is_well
     rig.workers._states[key] = state
     rig.clock.advance(6)
-    rig.contact = rig.clock.monotonic()
+    rig.contact.moment = rig.clock.monotonic()
     rig.turn(2)
     assert told.all() == {}
     assert rig.health.is_well

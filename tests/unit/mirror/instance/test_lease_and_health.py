@@ -6,16 +6,17 @@ import pytest
 
 from mirror.instance.health import Condition, Health
 from mirror.instance.lease import Lease
+from tests.fakes.instances import FakeContact
 
 
 @pytest.mark.parametrize("timeout", [1.0, 6.0, 60.0])
 def test_the_lease_ends_before_the_session_can_by_the_last_answered_request(timeout: float) -> None:
-    contact = [100.0]
-    lease = Lease(lambda: timeout, lambda: contact[0])
+    contact = FakeContact(100.0, timeout)
+    lease = Lease(contact)
     assert 100.0 < lease.ends_at() <= 100.0 + timeout * 0.75
     assert not lease.is_over(100.0)
     assert lease.is_over(lease.ends_at())
-    contact[0] = 200.0
+    contact.moment = 200.0
     assert not lease.is_over(150.0)
     assert lease.ends_at() > 200.0
 

@@ -66,10 +66,10 @@ def test_a_lane_that_is_not_released_in_time_is_taken(service: Service) -> None:
     one.turn(2)
     two.turn(2)
     two.clock.advance(HANDOVER_DEADLINE_SECONDS - 1)
-    two.contact = two.clock.monotonic()
+    two.contact.moment = two.clock.monotonic()
     two.turn()
     assert two.lanes == ["t-2"]
     two.clock.advance(1)
-    two.contact = two.clock.monotonic()
+    two.contact.moment = two.clock.monotonic()
     two.turn()
     assert two.lanes == ["t-1", "t-2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -120,6 +121,20 @@ def test_an_outage_is_said_within_15_s_though_nobody_plans_and_when_it_is_over(f
     assert rig.condition.is_well
     assert rig.events[-1].startswith("over, after ")
     assert len({one.event_key for one in rig.rig.told if one.kind == "loads"}) == 2
+
+
+def test_an_answer_that_takes_seconds_is_no_outage_and_it_is_said() -> None:
+    rig = Rig()
+    rig.provider.answer = StillAsking("no answer yet")
+    rig.ticks(9)
+    assert rig.condition.is_well
+    rig.known()
+    rig.ticks()
+    assert rig.condition.is_well
+    assert re.search(r"; the provider took \d s to say so$", rig.condition.sentence)
+    rig.ticks(6)
+    assert "took" not in rig.condition.sentence
+    assert rig.events == []
 
 
 def test_the_provider_is_not_asked_at_every_look() -> None:

@@ -1,0 +1,89 @@
+"""A ZooKeeper that takes seconds for each answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.instance.follower import Session
+from tests.builders import a_task
+from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig
+from tests.fakes.node_store import Fault, Operation
+from tests.fakes.planned import MINE, THEIRS, Service
+
+_TICK = 0.25
+
+
+class Slow:
+    """Every request takes so many seconds; signs of life, which nobody waits for, are under way meanwhile."""
+
+    def __init__(self, rig: FollowerRig, seconds: float) -> None:
+        self._rig = rig
+        self._seconds = seconds
+        self._beats: list[float] = []
+        rig.contact.on_beat, rig.contact.seconds, rig.script = self._beat, seconds, self._wait
+        self.longest_gap = -1.0
+
+    def _beat(self) -> None:
+        self._beats.append(self._rig.clock.monotonic())
+        self._arrive()
+
+    def _arrive(self) -> None:
+        now = self._rig.clock.monotonic()
+        arrived = [sent for sent in self._beats if sent + self._seconds <= now]
+        self._rig.contact.moment = max([self._rig.contact.moment, *arrived])
+
+    def _wait(self, _operation: Operation) -> Fault | None:
+        until = self._rig.clock.monotonic() + self._seconds
+        while self._rig.clock.monotonic() < until:
+            self._rig.clock.advance(_TICK)
+            self._arrive()
+            self._rig.follower.attend()
+            late = self._rig.clock.monotonic() - self._rig.workers.lease_until
+            self.longest_gap = max(self.longest_gap, late)
+        return None
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def test_lanes_copy_on_while_a_turn_takes_longer_than_the_lease(service: Service) -> None:
+    service.publish(MINE, THEIRS)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    slow = Slow(rig, 2.0)
+    began = rig.clock.monotonic()
+    service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
+    rig.turn()
+    assert rig.clock.monotonic() - began > SESSION_TIMEOUT_SECONDS * 0.7, "it is one turn"
+    assert slow.longest_gap < 0, "the lease was never over"
+    rig.turn()
+    assert rig.lanes == ["t-0", "t-1"]
+    assert rig.workers.copying
+    part = rig.health.conditions()["ZooKeeper"]
+    assert part.is_well
+    assert "takes 2.0 s to answer" in part.sentence
+    rig.contact.seconds = 0.0
+    rig.turn()
+    assert "ZooKeeper" not in rig.health.conditions()
+
+
+def test_what_waits_in_another_thread_extends_nothing(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.follower.attend()
+    assert rig.workers.lease_until == 0.0
+
+
+def test_an_answer_to_the_session_that_followed_ours_extends_no_lease(service: Service) -> None:
+    """The end of ours is known, but the turn in which it came goes on."""
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    until = rig.workers.lease_until
+    rig.follower.session_changed(Session.LOST)
+    rig.clock.advance(1.0)
+    rig.contact.moment = rig.clock.monotonic()
+    rig.follower.attend()
+    assert rig.workers.lease_until == until
