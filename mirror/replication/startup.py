@@ -231,7 +231,9 @@ class LaneStartup:
             _log.warning("%s; going on with the new one", problem.message)
             lane.gaps.append(problem.message)
             lane.offset_map = OffsetMap()
-            lane.target_id, lane.target_next = b"", None
+            lane.target_id = b""
+            if lane.target_next is not None:
+                lane.target_next = 0  # a former owner may have written to the new one, and not stored that
             problem = None
         return problem
 

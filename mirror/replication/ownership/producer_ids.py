@@ -208,6 +208,11 @@ class ProducerIdManager:
             await self._compare(lane, turn, target, end)
 
     async def _compare(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
+        first = await self._offset(target, lane, EARLIEST)
+        if lane.turn != turn:
+            return
+        assert lane.target_next is not None, "without it there is nothing to compare"
+        lane.target_next = max(lane.target_next, first)  # what lay in front may be deleted by now
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         lane.drop()
         route = lane.spec.source, lane.spec.destination

@@ -198,6 +198,28 @@ def test_a_re_created_destination_is_written_to_where_that_is_wanted(fakes: Mirr
     fakes.run_until(lambda: fakes.numbers("t") == list(range(20, 25)), "the new topic is written to")
 
 
+@pytest.mark.parametrize("deleted", [0, 5])
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+def test_an_engine_that_is_killed_behind_a_re_creation_repeats_nothing(
+    fakes: MirroredFakes, guarantee: Guarantee, deleted: int
+) -> None:
+    """What is stored is of the former topic. `deleted`: so many records of the new one are gone since."""
+    policy = CopyPolicy(guarantee=guarantee, on_loss=OnLoss.CONTINUE)
+    copying(fakes, policy)
+    fakes.run(1.0)
+    fakes.target.recreate_topic("t")
+    fakes.target.faults.plant(PRODUCE, Drop(), times=None, fits=_is_progress)
+    fakes.write("t", 20, 5)
+    fakes.write("t", 25, 5)
+    is_stored = guarantee is Guarantee.EFFECTIVELY_ONCE
+    fakes.run_until(lambda: fakes.target.log("t").end >= (10 if is_stored else 0), "they are written")
+    fakes.target.log("t").delete_before(deleted)
+    fakes.target.faults.clear()
+    fakes.restart("t", policy=policy)
+    fakes.run_to("t", 30)
+    assert fakes.numbers("t") == list(range(20 + (deleted if is_stored else 0), 30))
+
+
 def test_a_destination_that_loses_what_it_had_acknowledged_is_noticed(fakes: MirroredFakes) -> None:
     copying(fakes)
     fakes.target.elect_uncleanly("t", 0, 2, 10)
