@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
+from headrace.console.client import RestClient
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, NotFound
@@ -82,7 +83,7 @@ def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
     bootstrap_servers("--at", address)
     policy = IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds)
     measurements = PinotMeasurements(PinotClient(settings.pinot), clock)
-    service = RestService(address, timeout_seconds=30.0)
+    service = RestService(RestClient(address))
     return MonitorCycle(service, measurements, policy, clock, monitor.window_seconds)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from mirror.model.identifiers import DatastreamName
 from monitor.latency import Observations, Subject
@@ -18,6 +18,18 @@ class Preview:
     sentence: str
     moves: int
     loads_known: bool = True
+
+
+class Rest(Protocol):
+    """REST of one instance: values in, JSON out."""
+
+    def get(self, path: str) -> Any:
+        """A resource. Raises Unreachable, HeadraceError."""
+        ...
+
+    def post(self, path: str, body: object) -> Any:
+        """An answer. Raises Unreachable, HeadraceError."""
+        ...
 
 
 class Service(Protocol):

@@ -188,9 +188,9 @@ class Scene:
 
     def _standing(self, lanes: Sequence[Mapping[str, Any]]) -> str:
         """How the monitor judges, by these lanes in place of what Pinot has of them."""
-        with closing(RestService(self.instance.address, _ANSWER_SECONDS)) as service:
+        with closing(RestClient(self.instance.address, _ANSWER_SECONDS)) as client:
             try:
-                subject = service.subjects().get(DatastreamName(self.name))
+                subject = RestService(client).subjects().get(DatastreamName(self.name))
             except HeadraceError:
                 return "no answer"
         if subject is None:

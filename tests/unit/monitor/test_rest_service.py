@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from headrace.console.client import RestClient
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import HeadraceError, Unreachable
@@ -21,10 +22,10 @@ ORDERS = DatastreamName("orders")
 
 
 def service_over(transport: httpx.BaseTransport) -> RestService:
-    service = RestService("test", timeout_seconds=5)
-    service.close()
-    service._client = httpx.Client(transport=transport, base_url="http://test")
-    return service
+    client = RestClient("test")
+    client.close()
+    client._client = httpx.Client(transport=transport, base_url="http://test")
+    return RestService(client)
 
 
 @pytest.fixture
@@ -85,4 +86,4 @@ def test_a_service_without_zookeeper_may_be_asked_again(site: Site, service: Res
 
 def test_nobody_there_may_be_asked_again() -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
-        RestService("127.0.0.1:1", timeout_seconds=5).subjects()
+        RestService(RestClient("127.0.0.1:1", timeout_seconds=5)).subjects()
