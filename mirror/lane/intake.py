@@ -256,8 +256,13 @@ class Intake:
         self.items.append(outgoing)
         self._cursor = base + count
 
+    @property
+    def _codec_to_write(self) -> int:
+        """The source's, unless the destination cannot read it."""
+        return Codec.LZ4 if self._codec == Codec.ZSTD and not self._rules.takes_zstd else self._codec
+
     def _reframe(self, batches: Sequence[tuple[memoryview, BatchHeader]]) -> None:
-        codec = self._codec if self._rules.takes_zstd or self._codec != Codec.ZSTD else Codec.LZ4
+        codec = self._codec_to_write
         reframer = Reframer(codec)
         limit = self._merge.payload_bytes
         for batch, header in batches:
@@ -291,7 +296,7 @@ class Intake:
 
     def _written(self, records: Sequence[Record]) -> bytearray:
         try:
-            return write_batch(records, self._codec)
+            return write_batch(records, self._codec_to_write)
         except Exception:
             if self._rules.transforms:
                 self._find_unwritable(records)

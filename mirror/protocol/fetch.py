@@ -31,7 +31,6 @@ from mirror.protocol.frame import (
 API: Final = 1
 VERSIONS: Final = (4, 17)
 BY_ID_FROM: Final = 13
-ZSTD_FROM: Final = 10
 _FLEXIBLE_FROM: Final = 12
 _SESSIONS_FROM: Final = 7
 _EPOCH_FROM: Final = 9

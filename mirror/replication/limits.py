@@ -10,6 +10,7 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.lane.rules import LARGEST_BATCH, IntakeRules, MergeRule
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
+from mirror.protocol import produce
 from mirror.protocol.control.topics import TopicSetting, describe_settings
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
@@ -20,10 +21,11 @@ _AT_ONCE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """The settings of a topic that decide how batches must look."""
+    """What decides how the batches of a topic must look: its settings, and what its brokers can read."""
 
     batch_bytes: int = LARGEST_BATCH
     stamps_append_time: bool = False
+    takes_zstd: bool = True
 
 
 class LimitBook:
@@ -43,8 +45,10 @@ class LimitBook:
             part = missing[start : start + _AT_ONCE]
             ask = partial(self._cluster.ask, describe_settings(part))
             found = await self._cluster.patiently(ask)
+            takes_zstd = self._cluster.newest(produce.API) >= produce.ZSTD_FROM
             for topic in part:
-                self._known[topic] = (now, _limits(found.get(topic, {})))
+                limits = replace(_limits(found.get(topic, {})), takes_zstd=takes_zstd)
+                self._known[topic] = (now, limits)
         return {topic: self._known[topic][1] for topic in wanted}
 
     def forget(self, topic: str) -> None:
@@ -102,6 +106,7 @@ class RuleBook:
             batch_limit=limits.batch_bytes,
             merge=MergeRule() if merges else None,
             keeps_append_time=not limits.stamps_append_time,
+            takes_zstd=limits.takes_zstd,
             opens_records=policy.path is CopyPath.RECORD,
             transforms=load_transforms(policy.transforms),
             transform_names=policy.transforms,
