@@ -182,7 +182,7 @@ class Intake:
     def _join_batches(self, batch: memoryview, header: BatchHeader, after: int, slab: Slab) -> None:
         rules, size, codec = self._rules, len(batch), header.codec
         must = (
-            header.record_count != header.last_offset_delta + 1
+            not header.is_dense
             or header.base_offset < self._first
             or size > rules.batch_limit
             or (header.attributes & LOG_APPEND_TIME and rules.keeps_append_time)

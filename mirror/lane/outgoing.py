@@ -53,7 +53,6 @@ class Outgoing:
         "fetched_at",
         "first_offset",
         "is_stamped",
-        "leader_epoch",
         "max_timestamp",
         "maybe_stored",
         "next_offset",
@@ -82,7 +81,6 @@ class Outgoing:
         self.passed: list[Passed] | None = None
         self.path = Path.PASSTHROUGH
         self.max_timestamp = -1
-        self.leader_epoch = -1
         self.payload_bytes = 0
         self.source_batches = 1
         self.source_bytes = len(batch)

@@ -48,8 +48,7 @@ Batch = bytes | bytearray | memoryview
 class ProducedPartition(NamedTuple):
     """The answer for one batch.
 
-    `base_offset`: where its first record lies, -1 on errors. `append_time` is -1 in topics with
-    create time, unless the broker recognised the batch as one that it has already.
+    `base_offset`: where its first record lies, -1 on errors.
     `record_errors`: (index in the batch, message) of records that made the broker refuse it.
     """
 
@@ -57,7 +56,6 @@ class ProducedPartition(NamedTuple):
     partition: int
     error: int
     base_offset: int
-    append_time: int
     log_start: int
     record_errors: tuple[tuple[int, str], ...]
     message: str
@@ -154,19 +152,17 @@ def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[P
     flexible = version >= _FLEXIBLE_FROM
     log_start = -1
     if version >= _LOG_START_FROM:
-        number, error, base, append_time, log_start = _HEAD_5.unpack_from(body, position)
+        number, error, base, _append_time, log_start = _HEAD_5.unpack_from(body, position)
         position += _HEAD_5.size
     else:
-        number, error, base, append_time = _HEAD_3.unpack_from(body, position)
+        number, error, base, _append_time = _HEAD_3.unpack_from(body, position)
         position += _HEAD_3.size
     if flexible and body[position : position + len(_NOTHING_ELSE)] == _NOTHING_ELSE:
         rest, position = _NO_COMPLAINT, position + len(_NOTHING_ELSE)
     else:
         rest, position = _complaint(version, body, position)
     errors, message, leader = rest
-    return ProducedPartition(
-        topic, number, error, base, append_time, log_start, errors, message, leader
-    ), position
+    return ProducedPartition(topic, number, error, base, log_start, errors, message, leader), position
 
 
 def _complaint(version: int, body: View, position: int) -> tuple[_Complaint, int]:

@@ -221,12 +221,11 @@ def test_we_read_their_produce_response(version: int) -> None:
     assert response.throttle_ms == 33
     assert response.nodes == ({2: ("b2", 9092)} if version >= 10 else {})
     good, bad = response.partitions
-    assert (good.topic, good.partition, good.error, good.base_offset, good.append_time) == (
+    assert (good.topic, good.partition, good.error, good.base_offset) == (
         key_of(TOPIC, version >= 13),
         1,
         0,
         500,
-        -1,
     )
     assert good.log_start == (3 if version >= 5 else -1)
     assert (bad.partition, bad.error) == (0, 87)
