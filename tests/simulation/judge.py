@@ -16,7 +16,8 @@ class Judge:
 
     - what the source has lost since: it may be at the destination;
     - what the destination has lost since it was stored there: it may be missing, and the lane says so;
-    - what `AT_LEAST_ONCE` allows.
+    - what `AT_LEAST_ONCE` allows: repeats, and with them what the destination has lost may be there again
+      behind what it has not.
     """
 
     def __init__(self, fakes: MirroredFakes, topic: str, number: int, guarantee: Guarantee) -> None:
@@ -66,7 +67,9 @@ class Judge:
         missing = [one for one in expected if one not in set(kept)]
         unknown = [one for one in found if one not in wanted and one not in self._gone]
         assert set(missing) <= self._destroyed, f"{self._name} lacks {_shown(missing, self._destroyed)}"
-        assert kept == [one for one in expected if one in set(kept)], f"{self._name} is out of order"
+        excused = self._destroyed if self._repeats else set()
+        ordered = [one for one in kept if one not in excused]
+        assert ordered == [one for one in expected if one in set(ordered)], f"{self._name} is out of order"
         assert not unknown, f"{self._name} has {_shown(unknown, self._gone)}"
         if missing:
             assert lane.gaps, f"{self._name} lacks {_shown(missing, set())} and says nothing of it"
