@@ -16,7 +16,7 @@ from mirror.lane.ledger import Fate
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.policy import CopyPolicy, OnLoss
 from tests.engines import EngineUnderTest, check_map, look, write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, delete_topic, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair, NewKafka
 
@@ -225,8 +225,12 @@ def test_a_missing_destination_is_waited_for(engine: EngineUnderTest) -> None:
 
 def test_a_pause_outlives_a_restart(engine: EngineUnderTest) -> None:
     make_topic(engine.source, "loss-pause")
+    make_topic(engine.destination, "loss-pause")
     write(engine.source, "loss-pause", numbered(0, 10))
     engine.start("loss-pause")
+    engine.run_to("loss-pause", [10])
+    delete_topic(engine.destination, "loss-pause")
+    write(engine.source, "loss-pause", numbered(10, 10))
     lane = engine.lane("loss-pause")
     engine.run_until(
         lambda: lane.pause is not None and lane.pause.attempt >= 2 and not lane.dirty, "it pauses"
