@@ -71,6 +71,8 @@ class ProcessRecord:
 def identity_of(pid: int) -> str | None:
     """The boot and the clock tick at which the process started; None when it is gone or a zombie.
 
+    A process whose first thread has ended is shown as a zombie while its other threads still run and hold
+    its ports: it is gone when the last of them is (`num_threads` in proc_pid_stat(5) is at most 1).
     Where there is no /proc it is the time of the start, which changes when the clock is set.
     """
     try:
@@ -78,8 +80,8 @@ def identity_of(pid: int) -> str | None:
     except (FileNotFoundError, ProcessLookupError):
         return None if _BOOT.exists() else _identity_without_proc(pid)
     fields = stat.rpartition(")")[2].split()
-    state, started = fields[0], fields[19]
-    return None if state in "ZX" else f"{_BOOT.read_text().strip()}/{started}"
+    state, threads, started = fields[0], int(fields[17]), fields[19]
+    return None if state in "ZX" and threads <= 1 else f"{_BOOT.read_text().strip()}/{started}"
 
 
 def _identity_without_proc(pid: int) -> str | None:

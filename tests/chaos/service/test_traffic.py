@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from stack.kafka import KafkaCluster
 from tests.chaos.service.reader import read_topic
 from tests.chaos.service.tenants import Style
-from tests.chaos.service.traffic import Writer
+from tests.chaos.service.traffic import Deaf, Writer
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
@@ -26,3 +26,15 @@ def test_a_producer_that_hears_nothing_of_a_grown_topic_is_replaced(source_kafka
     nobody = threading.Event()
     wait_until(lambda: read_topic(source_kafka.address, topic, 2, nobody)[1], "the new partition is written")
     assert writer.finish(PATIENCE_SECONDS)
+
+
+def test_a_producer_whose_transaction_is_never_answered_is_given_up(source_kafka: KafkaCluster) -> None:
+    topic = f"deaf-{uuid4().hex[:8]}"
+    writer = Writer(source_kafka.address, topic, 1, Style(is_transactional=True), 20.0, deaf_seconds=3.0)
+    writer.start()
+    nobody = threading.Event()
+    wait_until(lambda: read_topic(source_kafka.address, topic, 1, nobody)[0], "it is written")
+    assert writer.finish(PATIENCE_SECONDS)
+    deaf = Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": topic, "log_level": 0})
+    with pytest.raises(Deaf):
+        writer._again(deaf.init_transactions)

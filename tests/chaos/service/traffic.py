@@ -141,22 +141,29 @@ class Writer:
                 self._abort()
             else:
                 self._producer = self._new_producer()
+        except Deaf:
+            self._producer = self._new_producer()
 
     def _abort(self) -> None:
         try:
             self._again(self._producer.abort_transaction)
-        except KafkaException:
+        except (KafkaException, Deaf):
             self._producer = self._new_producer()
 
     def _again(self, call: Callable[[float], object]) -> None:
-        """Until the broker answers."""
+        """Until the broker answers; Deaf when it answers others meanwhile."""
+        deadline = time.monotonic() + self._deaf_seconds
         while True:
             self._require_going()
             try:
-                call(_CALL_SECONDS)
+                call(min(_CALL_SECONDS, self._deaf_seconds))
             except KafkaException as error:
                 if not error.args[0].retriable():
                     raise
+                if not self._is_answered():
+                    deadline = time.monotonic() + self._deaf_seconds
+                elif time.monotonic() > deadline:
+                    raise Deaf from error
             else:
                 return
 
@@ -174,9 +181,13 @@ class Writer:
         if not self._style.is_transactional:
             return Producer(settings)
         settings |= {"transactional.id": self.topic, "message.timeout.ms": 50_000}
-        producer = Producer(settings)
-        self._again(producer.init_transactions)
-        return producer
+        while True:
+            producer = Producer(settings)
+            try:
+                self._again(producer.init_transactions)
+            except Deaf:
+                continue
+            return producer
 
     def _flush(self) -> None:
         """Until nothing waits; a producer that sends nothing though its broker answers is replaced."""
@@ -265,6 +276,10 @@ class Writer:
     def _require_going(self) -> None:
         if self._is_given_up.is_set():
             raise GivenUp
+
+
+class Deaf(Exception):
+    """A producer hears nothing of a broker that answers others."""
 
 
 class GivenUp(Exception):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from stack.process.records import ProcessRecord, identity_of, read_record, write_record
@@ -47,6 +48,26 @@ def test_a_zombie_is_gone() -> None:
         assert Path(f"/proc/{process.pid}").exists()
     finally:
         process.wait()
+
+
+_ENDS_ITS_FIRST_THREAD = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+print("ready", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_still_runs() -> None:
+    command = [sys.executable, "-c", _ENDS_ITS_FIRST_THREAD]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
+        record = ProcessRecord.of("source", process.pid)
+        assert record.is_alive()
+        record.end(0)
+        assert not record.is_alive()
 
 
 def test_a_dead_process_is_gone_and_ending_it_does_nothing(stranger: subprocess.Popen[bytes]) -> None:
