@@ -18,11 +18,11 @@ from mirror.model.topics import TopicNaming, TopicSelection
 _DAMAGED: Final = "DAMAGED"
 
 
-class _DatastreamBody(BaseModel):
+class _DatastreamModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class SourceBody(_DatastreamBody):
+class SourceBody(_DatastreamModel):
     """Where from."""
 
     cluster: str
@@ -35,7 +35,7 @@ class SourceBody(_DatastreamBody):
     """Whether names that begin with two underscores may be mirrored."""
 
 
-class DestinationBody(_DatastreamBody):
+class DestinationBody(_DatastreamModel):
     """Where to."""
 
     cluster: str
@@ -44,7 +44,7 @@ class DestinationBody(_DatastreamBody):
     """Topic name there; `*` stands for the source name."""
 
 
-class LimitsBody(_DatastreamBody):
+class LimitsBody(_DatastreamModel):
     """Bounds on tasks."""
 
     min_tasks: Annotated[int, Field(ge=1)] = 1
@@ -52,14 +52,14 @@ class LimitsBody(_DatastreamBody):
     max_partitions_per_task: Annotated[int, Field(ge=1)] | None = None
 
 
-class ObjectiveBody(_DatastreamBody):
+class ObjectiveBody(_DatastreamModel):
     """The SLA: `percentile` of the records arrive within `milliseconds`."""
 
     milliseconds: Annotated[int, Field(gt=0)]
     percentile: Annotated[float, Field(gt=0, lt=100)] = 99.0
 
 
-class DatastreamBody(_DatastreamBody):
+class DatastreamBody(_DatastreamModel):
     """A definition as it is created."""
 
     name: str
@@ -103,7 +103,7 @@ class ProblemAnswer(BaseModel):
         return cls(reason=problem.reason, since_ms=problem.since_ms, sets_aside=problem.sets_aside)
 
 
-class DatastreamAnswer(_DatastreamBody):
+class DatastreamAnswer(_DatastreamModel):
     """A definition as it is stored.
 
     One that is damaged has the status DAMAGED, a problem, and what was known of it before, if anything.

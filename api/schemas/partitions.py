@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from mirror.model.datastreams.datastream import Halt, PartitionPause
 
 
-class _PartitionsBody(BaseModel):
+class _PartitionsModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class PausesBody(_PartitionsBody):
+class PausesBody(_PartitionsModel):
     """Partitions to pause or resume."""
 
     partitions: dict[str, str]
@@ -24,7 +24,7 @@ class PausesBody(_PartitionsBody):
     """Who asks; kept with a pause, and shown."""
 
 
-class HaltBody(_PartitionsBody):
+class HaltBody(_PartitionsModel):
     """Why a datastream is paused, stopped or resumed."""
 
     reason: str = ""
@@ -33,7 +33,7 @@ class HaltBody(_PartitionsBody):
     """Who asks; kept with a pause or a stop, and shown."""
 
 
-class HaltAnswer(_PartitionsBody):
+class HaltAnswer(_PartitionsModel):
     """Why a datastream is paused or stopped."""
 
     reason: str
@@ -46,7 +46,7 @@ class HaltAnswer(_PartitionsBody):
         return cls(reason=halt.reason, since_ms=halt.since_ms, requested_by=halt.requested_by)
 
 
-class PauseAnswer(_PartitionsBody):
+class PauseAnswer(_PartitionsModel):
     """Partitions of one topic that are paused."""
 
     partitions: list[int] | None
@@ -64,7 +64,7 @@ class PauseAnswer(_PartitionsBody):
         )
 
 
-class MoveBody(_PartitionsBody):
+class MoveBody(_PartitionsModel):
     """Partitions to move."""
 
     partitions: Annotated[list[str], Field(min_length=1)]
@@ -75,7 +75,7 @@ class MoveBody(_PartitionsBody):
     """For the events."""
 
 
-class MoveAnswer(_PartitionsBody):
+class MoveAnswer(_PartitionsModel):
     """A move that the leader will make."""
 
     request: str

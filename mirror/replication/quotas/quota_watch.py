@@ -6,11 +6,14 @@ lane back for a good part of the time, until it hardly does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mirror.lane.flow import HeldTime, TokenBucket
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import LaneHeldBack
+from mirror.replication.channels.fetcher import FetchChannel
+from mirror.replication.channels.sender import ProduceChannel
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 
@@ -37,19 +40,16 @@ class QuotaWatch:
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
         self._bench = runner.bench
-        self._waiting: dict[LiveLane, HeldTime] = {}
-        self._buckets: dict[LiveLane, TokenBucket] = {}
+        self._waiting: dict[LiveLane, tuple[HeldTime, TokenBucket]] = {}
         self._said: dict[LiveLane, Brake] = {}
         self._looked = self._bench.loop.now()
 
     def waits(self, lane: LiveLane, bucket: TokenBucket, seconds: float) -> None:
         """The lane is not read for that time, because the bucket is empty."""
         now = self._bench.loop.now()
-        held = self._waiting.get(lane)
-        if held is None:
-            held = self._waiting[lane] = HeldTime()
+        held, _ = self._waiting.get(lane) or (HeldTime(), bucket)
         held.hold(now, now + seconds)
-        self._buckets[lane] = bucket
+        self._waiting[lane] = held, bucket
 
     def pump(self, now: float) -> None:
         """Report what has changed, every few seconds."""
@@ -57,30 +57,34 @@ class QuotaWatch:
         if seconds < _LOOK_SECONDS:
             return
         self._looked = now
-        found: dict[LiveLane, Brake] = {}
-        for lane, held in list(self._waiting.items()):
-            share = held.take(now) / seconds
-            if share:
-                _note(found, lane, Brake(share, self._own(lane)))
-            else:
-                del self._waiting[lane], self._buckets[lane]
-        for name, source in self._runner.sources.items():
-            for reading in source.channels:
-                spent, lanes = reading.take_throttled(now)
-                for lane in lanes:
-                    _note(found, lane, Brake(spent / seconds, f"{_AT_BROKERS} {name} for reading"))
-        for name, sink in self._runner.sinks.items():
-            for writing in sink.channels:
-                spent, lanes = writing.take_throttled(now)
-                for lane in lanes:
-                    _note(found, lane, Brake(spent / seconds, f"{_AT_BROKERS} {name} for writing"))
+        found = self._take_own(now, seconds)
+        for direction, channel in self._channels():
+            spent, lanes = channel.take_throttled(now)
+            for lane in lanes:
+                _note(found, lane, Brake(spent / seconds, f"{_AT_BROKERS} {direction}"))
         self._report(found)
 
-    def _own(self, lane: LiveLane) -> str:
-        owner = self._buckets[lane].owner
+    def _channels(self) -> Iterator[tuple[str, FetchChannel | ProduceChannel]]:
+        for name, source in self._runner.sources.items():
+            yield from ((f"{name} for reading", one) for one in source.channels)
+        for name, sink in self._runner.sinks.items():
+            yield from ((f"{name} for writing", one) for one in sink.channels)
+
+    def _take_own(self, now: float, seconds: float) -> dict[LiveLane, Brake]:
+        """What the quotas of ours hold back."""
+        found: dict[LiveLane, Brake] = {}
+        for lane, (held, bucket) in list(self._waiting.items()):
+            share = held.take(now) / seconds
+            if share:
+                found[lane] = Brake(share, self._name_of(lane, bucket))
+            else:
+                del self._waiting[lane]
+        return found
+
+    def _name_of(self, lane: LiveLane, bucket: TokenBucket) -> str:
         policy, identity = lane.spec.policy, self._bench.identity
-        rate = identity.task_bytes_per_second if owner == "task" else policy.bytes_per_second
-        return f"the quota of its {owner}, {rate:,} bytes/s,"
+        rate = identity.task_bytes_per_second if bucket.owner == "task" else policy.bytes_per_second
+        return f"the quota of its {bucket.owner}, {rate:,} bytes/s,"
 
     def _report(self, found: dict[LiveLane, Brake]) -> None:
         for lane in [one for one in self._said if one not in found]:
