@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneStopped
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.replication.context import EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.live_lane import LiveLane
@@ -16,6 +17,7 @@ from tests.fakes.broker.batches import Content
 from tests.fakes.broker.cluster import FakeCluster
 from tests.fakes.broker.contents import Seen, committed
 from tests.fakes.broker.memory import Network
+from tests.fakes.broker.transactions import Transactional
 from tests.fakes.broker.virtual import VirtualSelector
 from tests.fakes.clock import ManualClock
 
@@ -94,6 +96,19 @@ class MirroredFakes:
     def start(self, topic: str, partitions: int = 1, **fields: Any) -> None:
         """Start a lane for each partition."""
         self.engine.start_lanes(specs(topic, partitions, **fields))
+
+    def copy_exactly_once(self, records: int = 20) -> None:
+        """Create topic `t` and copy that number of records by a lane that is exactly-once."""
+        self.make_topic("t")
+        self.write("t", 0, records)
+        self.start("t", policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE))
+        self.run_to("t", records)
+
+    def transactional(self) -> Transactional:
+        """What the destination's coordinator knows of the only lane."""
+        known = self.target.coordinator.known
+        (found,) = [one for name, one in known.items() if name.startswith("headrace-")]
+        return found
 
     def run(self, seconds: float) -> None:
         """Let virtual time pass."""

@@ -12,7 +12,6 @@ from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.faults import Code, Delay, Drop, Run
 from tests.fakes.broker.mirrored import MirroredFakes
-from tests.fakes.broker.transactions import Transactional
 
 PRODUCE, INIT, ADD, END, DESCRIBE = 0, 22, 24, 26, 65
 EXACTLY_ONCE = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
@@ -25,17 +24,8 @@ def copying(new_fakes: NewFakes, level: int, **options: float) -> MirroredFakes:
     """A lane that has copied 20 records, between brokers of either protocol."""
     options = {"transaction_timeout_seconds": TIMEOUT, **options}
     fakes = new_fakes(transaction_level=level, options=options)
-    fakes.make_topic("t")
-    fakes.write("t", 0, 20)
-    fakes.start("t", policy=EXACTLY_ONCE)
-    fakes.run_to("t", 20)
+    fakes.copy_exactly_once()
     return fakes
-
-
-def entry(fakes: MirroredFakes) -> Transactional:
-    """What the coordinator knows of the lane."""
-    (found,) = [one for name, one in fakes.target.coordinator.known.items() if name.startswith("headrace-")]
-    return found
 
 
 @LEVELS
@@ -98,13 +88,13 @@ def test_somebody_who_has_taken_the_lane_meanwhile_is_not_fenced(
     fakes.target.coordinator.fence(
         next(n for n in fakes.target.coordinator.known if n.startswith("headrace-"))
     )
-    identity = entry(fakes).producer, entry(fakes).epoch
+    identity = fakes.transactional().producer, fakes.transactional().epoch
     if late == ADD and level:
         return  # nothing was late: the newer protocol does not ask for it
     fakes.run_until_paused("t")
     fakes.run(60)
     assert fakes.lane("t").is_fenced
-    assert identity == (entry(fakes).producer, entry(fakes).epoch)
+    assert identity == (fakes.transactional().producer, fakes.transactional().epoch)
     assert fakes.numbers("t") == list(range(20))
 
 
@@ -120,9 +110,9 @@ def test_somebody_who_takes_the_lane_while_it_is_looked_who_has_it_is_not_fenced
     fakes.run_until(lambda: fakes.lane("t").is_fenced, "it pauses for good")
     assert fakes.target.faults.is_spent
     old = [one for one in fakes.events if isinstance(one, LanePaused)][-1]
-    taken = entry(fakes).producer, entry(fakes).epoch
+    taken = fakes.transactional().producer, fakes.transactional().epoch
     fakes.run(60)
-    assert taken == (entry(fakes).producer, entry(fakes).epoch)
+    assert taken == (fakes.transactional().producer, fakes.transactional().epoch)
     assert "PRODUCER_FENCED" in old.reason
     assert fakes.numbers("t") == list(range(20))
 

@@ -12,7 +12,6 @@ from mirror.replication.engine import BatchEngine
 from mirror.replication.live_lane import LiveLane
 from tests.fakes.broker.faults import Code, Delay, Drop, Fault, Gate, Hold, Run
 from tests.fakes.broker.mirrored import MirroredFakes
-from tests.fakes.broker.transactions import Transactional
 
 PRODUCE, LIST_OFFSETS, INIT, END = 0, 2, 22, 26
 EXACTLY_ONCE = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
@@ -44,17 +43,8 @@ ALL = pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
 def copying(new_fakes: NewFakes, level: int, **options: float) -> MirroredFakes:
     """A lane that has copied 20 records, between brokers of either protocol."""
     fakes = new_fakes(transaction_level=level, options=options)
-    fakes.make_topic("t")
-    fakes.write("t", 0, 20)
-    fakes.start("t", policy=EXACTLY_ONCE)
-    fakes.run_to("t", 20)
+    fakes.copy_exactly_once()
     return fakes
-
-
-def entry(fakes: MirroredFakes) -> Transactional:
-    """What the coordinator knows of the lane."""
-    (found,) = [one for name, one in fakes.target.coordinator.known.items() if name.startswith("headrace-")]
-    return found
 
 
 def lane_of(engine: BatchEngine) -> LiveLane:
@@ -121,14 +111,14 @@ def test_an_id_that_was_taken_and_never_written_under_is_asked_for_too(
     fakes.target.faults.plant(INIT, forgetting)
     fakes.start("t", policy=EXACTLY_ONCE)
     fakes.run_until_paused("t")
-    identity = entry(fakes).producer, entry(fakes).epoch
+    identity = fakes.transactional().producer, fakes.transactional().epoch
     if is_taken:
         (name,) = [one for one in fakes.target.coordinator.known if one.startswith("headrace-")]
         fakes.target.coordinator.fence(name)
     fakes.target.faults.clear()
     if is_taken:
         fakes.run_until(lambda: fakes.lane("t").is_fenced, "it has found out")
-        assert (entry(fakes).producer, entry(fakes).epoch) == (identity[0], identity[1] + 1)
+        assert (fakes.transactional().producer, fakes.transactional().epoch) == (identity[0], identity[1] + 1)
         return
     fakes.run_to("t", 20)
     fakes.check_contents("t")
