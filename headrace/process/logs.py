@@ -36,11 +36,7 @@ def configure_logs(settings: LogSettings, **context: Any) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _mask_secrets,
     ]
-    renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-        if as_text
-        else structlog.processors.JSONRenderer()
-    )
+    renderer: structlog.types.Processor = _text_renderer() if as_text else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -76,4 +72,21 @@ def _mask_secrets(_logger: Any, _method: str, event: structlog.types.EventDict) 
 def log_to_stderr() -> None:
     """For commands that print their answer and set up no log: what is logged does not get between."""
     structlog.reset_defaults()
-    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.dev.set_exc_info,
+            structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
+            _mask_secrets,
+            _text_renderer(),
+        ],
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
+
+
+def _text_renderer() -> structlog.dev.ConsoleRenderer:
+    """Lines for people. Tracebacks are plain: structlog's own show local variables, and so passwords."""
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import Future
+from functools import cache
 
 import httpx
 from fastapi import FastAPI
@@ -15,16 +18,30 @@ class InProcess(httpx.BaseTransport):
         self._inner = httpx.ASGITransport(app=app, raise_app_exceptions=False)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """One request in an event loop of its own."""
+        """One request in the event loop that all applications of the process share."""
 
         async def ask() -> httpx.Response:
             response = await self._inner.handle_async_request(request)
             body = await response.aread()
             return httpx.Response(response.status_code, headers=response.headers, content=body)
 
-        return asyncio.run(ask())
+        return asyncio.run_coroutine_threadsafe(ask(), _loop()).result()
 
 
 def client_of(app: FastAPI) -> httpx.Client:
     """A client of the application; there is nothing to close."""
     return httpx.Client(transport=InProcess(app), base_url="http://test")
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """A loop that runs until the process ends, and keeps the threads in which handlers run: making both for
+    each request takes longer than most requests."""
+    started: Future[asyncio.AbstractEventLoop] = Future()
+
+    async def run() -> None:
+        started.set_result(asyncio.get_running_loop())
+        await asyncio.Event().wait()
+
+    threading.Thread(target=lambda: asyncio.run(run()), daemon=True, name="in-process HTTP").start()
+    return started.result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 
 import pytest
 import structlog
@@ -44,6 +45,23 @@ def test_an_exception_is_part_of_its_line(capsys: pytest.CaptureFixture[str]) ->
         structlog.get_logger("mirror").exception("died")
     (line,) = lines(capsys)
     assert "what went wrong" in str(line["exception"])
+
+
+@pytest.mark.parametrize(
+    "set_up", [log_to_stderr, lambda: configure_logs(LogSettings(format="text"))], ids=["a command", "serve"]
+)
+def test_no_exception_shows_local_variables(
+    capsys: pytest.CaptureFixture[str], set_up: Callable[[], None]
+) -> None:
+    set_up()
+    sasl_password = "-".join(["hunter", "2"])
+    try:
+        int(f"what went wrong {len(sasl_password)}")
+    except ValueError:
+        structlog.get_logger("mirror").exception("died", sasl_password=sasl_password)
+    text = capsys.readouterr().err
+    assert "what went wrong 8" in text
+    assert sasl_password not in text
 
 
 def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
