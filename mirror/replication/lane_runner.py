@@ -324,7 +324,6 @@ class LaneRunner:
 
     def note_headway(self, lane: LiveLane) -> None:
         """The lane copies (again)."""
-        lane.retries = 0
         if lane.pause is not None and lane.intent is None:
             self.handle(lane, LifecycleEvent(EventKind.HEADWAY))
 

@@ -116,6 +116,9 @@ class LiveLane(Lane):
     alone. `is_writable`: there is a connection to write to; without one nothing is read.
     `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
     been read. `is_announced`: its start has been reported. `has_owned`: it has had a producer id here.
+    `damaged_reads`: responses in a row whose batches were damaged. `damaged_sends`: how often the destination
+    has called a batch below the source offset `damaged_up_to` damaged, and taken none that reaches there
+    since. `send_tries`: how often it has answered that it takes no batch now, and taken none since.
     `is_forgotten`: it was copied before, and its progress is gone. `is_broken`: a step has failed half-way,
     so what is known of it in memory does not count, and nothing of that may be stored.
     """
@@ -124,6 +127,9 @@ class LiveLane(Lane):
         "batch_bytes",
         "batch_spread",
         "buckets",
+        "damaged_reads",
+        "damaged_sends",
+        "damaged_up_to",
         "disputed",
         "empty_answers",
         "fetch_bytes",
@@ -144,7 +150,7 @@ class LiveLane(Lane):
         "place",
         "reader",
         "replica",
-        "retries",
+        "send_tries",
         "since_stable",
         "size_cap",
         "stalled_by",
@@ -194,7 +200,7 @@ class LiveLane(Lane):
         self.batch_spread = 0
         """How much the sizes of batches differ, in bytes."""
         self.buckets = buckets
-        self.retries = 0
+        self.damaged_reads = self.damaged_sends = self.damaged_up_to = self.send_tries = 0
         self.since_stable = 0.0
         self.held_by = ""
         """What is known of a transaction at the source that hangs; empty when none does."""

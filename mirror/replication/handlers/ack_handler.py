@@ -55,7 +55,10 @@ class AckHandler:
             gaps = len(lane.gaps)
             lane.acknowledge(outgoing, answer.base_offset, self._bench.clock.now_ms(), self._bench.loop.now())
             self._runner.mark_dirty(lane)
-            if lane.pause is not None or lane.retries:
+            lane.send_tries = 0
+            if lane.damaged_sends and outgoing.next_offset >= lane.damaged_up_to:
+                lane.damaged_sends = 0
+            if lane.pause is not None:
                 self._runner.note_headway(lane)
             if lane.is_slow and not lane.in_flight:
                 self._share_requests(lane)
@@ -122,8 +125,9 @@ class AckHandler:
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
             self._runner.restart(lane, str(error_of(code, "the destination has lost track")))
-        elif code == Code.CORRUPT_MESSAGE and lane.retries < _DAMAGED_TRIES:
-            lane.retries += 1
+        elif code == Code.CORRUPT_MESSAGE and lane.damaged_sends < _DAMAGED_TRIES:
+            lane.damaged_sends += 1
+            lane.damaged_up_to = max(lane.damaged_up_to, trouble.outgoing.next_offset)
             self._runner.restart(lane, "a batch was damaged on its way to the destination")
         elif code in REFUSED:
             self._rejections.refused(lane, trouble)
@@ -145,8 +149,8 @@ class AckHandler:
             return
         if code in _UNREPLICATED:
             self._send_alone(lane)
-        lane.retries += 1
-        wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.retries, 10), _LONGEST_RETRY_SECONDS)
+        lane.send_tries += 1
+        wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.send_tries, 10), _LONGEST_RETRY_SECONDS)
         sink.detach(lane)
         self._runner.later(lane, wait, self._attach)
 

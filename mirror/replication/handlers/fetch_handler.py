@@ -89,6 +89,7 @@ class FetchHandler:
         if failure is not None:
             self._on_bad_records(lane, failure)
             return
+        lane.damaged_reads = 0
         self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._pacer.ask_for_more(lane, len(part.records))
@@ -188,15 +189,15 @@ class FetchHandler:
         if isinstance(error, BatchTooLarge):
             self._rejections.unopenable(lane, error)
             return
-        lane.retries += 1
-        if lane.retries < _CORRUPT_READS:
+        lane.damaged_reads += 1
+        if lane.damaged_reads < _CORRUPT_READS:
             _log.warning("%s: %s; fetching again", lane.key.partition, error)
             if self._runner.source(lane).leave_replica(lane):
                 return
             if lane.reader is not None:
                 lane.reader.include(lane)
             return
-        lane.retries = 0
+        lane.damaged_reads = 0
         self._runner.pause(lane, error, drain=True)
 
     def _on_trouble(self, lane: LiveLane, part: FetchedPartition) -> None:

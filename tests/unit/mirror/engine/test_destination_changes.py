@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Run, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -62,11 +62,7 @@ def test_a_checkpoint_while_an_owner_is_noted_does_not_hide_that_it_writes(fakes
     fakes.write("t", 0, 5)
 
     def of_progress(content: bytes) -> Callable[[Asked], bool]:
-        return lambda asked: any(
-            b"g-t/t/0" in bytes(part.records) and content in bytes(part.records)
-            for topic in asked.message.topic_data
-            for part in topic.partition_data
-        )
+        return lambda asked: _holds(asked, b"g-t/t/0") and _holds(asked, content)
 
     fakes.target.faults.plant(PRODUCE, Delay(2.0, applied=True), fits=of_progress(b'"clean":false'))
     fakes.target.faults.plant(PRODUCE, Drop(), times=None, fits=of_progress(b'"next_offset":5'))
@@ -362,9 +358,37 @@ def _step(engines: Sequence[BatchEngine]) -> None:
             engine.step(0.05)
 
 
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_a_batch_that_is_always_called_damaged_is_handled_as_a_refused_one(
+    fakes: MirroredFakes, guarantee: Guarantee
+) -> None:
+    """Also where it is sent behind others that are taken each time, as the transaction is sent again."""
+    policy = CopyPolicy(guarantee, path=CopyPath.PASSTHROUGH, on_rejection=OnRejection.SKIP)
+    copying(fakes, policy)
+    corrupt = Code(2, topic="t")
+    fakes.target.faults.plant(PRODUCE, corrupt, times=None, fits=lambda asked: _holds(asked, b"key-27"))
+    for first in (20, 25, 30):
+        now_ms = fakes.clock.now_ms()
+        fakes.source.write("t", [(now_ms, b"key-%d" % n, b"%d" % n, []) for n in range(first, first + 5)])
+    fakes.run_to("t", 35)
+    assert fakes.numbers("t") == [n for n in range(35) if n != 27]
+
+
+def test_a_batch_that_is_always_called_damaged_pauses_its_lane(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    fakes.target.faults.plant(PRODUCE, Code(2, topic="t"), times=None)
+    fakes.write("t", 20, 5)
+    assert "CORRUPT_MESSAGE" in fakes.run_until_paused("t")
+    fakes.target.faults.clear()
+    fakes.run_to("t", 25)
+    fakes.check("t")
+
+
 def _is_progress(asked: Asked) -> bool:
+    return _holds(asked, b"g-t/t/")
+
+
+def _holds(asked: Asked, content: bytes) -> bool:
     return any(
-        b"g-t/t/" in bytes(part.records)
-        for topic in asked.message.topic_data
-        for part in topic.partition_data
+        content in bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data
     )
