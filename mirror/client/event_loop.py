@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import selectors
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import partial
@@ -107,6 +108,7 @@ class Loop:
         self._soon: deque[Callback] = deque()
         self._coroutines: dict[int, Coroutine[Any, Any, Any]] = {}
         self._failure: BaseException | None = None
+        self._waking = threading.Lock()
         self._waker, self._wakee = socket.socketpair()
         for end in (self._waker, self._wakee):
             end.setblocking(False)
@@ -140,11 +142,14 @@ class Loop:
         return timer
 
     def wake(self) -> None:
-        """End the present wait; the only method that other threads may call."""
-        try:
-            self._waker.send(b"\x00")
-        except BlockingIOError:
-            return  # it is awake already
+        """End the present wait, if the loop is not closed; the only method that other threads may call."""
+        with self._waking:  # a socket that is closed meanwhile gives its number to another one
+            if self._waker.fileno() < 0:
+                return
+            try:
+                self._waker.send(b"\x00")
+            except BlockingIOError:
+                return  # it is awake already
 
     def sleep(self, seconds: float) -> Promise[None]:
         """Await it to wait."""
@@ -199,7 +204,8 @@ class Loop:
         self._timers.clear()
         self._soon.clear()
         self._selector.close()
-        self._waker.close()
+        with self._waking:
+            self._waker.close()
         self._wakee.close()
 
     def _wait(self, timeout_seconds: float) -> float:

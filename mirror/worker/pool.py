@@ -6,6 +6,7 @@ except `stop`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
@@ -45,12 +46,13 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """One place of a pool: its process, if there is one, and the channel to it. The reader's thread writes
-    `pulse`."""
+    """One place of a pool: its process, if there is one, the channel to it, and the thread that reads that
+    channel and writes `pulse`."""
 
     slot: WorkerSlot
     process: subprocess.Popen[bytes] | None = None
     channel: socket.socket | None = None
+    reader: threading.Thread | None = None
     outgoing: bytearray = field(default_factory=bytearray)
     pulse: Pulse = field(default_factory=Pulse)
 
@@ -80,6 +82,18 @@ class PooledWorker:
         except OSError:
             self.outgoing.clear()
             _log.warning("worker does not listen any more", worker=self.number)
+
+    def hang_up(self) -> None:
+        """Close the channel, once its reader has ended. A reader that is about to wait for the number of a
+        closed socket would wait for the next one with that number, and take what its reader should hear."""
+        if self.channel is None:
+            return
+        with contextlib.suppress(OSError):
+            self.channel.shutdown(socket.SHUT_RDWR)
+        if self.reader is not None:
+            self.reader.join()
+        self.channel.close()
+        self.channel = self.reader = None
 
     def kill(self, why: str = "") -> None:
         """End the process at once."""
@@ -134,12 +148,14 @@ class WorkerPool:
         try:
             worker.process = self._spawn(worker.number, theirs)
             worker.channel = ours
-            threading.Thread(
+            reader = threading.Thread(
                 target=read_worker,
                 args=(ours, worker.number, slot.generation, self._inbox, pulse),
                 name=f"worker-{worker.number}-reader",
                 daemon=True,
-            ).start()
+            )
+            reader.start()
+            worker.reader = reader
             if self._setup is not None:
                 worker.send(self._setup, now)
         except Exception as error:  # noqa: BLE001 - the bulkhead around one worker
@@ -159,9 +175,7 @@ class WorkerPool:
         assert worker.process is not None
         code = _exit_code(worker.process)
         worker.process = None
-        if worker.channel is not None:
-            worker.channel.close()
-        worker.channel = None
+        worker.hang_up()
         worker.outgoing.clear()
         # The end of a lease is ZooKeeper's fault: its successor must be up when ZooKeeper is back.
         delay = worker.slot.end(self._clock.monotonic(), failed=failed and code != EXIT_LEASE_OVER)
@@ -198,21 +212,24 @@ class WorkerPool:
         for worker in self.everyone:
             now = self._clock.monotonic()
             if worker.process is not None:
-                self._look_at(worker, worker.process.pid, now)
+                self._look_at(worker, worker.process, now)
             elif worker in self.workers and worker.slot.is_due(now):
                 self.launch(worker)
                 started.append(worker)
         return started
 
-    def _look_at(self, worker: PooledWorker, process_id: int, now: float) -> None:
+    def _look_at(self, worker: PooledWorker, process: subprocess.Popen[bytes], now: float) -> None:
         slot = worker.slot
         worker.flush(now)
         slot.listen(now, worker.pulse.beats)
-        if slot.is_deaf(now):
+        if process.poll() is not None:
+            if slot.is_over(now):
+                self._inbox.put(WorkerGone(worker.number, slot.generation))
+        elif slot.is_deaf(now):
             worker.kill("it does not listen")
         elif slot.is_overdue(now):
             worker.kill("it did not drain in time")
-        elif slot.has_hung(lambda: cpu_seconds(process_id)):
+        elif slot.has_hung(lambda: cpu_seconds(process.pid)):
             worker.kill(f"it has said nothing for {slot.silent_seconds:.0f} s")
 
     def kill(self) -> list[PooledWorker]:

@@ -13,6 +13,8 @@ _STEADY_SECONDS: Final = 60.0
 """A worker that runs for this time once it was ready did not die of its start: its failures are forgotten."""
 _LONGEST_DEAF_SECONDS: Final = 30.0
 """A worker that takes nothing for this time hangs. Reading checkpoints may take it half of that."""
+_LAST_WORDS_SECONDS: Final = 2.0
+"""What a worker has said before it ended is read within this time."""
 _LONGEST_LOOK_SECONDS: Final = 2.0
 """Silence counts only while somebody listens. After a longer time between two looks (this process was frozen
 too, or had no CPU) what the worker has said meanwhile may still be unread."""
@@ -28,7 +30,8 @@ class WorkerSlot:
     """`generation`: of the process, counted from 1. `data_plane`: what it runs; empty until it is ready.
     `failures`: processes that died in a row. `end_by`: when a process that was told to end is killed.
     `stuck_since`: when it stopped to take what it is sent. `cpu_at`: seconds of silence and of CPU when it
-    was last seen to compute. `is_silenced`: it was killed because it said nothing.
+    was last seen to compute. `is_silenced`: it was killed because it said nothing. `over_since`: when its
+    process was first seen to be over.
     """
 
     number: int
@@ -47,6 +50,7 @@ class WorkerSlot:
     silent_seconds: float = 0.0
     cpu_at: tuple[float, float] = (0.0, 0.0)
     is_silenced: bool = False
+    over_since: float | None = None
 
     def launch(self, now: float) -> None:
         """A process starts."""
@@ -54,7 +58,7 @@ class WorkerSlot:
         self.is_running = True
         self.data_plane = ""
         self.started_at = self.listened_at = now
-        self.restart_at = self.end_by = self.stuck_since = None
+        self.restart_at = self.end_by = self.stuck_since = self.over_since = None
         self.beats_heard, self.silent_seconds, self.cpu_at = 0, 0.0, (0.0, 0.0)
         self.is_silenced = False
 
@@ -86,6 +90,13 @@ class WorkerSlot:
     def is_deaf(self, now: float) -> bool:
         """Whether it has taken nothing for long."""
         return self.stuck_since is not None and now - self.stuck_since >= _LONGEST_DEAF_SECONDS
+
+    def is_over(self, now: float) -> bool:
+        """Whether its process, which has ended, is to be given up though its channel has no end: a process
+        that it has started holds the other side."""
+        if self.over_since is None:
+            self.over_since = now
+        return now - self.over_since >= _LAST_WORDS_SECONDS
 
     def listen(self, now: float, beats: int) -> None:
         """Count for how long the worker has said nothing. `beats`: how often something of it was read."""

@@ -41,3 +41,8 @@ def test_an_error_that_nobody_awaits_comes_out_of_the_loop(loop: Loop) -> None:
     loop.spawn(fail())
     with pytest.raises(Unreachable, match="nobody looks"):
         loop.run_once(0.0)
+
+
+def test_a_thread_may_wake_a_loop_that_is_closed_meanwhile(loop: Loop) -> None:
+    loop.close()
+    loop.wake()
