@@ -199,9 +199,11 @@ class Lane:
         self._pass_over()
 
     def lose(self, upto: int, sentence: str) -> None:
-        """Source offsets from our position to `upto` are gone; go on behind them."""
+        """Source offsets from our position to `upto` are gone; continue behind them, where another leader
+        epoch may have begun."""
         self.queue.append(Passed(Fate.LOST, upto - self.position))
         self.position = upto
+        self.source = replace(self.source, leader_epoch=-1)
         self.gaps.append(sentence)
         self._pass_over()
 
@@ -230,6 +232,20 @@ class Lane:
         )
         self.position = position
         self.dirty = True
+
+    def begin_target(self, sentence: str) -> None:
+        """The destination is another log, where nothing lies that was mirrored before. A former owner may
+        have written to it and not stored that."""
+        self.gaps.append(sentence)
+        self.offset_map = OffsetMap()
+        self.target_id = b""
+        if self.target_next is not None:
+            self.target_next = 0
+
+    def pass_marker(self) -> None:
+        """The marker of a transaction of ours lies behind what was mirrored."""
+        if self.target_next is not None:
+            self.target_next += 1
 
     def find(self, found: Sequence[Found], target_next: int) -> None:
         """The destination holds these already, in source order from our checkpoint on."""

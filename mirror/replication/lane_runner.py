@@ -56,6 +56,10 @@ class Failure:
 class Transactions(Protocol):
     """The transactions of exactly-once lanes, for those who have a lane change."""
 
+    def prepare(self, lane: LiveLane) -> None:
+        """The lane sends nothing outside of transactions from now on."""
+        ...
+
     def begin(self, lane: LiveLane) -> None:
         """The lane has something to send: open a transaction for it."""
         ...
@@ -65,7 +69,8 @@ class Transactions(Protocol):
         ...
 
     def abandon(self, lane: LiveLane) -> None:
-        """Abort the open transaction: what it holds is copied again from the last commit."""
+        """Abort the open transaction: what it holds is copied again from the last commit, which has to be
+        loaded."""
         ...
 
     def fenced(self, lane: LiveLane, error: Fenced) -> None:
@@ -411,6 +416,7 @@ class LaneRunner:
         lane.drop()
         if lane.is_in_transaction:
             self.transactions.abandon(lane)
+            lane.is_loaded = False
         if lane.is_broken:
             lane.is_broken = lane.is_loaded = False
             lane.disown()

@@ -1,13 +1,15 @@
-"""What a destination topic takes, and the rules that follow for the lanes that write to it."""
+"""What a destination topic takes, and the rules that follow for the lanes that write to it. The only writer
+of a lane's rules, also of what they learn from refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from mirror.client.cluster import Cluster
+from mirror.lane.ledger import Fate
 from mirror.lane.rules import LARGEST_BATCH, IntakeRules, MergeRule
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
 from mirror.protocol import produce
@@ -17,6 +19,7 @@ from mirror.replication.options import CopyingOptions
 from mirror.replication.transforms import load_transforms
 
 _AT_ONCE: Final = 200
+_LEAST_BATCH: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,31 @@ def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
     )
 
 
+def learn_cap(lane: LiveLane, size: int) -> None:
+    """The destination takes no batch of `size` bytes, whatever its settings say: make smaller ones."""
+    lane.size_cap = max(size // 2, _LEAST_BATCH)
+
+
+def forget_cap(lane: LiveLane) -> None:
+    """The destination's settings may have changed."""
+    lane.size_cap = None
+
+
+def open_below(lane: LiveLane, offset: int, *, singly: bool) -> None:
+    """Encode the batches below this source offset again; `singly`: record by record."""
+    lane.rules = replace(lane.rules, opened_below=offset, opens_singly=singly)
+
+
+def omit(lane: LiveLane, offsets: Sequence[int], fate: Fate) -> None:
+    """Leave these records of the source out."""
+    lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, fate)})
+
+
+def leave_unopened(lane: LiveLane, offset: int, fate: Fate) -> None:
+    """Leave out the batch that begins at this source offset."""
+    lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, offset: fate})
+
+
 class RuleBook:
     """Rules by policy and limits; lanes with the same share one object."""
 
@@ -75,6 +103,10 @@ class RuleBook:
         self._merges = settings.merge_small_batches
         self._settings = settings
         self._known: dict[tuple[CopyPolicy, TopicLimits], IntakeRules] = {}
+
+    def apply(self, lane: LiveLane, limits: TopicLimits) -> None:
+        """Set the rules of a lane that starts. Raises ConfigError for a transform that is not known."""
+        lane.rules = self.rules(lane, limits)
 
     def rules(self, lane: LiveLane, limits: TopicLimits) -> IntakeRules:
         """The rules for a lane that starts, with what it has learned from refusals of records that are still

@@ -235,6 +235,17 @@ class LiveLane(Lane):
             self.is_fenced or self.is_broken or self.has_failed_transaction,
         )
 
+    def load(self, progress: LaneProgress | None) -> None:
+        """What is stored of the lane is this, or nothing."""
+        self.is_loaded = True
+        if progress is None:
+            self.is_clean = True
+            self.position = -1
+        else:
+            self.restore(progress)
+            self.found = progress
+            self.needs_fence = not progress.clean
+
     def disown(self) -> None:
         """Batches may be under way that we do not know of: send nothing more without fencing them."""
         self.lay_down()
@@ -247,6 +258,12 @@ class LiveLane(Lane):
         if identity is not None and identity.transactional and self.disputed is None:
             self.dispute(identity)
         return identity
+
+    def take_id(self, stamp: ProducerStamp) -> None:
+        """This is the lane's id for transactions now, and those under the former one have ended. Until it is
+        known to be up to date, the id is disputed: what follows may fail."""
+        self.transaction = None
+        self.dispute(stamp)
 
     def dispute(self, identity: ProducerStamp, refusal: str = "", seconds: float = 0.0) -> None:
         """Whether another owner has the lane's identity is to be looked at before it is taken again."""

@@ -14,7 +14,6 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unreachable
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent, Pause
-from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, SourceIdentity
 from mirror.model.datastreams.lanes import LaneSpec, LaneStarted
 from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
@@ -26,7 +25,7 @@ from mirror.replication.channels.sender import ROLES, Sender
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.limits import LimitBook, RuleBook, TopicLimits
+from mirror.replication.limits import LimitBook, RuleBook, TopicLimits, forget_cap
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.start_positions import take_over
 
@@ -158,15 +157,8 @@ class LaneStartup:
         disputed = lane.disputed
         if disputed is not None and lane.has_owned and self._runner.is_foreign(lane, progress):
             raise disputed.lost()
-        lane.is_loaded = True
-        if progress is None:
-            lane.is_clean = True
-            lane.position = -1
-            return
-        lane.restore(progress)
-        lane.found = progress
-        lane.needs_fence = not progress.clean
-        if progress.pause is not None:
+        lane.load(progress)
+        if progress is not None and progress.pause is not None:
             pause = Pause.from_json(progress.pause, now_ms)
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
@@ -187,7 +179,7 @@ class LaneStartup:
         book = self._limits_of(first.spec.destination)
         for lane in lanes:
             if lane.pause is not None:
-                lane.size_cap = None
+                forget_cap(lane)
                 book.forget(lane.spec.destination_topic)  # its settings may be what has changed
         limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
         self._set_rules([lane for lane, turn in turns if _is_valid(lane, turn)], limits)
@@ -198,7 +190,7 @@ class LaneStartup:
             policy = lane.spec.policy
             if policy not in failed:
                 try:
-                    lane.rules = self._rules.rules(lane, limits[lane.spec.destination_topic])
+                    self._rules.apply(lane, limits[lane.spec.destination_topic])
                 except Exception as error:  # noqa: BLE001 - it concerns the lanes of one policy
                     failed[policy] = error
             if policy in failed:
@@ -229,11 +221,7 @@ class LaneStartup:
         problem = self._writing.target_problem(lane)
         if isinstance(problem, DataLossDetected) and goes_on:
             _log.warning("%s; going on with the new one", problem.message)
-            lane.gaps.append(problem.message)
-            lane.offset_map = OffsetMap()
-            lane.target_id = b""
-            if lane.target_next is not None:
-                lane.target_next = 0  # a former owner may have written to the new one, and not stored that
+            lane.begin_target(problem.message)
             problem = None
         return problem
 

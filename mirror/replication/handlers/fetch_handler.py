@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Final
 
 from mirror.errors import (
@@ -312,7 +311,6 @@ class FetchHandler:
             return
         _log.warning("%s; going on behind the gap", missing)
         lane.lose(log_start, missing)
-        lane.source = replace(lane.source, leader_epoch=-1)
         self._runner.mark_dirty(lane)
         self._runner.read_on(lane)
 

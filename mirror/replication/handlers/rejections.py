@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from mirror.client.log_reader import Stretch, fetch_once
@@ -28,6 +27,7 @@ from mirror.protocol.batches.batch import scan
 from mirror.protocol.batches.legacy import read_message
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import Code, error_of
+from mirror.replication import limits
 from mirror.replication.handlers.dead_letters import DeadLetterTopic
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
@@ -66,7 +66,7 @@ class Rejections:
         )
         error = error_of(trouble.code, f"{doing} to {lane.spec.destination_topic}", trouble.message)
         if isinstance(error, RecordTooLarge) and outgoing.count > 1:
-            lane.size_cap = max(len(outgoing.batch) // 2, 1024)
+            limits.learn_cap(lane, len(outgoing.batch))
             self._runner.restart(lane, f"the destination takes no batch of {len(outgoing.batch)} bytes")
             return
         culprits = _culprits(outgoing, trouble)
@@ -112,11 +112,11 @@ class Rejections:
 
     def _leave_unopened(self, lane: LiveLane, fate: Fate, error: BatchTooLarge) -> None:
         _log.warning("%s: %s; leaving it out", lane.key.partition, error)
-        lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, error.offset: fate})
+        limits.leave_unopened(lane, error.offset, fate)
         self._runner.restart(lane, "continuing without the batch that is too large")
 
     def _open_up_to(self, lane: LiveLane, outgoing: Outgoing, *, singly: bool) -> None:
-        lane.rules = replace(lane.rules, opened_below=outgoing.next_offset, opens_singly=singly)
+        limits.open_below(lane, outgoing.next_offset, singly=singly)
         self._runner.restart(lane, "a refused batch is opened" + (", record by record" if singly else ""))
 
     def _apply_policy(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
@@ -134,7 +134,7 @@ class Rejections:
 
     def _omit(self, lane: LiveLane, offsets: Sequence[int], fate: Fate, error: HeadraceError) -> None:
         _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
-        lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, fate)})
+        limits.omit(lane, offsets, fate)
         self._runner.restart(lane, "going on without the refused records")
 
     def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:

@@ -32,7 +32,7 @@ from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane, TransactionState, identity_name
+from mirror.replication.live_lane import LiveLane, identity_name
 from mirror.replication.ownership.tail import compare_tail
 from mirror.replication.quotas.read_pacer import ReadPacer
 
@@ -100,9 +100,8 @@ class ProducerIdManager:
                 await self._look_for_ours(lane, turn, target)
             if lane.turn != turn:
                 return
-            lane.transaction = TransactionState()
             lane.target_next = None
-            lane.is_held = True
+            self._runner.transactions.prepare(lane)
         elif guarantee is Guarantee.EFFECTIVELY_ONCE:
             await self._look_behind(lane, turn, target, stamp)
         if lane.turn == turn:
@@ -151,8 +150,7 @@ class ProducerIdManager:
                     disputed.seconds,
                 )
         if transactional:
-            lane.transaction = None
-            lane.dispute(stamp)  # what follows may fail
+            lane.take_id(stamp)
         return stamp
 
     async def _is_up_to_date(self, lane: LiveLane, turn: int) -> bool:

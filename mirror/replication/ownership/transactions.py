@@ -33,7 +33,6 @@ from mirror.replication.progress_log import batches_of
 _log = logging.getLogger(__name__)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLING_TICK: Final = 0.003
-_MARKER: Final = 1
 
 
 class TransactionManager:
@@ -45,6 +44,10 @@ class TransactionManager:
         self._interval = runner.bench.settings.transaction_interval_seconds
         self._oldest = runner.bench.settings.transaction_timeout_seconds
         self._open: dict[LiveLane, None] = {}
+
+    def prepare(self, lane: LiveLane) -> None:
+        lane.transaction = TransactionState()
+        lane.is_held = True
 
     def begin(self, lane: LiveLane) -> None:
         transaction = lane.transaction
@@ -68,7 +71,6 @@ class TransactionManager:
         is_refused = lane.disputed is not None and lane.disputed.refusal
         identity = lane.lay_down()
         lane.transaction = None
-        lane.is_loaded = False
         if identity is not None and not is_refused:
             self._runner.spawn(lane, self._abort(lane, identity))
 
@@ -82,7 +84,7 @@ class TransactionManager:
             return
         lane.dispute(identity, error.message, self._seconds_open(lane))
         self.abandon(lane)
-        self._runner.restart(lane, f"{error.message}, and its transaction was old enough to be aborted")
+        self._runner.reload(lane, f"{error.message}, and its transaction was old enough to be aborted")
 
     def _is_overdue(self, lane: LiveLane) -> bool:
         """Whether the coordinator may have aborted the lane's transaction for its age, and can say so."""
@@ -187,8 +189,7 @@ class TransactionManager:
             # In the new protocol this is what a transaction is answered that was aborted meanwhile.
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
-        if lane.target_next is not None:
-            lane.target_next += _MARKER
+        lane.pass_marker()
         if answer.producer_id >= 0:
             transaction.progress_sequence = 0
             lane.identify(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))
