@@ -22,7 +22,7 @@ from mirror.errors import Fenced, HeadraceError
 from mirror.lane.lifecycle import Intent
 from mirror.lane.progress import Entry, Version, entries_of, forgotten_chunks, main_key
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
+from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS, NEW_EPOCH_FROM
@@ -176,7 +176,7 @@ class TransactionManager:
             sequence = transaction.progress_sequence
             stamp(memoryview(batch), Codec.NONE, identity, sequence)
             await write_patiently(self._cluster(lane), place, batch, name)
-            transaction.progress_sequence = next_sequence(sequence, int.from_bytes(batch[57:61], "big"))
+            transaction.progress_sequence = next_sequence(sequence, BatchHeader(batch).record_count)
 
     async def _end(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
         newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
