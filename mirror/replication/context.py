@@ -22,7 +22,8 @@ from mirror.replication.progress_log import ProgressLog
 
 T = TypeVar("T")
 
-_TICK_SECONDS: Final = 0.5
+_ROUND_SECONDS: Final = 0.5
+"""A round of the loop waits this long for something to happen while a command runs."""
 _ASIDE_BYTES: Final = 2 * 1024 * 1024
 """For answers that nobody holds: one at a time is enough, and none waits for what another one holds."""
 _FRAME_MARGIN: Final = 64 * 1024
@@ -162,7 +163,7 @@ class EngineContext:
         """Run one coroutine to its end; for commands, where nothing else happens."""
         promise = self.loop.spawn(coroutine)
         while not promise.is_done:
-            self.loop.run_once(_TICK_SECONDS)
+            self.loop.run_once(_ROUND_SECONDS)
         return promise.result()
 
     def close(self) -> None:

@@ -38,6 +38,7 @@ from mirror.replication.startup import LaneStartup
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.05
+"""From one look at what is due by time to the next."""
 _CLOSING_STEP: Final = 0.02
 
 

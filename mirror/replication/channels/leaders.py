@@ -12,7 +12,8 @@ from mirror.lane.flow import Replica, avoided, named
 from mirror.replication.live_lane import LiveLane
 
 _log = logging.getLogger(__name__)
-_TICK_SECONDS: Final = 0.1
+_SEARCH_SECONDS: Final = 0.1
+"""From one question to the next."""
 
 
 class LeaderSearch:
@@ -29,7 +30,7 @@ class LeaderSearch:
         self._found = found
         self._lanes: dict[LiveLane, None] = {}
         self._is_running = False
-        self._asked_at = -_TICK_SECONDS
+        self._asked_at = -_SEARCH_SECONDS
 
     def add(self, lanes: Iterable[LiveLane]) -> None:
         """Search for these."""
@@ -45,7 +46,7 @@ class LeaderSearch:
     async def _search(self) -> None:
         try:
             while self._lanes:
-                wait = self._asked_at + _TICK_SECONDS - self._cluster.loop.now()
+                wait = self._asked_at + _SEARCH_SECONDS - self._cluster.loop.now()
                 if wait > 0:
                     await self._cluster.loop.sleep(wait)
                 self._asked_at = self._cluster.loop.now()
