@@ -25,7 +25,6 @@ Callback = Callable[[], object]
 
 READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
-LONGEST_WAIT: Final = 3600.0
 
 
 class Promise(Generic[T]):
