@@ -56,7 +56,6 @@ class ProducedPartition(NamedTuple):
     partition: int
     error: int
     base_offset: int
-    log_start: int
     record_errors: tuple[tuple[int, str], ...]
     message: str
     leader: LeaderHint | None
@@ -138,8 +137,10 @@ def _decode(version: int, body: View) -> ProduceResponse:
     return ProduceResponse(throttle_ms, partitions, nodes)
 
 
-_HEAD_3: Final = struct.Struct(">ihqq")
-_HEAD_5: Final = struct.Struct(">ihqqq")
+_HEAD_3: Final = struct.Struct(">ihq8x")
+"""Partition, error, base offset; the append time is passed over."""
+_HEAD_5: Final = struct.Struct(">ihq16x")
+"""The log's start, too."""
 _LEADER: Final = struct.Struct(">ii")
 _NOTHING_ELSE: Final = memoryview(b"\x01\x00\x00")
 """No record errors, no message, no tags: how nearly every answer for a partition ends."""
@@ -150,19 +151,15 @@ _NO_COMPLAINT: Final[_Complaint] = ((), "", None)
 
 def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[ProducedPartition, int]:
     flexible = version >= _FLEXIBLE_FROM
-    log_start = -1
-    if version >= _LOG_START_FROM:
-        number, error, base, _append_time, log_start = _HEAD_5.unpack_from(body, position)
-        position += _HEAD_5.size
-    else:
-        number, error, base, _append_time = _HEAD_3.unpack_from(body, position)
-        position += _HEAD_3.size
+    head = _HEAD_5 if version >= _LOG_START_FROM else _HEAD_3
+    number, error, base = head.unpack_from(body, position)
+    position += head.size
     if flexible and body[position : position + len(_NOTHING_ELSE)] == _NOTHING_ELSE:
         rest, position = _NO_COMPLAINT, position + len(_NOTHING_ELSE)
     else:
         rest, position = _complaint(version, body, position)
     errors, message, leader = rest
-    return ProducedPartition(topic, number, error, base, log_start, errors, message, leader), position
+    return ProducedPartition(topic, number, error, base, errors, message, leader), position
 
 
 def _complaint(version: int, body: View, position: int) -> tuple[_Complaint, int]:

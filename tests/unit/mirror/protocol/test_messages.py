@@ -227,7 +227,6 @@ def test_we_read_their_produce_response(version: int) -> None:
         0,
         500,
     )
-    assert good.log_start == (3 if version >= 5 else -1)
     assert (bad.partition, bad.error) == (0, 87)
     assert bad.record_errors == (((2, "no key"),) if version >= 8 else ())
     assert bad.message == ("invalid" if version >= 8 else "")

@@ -103,7 +103,7 @@ def test_whatever_else_fails_the_lane_pauses_and_its_memory_comes_back(
     held = rig.bench.budget.used
     rig.runner.guard(lane, lambda _: 1 // 0)
     if outgoing is not None:
-        rig.writing.on_answer(lane, outgoing, ProducedPartition(b"", 0, 0, 0, 0, (), "", None))
+        rig.writing.on_answer(lane, outgoing, ProducedPartition(b"", 0, 0, 0, (), "", None))
     assert lane.state is LaneState.PAUSED
     assert list(rig.reasons) == ["t-0"]
     assert "ZeroDivisionError" in rig.reasons["t-0"]
@@ -152,7 +152,7 @@ def test_a_lane_that_stops_is_not_paused_where_letting_go_fails(rig: Rig) -> Non
     outgoing = lane.next_to_send()
     assert outgoing is not None
     rig.runner.stop(lane)
-    refused = ProducedPartition(b"", 0, Code.TOPIC_AUTHORIZATION_FAILED, -1, 0, (), "", None)
+    refused = ProducedPartition(b"", 0, Code.TOPIC_AUTHORIZATION_FAILED, -1, (), "", None)
     rig.writing.on_answer(lane, outgoing, refused)
     assert (lane.state, list(rig.runner.stopping)) == (LaneState.CHECKPOINTING, [lane])
     assert rig.bench.budget.used == 0
@@ -210,7 +210,7 @@ def answer(rig: Rig, lane: LiveLane, error: int) -> None:
     """Answer what is outstanding."""
     for item in list(lane.sent):
         if isinstance(item, Outgoing) and item.outstanding:
-            rig.writing.on_answer(lane, item, ProducedPartition(b"", 0, error, 0, 0, (), "", None))
+            rig.writing.on_answer(lane, item, ProducedPartition(b"", 0, error, 0, (), "", None))
 
 
 @pytest.mark.parametrize("action", [None, *(one for one in LaneAction if one not in CANNOT_FAIL)])
@@ -259,7 +259,7 @@ def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(r
     cluster = rig.bench.cluster(lane.spec.destination)
     rig.runner.sinks[lane.spec.destination] = Sender(cluster, rig.bench.settings, rig.writing)
     stalls = Stalls(rig.runner)
-    too_few = ProducedPartition(b"", 0, Code.NOT_ENOUGH_REPLICAS, -1, 0, (), "", None)
+    too_few = ProducedPartition(b"", 0, Code.NOT_ENOUGH_REPLICAS, -1, (), "", None)
     for second in range(12):
         outgoing = lane.next_to_send()
         assert outgoing is not None
