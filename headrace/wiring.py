@@ -25,7 +25,7 @@ from headrace.world_views import WorldViews
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
-from mirror.adapters.zookeeper import SessionState, ZooKeeper
+from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -37,7 +37,7 @@ from mirror.coordination.stores.requests import RequestQueue
 from mirror.coordination.stores.root import ensure_root
 from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
-from mirror.instance.follower import Follower, Identity, Session
+from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
@@ -56,12 +56,6 @@ from mirror.replication.engine import BatchEngine
 from mirror.worker.pool import PoolLimits, Spawn
 from mirror.worker.process import Worker
 from mirror.worker.reports import MetricReports
-
-_SESSIONS = {
-    SessionState.CONNECTED: Session.CONNECTED,
-    SessionState.SUSPENDED: Session.SUSPENDED,
-    SessionState.LOST: Session.LOST,
-}
 
 
 @dataclass(frozen=True)
@@ -138,7 +132,7 @@ def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> Z
     """A session that the follower hears of."""
     return ZooKeeper(
         settings,
-        lambda state: follower().session_changed(_SESSIONS[state]),
+        lambda state: follower().session_changed(state),
         lambda: follower().attend(),
     )
 

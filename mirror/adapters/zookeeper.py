@@ -9,7 +9,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kazoo.client import KazooClient
@@ -21,7 +20,7 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper_access import authenticate_by_sasl, client_options, connect_through_tls
 from mirror.adapters.zookeeper_errors import translated
 from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
-from mirror.model.nodes import Node
+from mirror.model.nodes import Node, SessionState
 from mirror.ports import Watch
 
 if TYPE_CHECKING:
@@ -31,14 +30,6 @@ _T = TypeVar("_T")
 _BEAT_SECONDS: Final = 0.5
 _WINDOW: Final = 500
 """Requests on their way at once; a server takes some thousands before it stops to listen."""
-
-
-class SessionState(StrEnum):
-    """SUSPENDED: disconnected, the session may still live. LOST: it is over, and all that hung on it."""
-
-    CONNECTED = "connected"
-    SUSPENDED = "suspended"
-    LOST = "lost"
 
 
 _STATES = {

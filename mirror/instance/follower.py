@@ -12,7 +12,6 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Final
 
 import structlog
@@ -29,6 +28,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.metrics import Drops
+from mirror.model.nodes import SessionState
 from mirror.ports import Clock
 from mirror.worker.reader import WorkerGone, WorkerSaid
 
@@ -38,14 +38,6 @@ _BUSY_SECONDS: Final = 0.1
 _SLOW_SECONDS: Final = 1.0
 """An answer of ZooKeeper's that takes longer is worth a remark."""
 _LEAVE: Final = "leave"
-
-
-class Session(StrEnum):
-    """What the coordination client says of our session. SUSPENDED: it may live, but nobody answers."""
-
-    CONNECTED = "connected"
-    SUSPENDED = "suspended"
-    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +131,9 @@ class Follower:
         """Something in the shared state changed. Called by watches, from any thread."""
         self._inbox.put("wake")
 
-    def session_changed(self, state: Session) -> None:
+    def session_changed(self, state: SessionState) -> None:
         """Called from the coordination client's thread."""
-        if state is Session.LOST:
+        if state is SessionState.LOST:
             self._losses += 1  # before another session has a contact, which would extend our leases
         self._inbox.put(state)
 
@@ -210,12 +202,12 @@ class Follower:
         match item:
             case WorkerSaid() | WorkerGone():
                 self._handle(item)
-            case Session.SUSPENDED:
+            case SessionState.SUSPENDED:
                 self._is_suspended = True
-            case Session.LOST:
+            case SessionState.LOST:
                 self._losses_noted += 1
                 self._give_up("the ZooKeeper session is over")
-            case Session.CONNECTED:
+            case SessionState.CONNECTED:
                 self._is_suspended = False
                 self._plan_executor.look_again()
             case leave if leave is _LEAVE:

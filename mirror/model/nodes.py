@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,3 +12,12 @@ class Node:
 
     data: bytes
     version: int
+
+
+class SessionState(StrEnum):
+    """Of a session with such a store. SUSPENDED: disconnected, the session may still live. LOST: it is over,
+    and all that hung on it."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    LOST = "lost"

@@ -20,7 +20,7 @@ from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
-from mirror.instance.follower import Follower, Identity, Session
+from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
@@ -32,6 +32,7 @@ from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
 from mirror.model.metrics import PlacementEvent
+from mirror.model.nodes import SessionState
 from mirror.ports import Clock, LoadProvider, Planner
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
@@ -144,22 +145,22 @@ class FollowerRig:
     def suspend(self) -> None:
         """The connection breaks, and the client says so."""
         self.session.disconnect()
-        self.follower.session_changed(Session.SUSPENDED)
+        self.follower.session_changed(SessionState.SUSPENDED)
 
     def resume(self) -> None:
         """The same session is connected again."""
         self.session.reconnect()
-        self.follower.session_changed(Session.CONNECTED)
+        self.follower.session_changed(SessionState.CONNECTED)
 
     def lose(self) -> None:
         """The session is over, and the client says so."""
         self.session.expire()
-        self.follower.session_changed(Session.LOST)
+        self.follower.session_changed(SessionState.LOST)
 
     def renew(self) -> None:
         """The client has a new session."""
         self.session.renew()
-        self.follower.session_changed(Session.CONNECTED)
+        self.follower.session_changed(SessionState.CONNECTED)
 
     @property
     def lanes(self) -> list[str]:

@@ -12,8 +12,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from mirror.adapters.settings import ZooKeeperSettings
-from mirror.adapters.zookeeper import SessionState, ZooKeeper
+from mirror.adapters.zookeeper import ZooKeeper
 from mirror.errors import Refused, SessionLost, Unreachable
+from mirror.model.nodes import SessionState
 from stack.ports import free_ports
 from stack.zookeeper import ZooKeeperServer
 from tests.delaying import SlowPort

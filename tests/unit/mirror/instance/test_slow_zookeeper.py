@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.instance.follower import Session
+from mirror.model.nodes import SessionState
 from tests.builders import a_task
 from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig
 from tests.fakes.node_store import Fault, Operation
@@ -82,7 +82,7 @@ def test_an_answer_to_the_session_that_followed_ours_extends_no_lease(service: S
     rig = FollowerRig(service.server)
     rig.turn()
     until = rig.workers.lease_until
-    rig.follower.session_changed(Session.LOST)
+    rig.follower.session_changed(SessionState.LOST)
     rig.clock.advance(1.0)
     rig.contact.moment = rig.clock.monotonic()
     rig.follower.attend()

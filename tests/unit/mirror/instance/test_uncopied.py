@@ -10,10 +10,10 @@ import pytest
 from headrace.planners import choose_planner
 from headrace.settings import HeadraceSettings
 from mirror.errors import Unreachable
-from mirror.instance.follower import Session
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
+from mirror.model.nodes import SessionState
 from mirror.model.topics import TopicPartition
 from tests.builders import a_key
 from tests.fakes.site import Site
@@ -198,7 +198,7 @@ def test_who_leads_no_more_lists_nothing_though_zookeeper_is_away(site: Site) ->
     pause(site, "pause")
     assert len(uncopied(site)) == 2
     site.session.disconnect()
-    site.follower.follower.session_changed(Session.LOST)
+    site.follower.follower.session_changed(SessionState.LOST)
     site.follower.turn()
     assert uncopied(site) == {}
     assert metrics(site, "headrace_paused_partitions") == {}
