@@ -10,8 +10,12 @@ from importlib.metadata import version
 
 from headrace.process.compilation import found
 from headrace.process.cores import usable_cores
+from stack.jars.coordinates import artefacts_of
 
 _PACKAGES = ("confluent-kafka", "crc32c", "kafka-python", "kazoo", "numpy", "ortools", "pinotdb", "pyspark")
+_SERVERS = ("kafka", "pinot")
+"""Sets of jars."""
+_SERVERS_SHOWN = {"kafka_2.13": "Kafka", "zookeeper": "ZooKeeper", "pinot-broker": "Pinot"}
 
 
 def print_machine() -> None:
@@ -24,6 +28,8 @@ def print_machine() -> None:
     print(f"load average: {' '.join(f'{value:.1f}' for value in os.getloadavg())}, {platform.platform()}")
     packages = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
     print(f"versions: Python {platform.python_version()} {packages}")
+    servers = {one.name: one.version for set_name in _SERVERS for one in artefacts_of(set_name)}
+    print("servers:  " + " ".join(f"{shown} {servers[name]}" for name, shown in _SERVERS_SHOWN.items()))
     print(f"data plane: {'compiled' if found() else 'interpreted'}\n")
 
 

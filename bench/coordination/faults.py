@@ -119,7 +119,9 @@ def _killed(runs: int) -> None:
         _end(running, "missing")
 
 
-def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> None:
+def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[float]]:
+    """For each duration, when the last partition flowed after the return."""
+    lasts: list[list[float]] = []
     with service(_NAMES) as running:
         for one in seconds:
             found = []
@@ -127,11 +129,23 @@ def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> None:
                 found.append(outage(running.flow, running.servers[name], kind, one))
                 running.wait_until_spread()
             what = f"{name} {kind} for {one:.0f} s: the last partition flows after its return"
-            _row(what, [each.last for each in found], "<= 10")
+            lasts.append([each.last for each in found])
+            _row(what, lasts[-1], "<= 10")
             _row("  the first partition", [each.first for each in found], "")
             if name == "ZooKeeper":
                 _row("  flowed on without it for", [each.flowed for each in found], "the lease")
         _end(running, "missing")
+    return lasts
+
+
+def _print_outages(found: dict[str, list[list[float]]], runs: int, seconds: list[float]) -> None:
+    """What the single rows have printed, side by side."""
+    print(f"\nseconds until the last partition flows after the return of a server, {runs} runs of each")
+    print(f"  {'away for':22}" + "".join(f"{f'{one:.0f} s':>22}" for one in seconds) + f"{'required':>12}")
+    print(" " * 24 + f"{'min median    max':>22}" * len(seconds))
+    for what, lasts in found.items():
+        columns = (f"{min(one):8.1f}{statistics.median(one):7.1f}{max(one):7.1f}" for one in lasts)
+        print(f"  {what:22}{''.join(columns)}{'<= 10':>12}")
 
 
 def _end(running: Service, required: str) -> None:
@@ -147,10 +161,14 @@ def main() -> None:
     print(f"{len(_NAMES)} instances, {PARTITIONS} partitions, {RATE} records/s each, session timeout 6 s")
     print(f"  {'seconds':70} {'min':>8} {'median':>8} {'max':>8}   {'required':>12}")
     away = {f"{name.lower()}-{kind}": (name, kind) for name in _SERVERS for kind in Kind}
+    found: dict[str, list[list[float]]] = {}
     for case in chosen("planned", "killed", *away):
         if case == "planned":
             _planned(runs)
         elif case == "killed":
             _killed(runs)
         else:
-            _away(*away[case], runs, seconds)
+            name, kind = away[case]
+            found[f"{name} {kind}"] = _away(name, kind, runs, seconds)
+    if found:
+        _print_outages(found, runs, seconds)
