@@ -142,6 +142,10 @@ class NodeStore(Protocol):
         """Many nodes, without waiting for one before the next is asked for. Raises NotFound."""
         ...
 
+    def read_present(self, paths: Sequence[str]) -> Mapping[str, Node]:
+        """As `read_all`, by path; nodes that are missing are left out."""
+        ...
+
     def sync(self) -> None:
         """What is read afterwards is at least as new as what anybody had written before."""
         ...

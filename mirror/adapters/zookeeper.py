@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kazoo.client import KazooClient
@@ -147,21 +147,29 @@ class ZooKeeper:
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
         """`_WINDOW` of them on the way at a time."""
         found = self._all(paths, lambda path: self._client.get_async(self._full(path)))
-        return [Node(data, stat.version) for data, stat in found]
+        return [Node(data, stat.version) for data, stat in (found[path] for path in paths)]
+
+    def read_present(self, paths: Sequence[str]) -> Mapping[str, Node]:
+        """The same, without those that are missing."""
+        found = self._all(paths, lambda path: self._client.get_async(self._full(path)), NotFound)
+        return {path: Node(data, stat.version) for path, (data, stat) in found.items()}
 
     def sync(self) -> None:
         """The server that we are connected to catches up with the ensemble's leader."""
         with self._asked("/"):
             self._answer(self._client.sync_async(self._full("")))
 
-    def _all(self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]]) -> list[_T]:
-        answers: list[_T] = []
+    def _all(
+        self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]], *left_out: type[NotFound]
+    ) -> dict[str, _T]:
+        """Answers by path, in the order of the paths; without those that fail as `left_out`."""
+        answers: dict[str, _T] = {}
         for start in range(0, len(paths), _WINDOW):
             some = paths[start : start + _WINDOW]
             results = [ask(path) for path in some]
             for path, result in zip(some, results, strict=True):
-                with self._asked(path):
-                    answers.append(self._answer(result))
+                with contextlib.suppress(*left_out), self._asked(path):
+                    answers[path] = self._answer(result)
         return answers
 
     def read(self, path: str, watch: Watch | None = None) -> Node:

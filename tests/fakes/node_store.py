@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
@@ -162,7 +162,8 @@ class FakeZooKeeper:
 
 
 class FakeSession:
-    """One client's session. Satisfies `ports.NodeStore`."""
+    """One client's session. Satisfies `ports.NodeStore`. `turns`: how often an answer was waited for;
+    requests that are sent together are one."""
 
     def __init__(self, server: FakeZooKeeper) -> None:
         self._server = server
@@ -171,6 +172,8 @@ class FakeSession:
         self.is_up = True
         self.pending: list[Watch] = []
         self.log: list[Operation] = []
+        self.turns = 0
+        self._is_in_turn = False
         self.script: Script = lambda _: None
 
     def disconnect(self) -> None:
@@ -208,12 +211,23 @@ class FakeSession:
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
         """As in the port, one operation each."""
-        for path, data in nodes:
-            self.create(path, data)
+        with self._turn():
+            for path, data in nodes:
+                self.create(path, data)
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
         """As in the port, one operation each."""
-        return [self.read(path) for path in paths]
+        with self._turn():
+            return [self.read(path) for path in paths]
+
+    def read_present(self, paths: Sequence[str]) -> Mapping[str, Node]:
+        """As in the port, one operation each."""
+        found = {}
+        with self._turn():
+            for path in paths:
+                with contextlib.suppress(NotFound):
+                    found[path] = self.read(path)
+        return found
 
     def sync(self) -> None:
         """As in the port; everything here is always new."""
@@ -263,7 +277,17 @@ class FakeSession:
             return tuple(sorted(node.children)) if node is not None else ()
 
     @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        self.turns += 1
+        self._is_in_turn = True
+        try:
+            yield
+        finally:
+            self._is_in_turn = False
+
+    @contextlib.contextmanager
     def _asked(self, name: str, path: str) -> Iterator[None]:
+        self.turns += not self._is_in_turn
         operation = Operation(next(self._numbers), name, path)
         fault = self.script(operation)
         self.log.append(operation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import re
 import threading
@@ -177,10 +178,7 @@ class DefinitionStore:
                 node = self._nodes.read(path, watch)
             except NotFound:
                 continue
-            try:
-                return StoredDatastream(_read(name, path, node), node.version)
-            except (InvalidRequest, DamagedState) as error:
-                return DamagedDefinition(name, error.message[: bounds.LONGEST_REASON], node.version)
+            return _found(name, path, node)
         shown = name if len(name) <= bounds.LONGEST_NAME else bounds.shown(name)
         raise NotFound(f"there is no datastream {shown}")
 
@@ -193,12 +191,13 @@ class DefinitionStore:
 
     def all(self) -> Definitions:
         """Every definition, of which one that is damaged keeps nobody from the others."""
-        found = []
-        for name in self.names():
-            try:
-                found.append(self.look(name))
-            except NotFound:
-                continue  # deleted between the two reads
+        names = self.names()
+        present = self._nodes.read_present([_path(name) for name in names if _has_a_path(name)])
+        found: list[StoredDatastream | DamagedDefinition] = []
+        for name in names:
+            node = present.get(_path(name))
+            with contextlib.suppress(NotFound):  # deleted between the two reads
+                found.append(_found(name, _path(name), node) if node is not None else self.look(name))
         return _sorted_out(found)
 
     def check_free(self, name: DatastreamName) -> None:
@@ -326,6 +325,13 @@ def _sorted_out(found: Iterable[StoredDatastream | DamagedDefinition]) -> Defini
     )
 
 
+def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | DamagedDefinition:
+    try:
+        return StoredDatastream(_read(name, path, node), node.version)
+    except (InvalidRequest, DamagedState) as error:
+        return DamagedDefinition(name, error.message[: bounds.LONGEST_REASON], node.version)
+
+
 def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
     if path != _path(name):
         raise InvalidRequest("no definition has a znode of this name")
@@ -339,10 +345,14 @@ def _path(name: str) -> str:
     return znodes.child(znodes.DATASTREAMS, name)
 
 
+def _has_a_path(name: str) -> bool:
+    return 0 < len(_path(name)) <= _LONGEST_PATH
+
+
 def _paths(name: str) -> tuple[str, ...]:
     """Where a definition of this name may be: its own znode, or one that somebody made by hand."""
     own = _path(name)
-    if not 0 < len(own) <= _LONGEST_PATH:
+    if not _has_a_path(name):
         return ()
     by_hand = f"{znodes.DATASTREAMS}/{name}"
     return (own, by_hand) if _NODE_NAME.fullmatch(name) and by_hand != own else (own,)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import Problem, legible, reason_of
 from mirror.coordination.stores.requests import Request
-from mirror.errors import CorruptData, NotFound
+from mirror.errors import CorruptData
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import GroupPlan, Move, Plan
@@ -24,6 +24,8 @@ KEPT: Final = 200
 MOVES_SHOWN: Final = 500
 """Moves of one plan that are told one by one; a plan that moves more says how many."""
 
+_READ_AT_ONCE: Final = 100
+"""Publications: where ZooKeeper is slow, one after the other would take minutes."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
 
 
@@ -47,23 +49,24 @@ class EventLog:
         """At most `limit` events, newest publication first. A damaged publication is one event that says
         so."""
         events: list[PlacementEvent] = []
-        for node in reversed(self._publications()):
-            path = f"{znodes.EVENTS}/{node}"
-            try:
-                document = znodes.decode_chunks([self._nodes.read(path).data], path)
-                events.extend(_read_event(one) for one in document["events"])
-            except NotFound:
-                continue
-            except (CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
-                nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {reason_of(error)}"
-                events.append(_sentence_event(0, f"damaged/{node}", "problem", nobody, "", nothing))
-            if len(events) >= limit:
-                break
+        paths = [f"{znodes.EVENTS}/{node}" for node in reversed(self._publications())]
+        while paths and len(events) < limit:
+            some, paths = paths[:_READ_AT_ONCE], paths[_READ_AT_ONCE:]
+            for path, node in self._nodes.read_present(some).items():
+                events.extend(_read_publication(path, node.data))
         return tuple(events[:limit])
 
     def _publications(self) -> list[str]:
         """Nodes of publications, oldest first; what else somebody put there is none."""
         return [node for node in self._nodes.children(znodes.EVENTS) if _NODE.fullmatch(node)]
+
+
+def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
+    try:
+        return [_read_event(one) for one in znodes.decode_chunks([data], path)["events"]]
+    except (CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
+        nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {reason_of(error)}"
+        return [_sentence_event(0, f"damaged/{path.rpartition('/')[2]}", "problem", nobody, "", nothing)]
 
 
 def _read_event(document: Mapping[str, Any]) -> PlacementEvent:

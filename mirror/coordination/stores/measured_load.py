@@ -63,15 +63,15 @@ class MeasuredLoads:
         """When an instance measured the cluster's partitions last, of how many, and how many of them are
         behind; without a time where no instance measures any now."""
         found = []
-        for node in self._nodes.children(znodes.LOADS):
-            path = f"{znodes.LOADS}/{node}"
+        paths = [f"{znodes.LOADS}/{node}" for node in self._nodes.children(znodes.LOADS)]
+        for path, node in self._nodes.read_present(paths).items():
             try:
-                summary = znodes.decode(self._nodes.read(path).data, path)
+                summary = znodes.decode(node.data, path)
                 counts = bounds.sequence("counts", summary["clusters"][cluster], 2)
                 some, slow = (bounds.integer("partitions", one, 0, znodes.MOST_PARTITIONS) for one in counts)
                 at_ms = bounds.integer("measured_ms", summary["measured_ms"], 0, bounds.LARGEST_MS)
-            except (NotFound, *_UNREADABLE):
-                continue  # it left, measures nothing of this cluster, or has an older version
+            except _UNREADABLE:
+                continue  # it measures nothing of this cluster, or has an older version
             found.append((at_ms, some, slow))
         newest_ms = max((at_ms for at_ms, _, _ in found), default=None)
         if newest_ms is None:
@@ -110,7 +110,8 @@ class MeasuredLoads:
         self, folder: str, cluster: ClusterRef
     ) -> tuple[int, Mapping[TopicPartition, PartitionLoad], frozenset[TopicPartition]]:
         try:
-            chunks = [self._nodes.read(f"{folder}/{name}").data for name in self._nodes.children(folder)]
+            paths = [f"{folder}/{name}" for name in self._nodes.children(folder)]
+            chunks = [node.data for node in self._nodes.read_all(paths)]
         except NotFound:
             return 0, {}, frozenset()  # withdrawn between the two reads
         if not chunks:

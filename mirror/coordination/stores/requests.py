@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import reason_of
-from mirror.errors import CoordinationError, InvalidRequest, NotFound, Unreachable
+from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import check_name
 from mirror.model.identifiers import GroupName
@@ -106,20 +106,15 @@ class RequestQueue:
         """The oldest, at most a hundred; the watch fires when a request is added or taken. Each is read by
         itself: one that is damaged is a DamagedRequest."""
         requests: list[Request] = []
-        for node in self._nodes.children(znodes.REQUESTS, watch)[:_READ_AT_ONCE]:
+        nodes = self._nodes.children(znodes.REQUESTS, watch)[:_READ_AT_ONCE]
+        found = self._nodes.read_present([f"{znodes.REQUESTS}/{node}" for node in nodes])
+        for path, node in found.items():
+            identity = path.rpartition("/")[2]
             try:
-                requests.append(self._read(node))
-            except NotFound:
-                continue  # taken between the two reads
-            except (Unreachable, CoordinationError):
-                raise
+                requests.append(_request(identity, znodes.decode(node.data, path)))
             except Exception as error:  # noqa: BLE001 - the bulkhead around one request
-                requests.append(DamagedRequest(node, reason_of(error), GroupName("")))
+                requests.append(DamagedRequest(identity, reason_of(error), GroupName("")))
         return tuple(requests)
-
-    def _read(self, node: str) -> Request:
-        path = f"{znodes.REQUESTS}/{node}"
-        return _request(node, znodes.decode(self._nodes.read(path).data, path))
 
     def take(self, request: Request) -> None:
         """Remove a request that has been answered by a plan, or that cannot be."""

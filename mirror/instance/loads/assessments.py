@@ -10,7 +10,7 @@ import structlog
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import legible, reason_of
-from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, VersionConflict
 from mirror.model import bounds
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadLevel, LoadReport
@@ -102,14 +102,11 @@ class AssessmentStore:
     def all(self) -> Mapping[GroupName, Assessment]:
         """Of every group; one that cannot be read is left out until the group is planned again."""
         found = {}
-        for node in self._nodes.children(znodes.ASSESSMENTS):
-            path = f"{znodes.ASSESSMENTS}/{node}"
+        paths = [f"{znodes.ASSESSMENTS}/{node}" for node in self._nodes.children(znodes.ASSESSMENTS)]
+        for path, node in self._nodes.read_present(paths).items():
             try:
-                found[GroupName(znodes.name_of(node))] = _read(
-                    znodes.decode_chunks([self._nodes.read(path).data], path)
-                )
-            except NotFound:
-                continue  # removed since it was listed
+                group = GroupName(znodes.name_of(path.rpartition("/")[2]))
+                found[group] = _read(znodes.decode_chunks([node.data], path))
             except (CorruptData, InvalidRequest) as error:
                 _log.warning("an assessment is left out", path=path, reason=reason_of(error))
         return found

@@ -178,6 +178,15 @@ def test_many_at_once(nodes: NodeStore) -> None:
     assert nodes.read("/m").data == b""
 
 
+def test_of_many_at_once_those_that_are_missing_can_be_left_out(nodes: NodeStore) -> None:
+    nodes.create_all([("/m/a", b"1"), ("/m/c", b"3")])
+    found = nodes.read_present(["/m/c", "/m/b", "/m/a", "/n"])
+    assert {path: node.data for path, node in found.items()} == {"/m/c": b"3", "/m/a": b"1"}
+    assert list(found) == ["/m/c", "/m/a"]
+    with pytest.raises(NotFound):
+        nodes.read_all(["/m/a", "/m/b"])
+
+
 def test_one_of_many_that_is_there_already_is_refused(nodes: NodeStore) -> None:
     nodes.create("/m/b", b"first")
     with pytest.raises(AlreadyExists):

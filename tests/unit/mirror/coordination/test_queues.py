@@ -151,6 +151,16 @@ def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
     assert [one.event_key for one in EventLog(reader).newest(10)] == ["2"]
 
 
+def test_many_publications_are_read_in_few_turns() -> None:
+    """Where ZooKeeper is slow, each turn takes as long as one answer."""
+    server = FakeZooKeeper()
+    log, reader = EventLog(server.session()), server.session()
+    for number in range(KEPT):
+        log.append((an_event(f"{number}"),))
+    assert len(EventLog(reader).newest(1_000)) == KEPT
+    assert reader.turns <= 1 + KEPT // 100
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff", zlib.compress(b"{}"), zlib.compress(b'{"events": [5]}')])
 def test_a_damaged_publication_is_one_event_that_says_so(data: bytes) -> None:
     server = FakeZooKeeper()
