@@ -67,7 +67,7 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
     )
     remarks = GaugeMetricFamily(
         "headrace_datastream_remark",
-        "1 where there is a remark about a datastream, such as that no topic matches; told by the leader",
+        "1 where no topic matches a datastream or a quota holds it back; told by the leader",
         labels=["datastream"],
     )
     for name, problem in problems.items():

@@ -263,6 +263,8 @@ class Leader:
             self._board.note(error, *(one.name for one in world.groups.get(group, ())))
         for group, reason in self._stores.troubles.all().items():
             self._board.note(HeadraceError(reason), *(one.name for one in world.groups.get(group, ())))
+        for group, reason in self._stores.troubles.held_back().items():
+            self._board.mention(reason, *(one.name for one in world.groups.get(group, ())))
         self._uncopied.look(world, decision, self._board)
         self._assess(world, decision)
         for action in leader_actions(world, changes, decision, self._over(world, decision)):

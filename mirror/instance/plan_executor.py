@@ -30,7 +30,7 @@ from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.lease import Lease
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
-from mirror.instance.workers.troubles import troubles_of
+from mirror.instance.workers.troubles import held_back_of, troubles_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName
@@ -87,6 +87,7 @@ class PlanExecutor:
         self._desired: Mapping[LaneKey, LaneSpec] = {}
         self._undescribed: Mapping[LaneKey, Exception] = {}
         self._said: Mapping[GroupName, str] = {}
+        self._held_back_said: Mapping[GroupName, str] = {}
         self._quotas: Mapping[GroupName, float] = {}
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
@@ -161,7 +162,7 @@ class PlanExecutor:
         self._supervisor.share_quotas(self._quotas)
 
     def share_rates(self, me: LiveInstance) -> None:
-        """Say what our lanes carry, and which stand still, every few seconds."""
+        """Say what our lanes carry, which stand still and which are held back, every few seconds."""
         now = self._clock.monotonic()
         if now < self._rates_due:
             return
@@ -169,6 +170,10 @@ class PlanExecutor:
         if self._troubles != self._said:
             self._shared.troubles.say(me.sequence, self._troubles)
             self._said = self._troubles
+        held_back = held_back_of(self._supervisor.lanes)
+        if held_back != self._held_back_said:
+            self._shared.troubles.say_held_back(me.sequence, held_back)
+            self._held_back_said = held_back
         rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
         behind: dict[ClusterRef, set[TopicPartition]] = {}
         for key, state in self._supervisor.lanes.items():

@@ -41,6 +41,7 @@ class ProblemBoard:
         self._stored: Mapping[DatastreamName, Problem] | None = None
         self._found: dict[DatastreamName, str] = {}
         self._remarks: dict[DatastreamName, str] = {}
+        self._mentions: dict[DatastreamName, str] = {}
         self._unclear: set[DatastreamName] = set()
         self._logged: dict[DatastreamName, str] = {}
         self._told: dict[DatastreamName, list[str]] = {}
@@ -57,6 +58,7 @@ class ProblemBoard:
             self._stored = dict(self._store.all())
         self._found = {}
         self._remarks = {}
+        self._mentions = {}
         self._unclear = set()
 
     @contextmanager
@@ -88,6 +90,11 @@ class ProblemBoard:
         """Say something about a datastream that does not set it aside."""
         self._remarks[name] = text
 
+    def mention(self, text: str, *names: DatastreamName) -> None:
+        """The same of what comes and goes with the records: shown where there is nothing else to say, and no
+        event."""
+        self._mentions.update(dict.fromkeys(names, text))
+
     def settle(
         self,
         sentences: Mapping[DatastreamName, str],
@@ -96,7 +103,8 @@ class ProblemBoard:
     ) -> None:
         """End a look: tell what began and what is over, store it, and show it with the sentences of those
         that are well. Raises Unreachable, CoordinationError; the next look then does the rest."""
-        before = self._stored or _NOTHING
+        shown = self._stored or _NOTHING
+        before = {name: problem for name, problem in shown.items() if problem.is_told}
         now_ms = self._clock.now_ms()
         found = {
             name: Problem(reason, before[name].since_ms if name in before else now_ms, name in self._found)
@@ -114,17 +122,26 @@ class ProblemBoard:
             tell((*began, *ended))
         for name in news:
             self._told.setdefault(name, []).append(_shape(found[name].reason))
-        self._stored = None  # a write that fails leaves open what is stored
         for name in before.keys() - found.keys():
-            self._store.remove(name)
             self._logged.pop(name, None)
             self._told.pop(name, None)
             _log.info("datastream is not set aside any more", datastream=legible(name))
+        for name in sorted(self._mentions.keys() - found.keys()):
+            since_ms = shown[name].since_ms if name in shown.keys() - before.keys() else now_ms
+            found[name] = Problem(self._mentions[name], since_ms, sets_aside=False, is_told=False)
+        self._keep(found, shown)
+        self._show({**{name: (True, text) for name, text in sentences.items()}, **_said(found.items())})
+
+    def _keep(
+        self, found: Mapping[DatastreamName, Problem], stored: Mapping[DatastreamName, Problem]
+    ) -> None:
+        self._stored = None  # a write that fails leaves open what is stored
+        for name in stored.keys() - found.keys():
+            self._store.remove(name)
         for name, problem in found.items():
-            if before.get(name) != problem:
+            if stored.get(name) != problem:
                 self._store.put(name, problem)
         self._stored = found
-        self._show({**{name: (True, text) for name, text in sentences.items()}, **_said(found.items())})
 
     def resign(self) -> None:
         """We do not lead: what is wrong is another's to find."""

@@ -72,6 +72,10 @@ class Holding:
 _MAY_HOLD_ANYTHING: Final = Holding(is_unreadable=True)
 
 
+_OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE)
+"""Where nodes of an instance are; it is not here any more when the last of them goes."""
+
+
 class Membership:
     """Live instances and their holdings in ZooKeeper. What a node says of an instance never changes, so
     it is read once."""
@@ -98,8 +102,9 @@ class Membership:
             self._nodes.create(f"{znodes.LEAVING}/{_node(instance.sequence)}", ephemeral=True)
 
     def leave(self, instance: LiveInstance) -> None:
-        """Withdraw an instance that has given up everything."""
-        for folder in (znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE):
+        """Withdraw an instance that has given up everything, with all that it says under its sequence: the
+        session may live on."""
+        for folder in _OWN:
             self._nodes.delete(f"{folder}/{_node(instance.sequence)}")
 
     def live(self, watch: Watch | None = None) -> tuple[LiveInstance, ...]:

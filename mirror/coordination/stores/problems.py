@@ -7,7 +7,7 @@ goes on, and every other datastream is served as ever. The problem is over when 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import structlog
@@ -34,11 +34,13 @@ _MOST_TROUBLES: Final = 200
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Why a datastream is set aside, in a sentence, and since when (epoch ms). With `sets_aside` false it is
-    a remark: the datastream is served, and does perhaps not do what its owner thinks."""
+    a remark: the datastream is served, and does perhaps not do what its owner thinks. With `is_told` false
+    it comes and goes with what is copied, and is no event."""
 
     reason: str
     since_ms: int
     sets_aside: bool = True
+    is_told: bool = True
 
 
 class ProblemStore:
@@ -49,27 +51,23 @@ class ProblemStore:
 
     def all(self) -> Mapping[DatastreamName, Problem]:
         """Every datastream that is set aside, by name."""
-        names = [znodes.name_of(node) for node in self._nodes.children(znodes.PROBLEMS)]
-        found = ((DatastreamName(name), self.get(DatastreamName(name))) for name in sorted(names))
-        return {name: problem for name, problem in found if problem is not None}
+        names = sorted(znodes.name_of(node) for node in self._nodes.children(znodes.PROBLEMS))
+        paths = {znodes.child(znodes.PROBLEMS, name): DatastreamName(name) for name in names}
+        found = self._nodes.read_present(list(paths))
+        return {paths[path]: _read_problem(path, node.data) for path, node in found.items()}
 
     def get(self, name: DatastreamName) -> Problem | None:
         """None: nothing is wrong with it."""
         path = znodes.child(znodes.PROBLEMS, name)
         try:
-            document = znodes.decode(self._nodes.read(path).data, path)
-            sets_aside = document.get("sets_aside") is not False
-            return Problem(legible(document["reason"]), int(document["since_ms"]), sets_aside)
+            return _read_problem(path, self._nodes.read(path).data)
         except NotFound:
             return None
-        except (CorruptData, KeyError, TypeError, ValueError) as error:
-            return Problem(f"znode {path} does not say what is wrong ({type(error).__name__})", 0)
 
     def put(self, name: DatastreamName, problem: Problem) -> None:
         """Say what is wrong with a datastream, in place of what was said before."""
         path = znodes.child(znodes.PROBLEMS, name)
-        document = {"since_ms": problem.since_ms, "sets_aside": problem.sets_aside}
-        data = znodes.encode({"reason": legible(problem.reason), **document})
+        data = znodes.encode({**asdict(problem), "reason": legible(problem.reason)})
         try:
             node = self._nodes.read(path)
             if node.data != data:
@@ -85,16 +83,32 @@ class ProblemStore:
         self._nodes.delete_tree(znodes.child(znodes.PROBLEMS, name))
 
 
+def _read_problem(path: str, data: bytes) -> Problem:
+    try:
+        document = znodes.decode(data, path)
+        sets_aside, is_told = (document.get(name) is not False for name in ("sets_aside", "is_told"))
+        return Problem(legible(document["reason"]), int(document["since_ms"]), sets_aside, is_told)
+    except (CorruptData, KeyError, TypeError, ValueError) as error:
+        return Problem(f"znode {path} does not say what is wrong ({type(error).__name__})", 0)
+
+
 class TroubleStore:
-    """What instances say of lanes that stand still, by datastream group; it goes with their sessions."""
+    """What instances say of lanes that stand still, and of those that a quota holds back, by datastream
+    group; it goes with their sessions."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def say(self, sequence: int, troubles: Mapping[GroupName, str]) -> None:
-        """In place of what the instance of this sequence said before; the first groups by name, as many as
-        a person reads."""
-        path = f"{znodes.TROUBLES}/i-{sequence:010}"
+        """Which stand still, in place of what the instance of this sequence said before; the first groups by
+        name, as many as a person reads."""
+        self._say(f"{znodes.TROUBLES}/i-{sequence:010}", troubles)
+
+    def say_held_back(self, sequence: int, quotas: Mapping[GroupName, str]) -> None:
+        """Which a quota holds back, likewise."""
+        self._say(f"{znodes.QUOTAS}/i-{sequence:010}", quotas)
+
+    def _say(self, path: str, troubles: Mapping[GroupName, str]) -> None:
         if not troubles:
             self._nodes.delete(path)
             return
@@ -104,13 +118,18 @@ class TroubleStore:
 
     def all(self) -> Mapping[GroupName, str]:
         """By group, of one of the instances that have trouble with it."""
+        return self._all(znodes.TROUBLES)
+
+    def held_back(self) -> Mapping[GroupName, str]:
+        """By group, of one of the instances where a quota holds it back."""
+        return self._all(znodes.QUOTAS)
+
+    def _all(self, folder: str) -> Mapping[GroupName, str]:
         found: dict[GroupName, str] = {}
-        for node in self._nodes.children(znodes.TROUBLES):
-            path = f"{znodes.TROUBLES}/{node}"
+        paths = [f"{folder}/{node}" for node in self._nodes.children(folder)]
+        for path, node in self._nodes.read_present(paths).items():
             try:
-                document = znodes.decode(self._nodes.read(path).data, path)
-            except NotFound:
-                continue  # gone between the two reads
+                document = znodes.decode(node.data, path)
             except CorruptData as error:
                 _log.warning("what an instance says cannot be read", reason=str(error))
                 continue

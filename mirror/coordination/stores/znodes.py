@@ -18,6 +18,7 @@
     /made/<group>                  destination topics that were made for a group of datastreams
     /problems/<datastream>         why a datastream is set aside, and since when
     /troubles/i-<sequence>         ephemeral: why lanes of which groups stand still on an instance
+    /quotas/i-<sequence>           ephemeral: which quota holds lanes of which groups back on an instance
 
 A znode holds 1 MiB, so what can grow is compressed JSON in chunks.
 """
@@ -53,6 +54,7 @@ CLUSTERS: Final = "/clusters"
 MADE: Final = "/made"
 PROBLEMS: Final = "/problems"
 TROUBLES: Final = "/troubles"
+QUOTAS: Final = "/quotas"
 
 CHUNK_BYTES: Final = 900_000
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024

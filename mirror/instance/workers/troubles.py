@@ -1,4 +1,4 @@
-"""Which datastream groups have lanes on this instance that stand still, and why. Pure."""
+"""Which datastream groups have lanes on this instance that stand still, or are held back, and why. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,21 @@ def troubles_of(
     described to a worker; `ailing`: groups that make their worker process die, or may."""
     paused = {key: state.reason for key, state in lanes.items() if state.phase is LanePhase.PAUSED}
     reasons = {**paused, **{key: reason_of(error) for key, error in undescribed.items()}}
+    return _sentences(reasons, "stands still") | dict(ailing)
+
+
+def held_back_of(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
+    """Which quota holds lanes of which group back, a sentence for each group."""
+    quotas = {key: state.held_back for key, state in lanes.items() if state.held_back}
+    return _sentences(quotas, "copies as fast as a quota lets it")
+
+
+def _sentences(reasons: Mapping[LaneKey, str], what: str) -> dict[GroupName, str]:
     by_group: dict[GroupName, list[LaneKey]] = {}
     for key in sorted(reasons):
         by_group.setdefault(key.group, []).append(key)
     found = {}
     for group, keys in by_group.items():
         further = f" (and {len(keys) - 1} further partitions)" if len(keys) > 1 else ""
-        found[group] = f"{keys[0].partition} stands still{further}: {reasons[keys[0]]}"
-    return found | dict(ailing)
+        found[group] = f"{keys[0].partition} {what}{further}: {reasons[keys[0]]}"
+    return found

@@ -418,6 +418,49 @@ def test_lanes_that_stand_still_are_shown_here_and_told_to_the_leader(service: S
     assert rig.health.is_well
 
 
+def test_which_quota_holds_lanes_back_is_told_to_the_leader_while_it_does(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn(2)
+    key = next(iter(rig.workers.lanes))
+    told = TroubleStore(service.server.session())
+    for quota in ("the quota of its task holds it back", ""):
+        state = rig.workers._states[key]
+        rig.workers._states[key] = replace(state, phase=LanePhase.COPYING, slowed=quota)
+        rig.clock.advance(6)
+        rig.contact.moment = rig.clock.monotonic()
+        rig.turn(2)
+        assert quota in told.held_back().get(key.group, "")
+        assert bool(told.held_back()) is bool(quota)
+        assert rig.health.is_well
+
+
+def test_what_was_told_of_lanes_that_were_given_up_is_not_left_behind(service: Service) -> None:
+    """Where the session lives on, so that ZooKeeper does not remove it."""
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn(2)
+    first, second, *_ = rig.workers.lanes
+    states = rig.workers._states
+    states[first] = replace(states[first], phase=LanePhase.PAUSED, reason="too large")
+    states[second] = replace(states[second], phase=LanePhase.COPYING, slowed="a quota")
+    rig.clock.advance(6)
+    rig.contact.moment = rig.clock.monotonic()
+    rig.turn(2)
+    told = TroubleStore(service.server.session())
+    assert told.all().keys() == {first.group}
+    assert told.held_back().keys() == {second.group}
+    rig.suspend()
+    rig.clock.advance(60)
+    rig.turn()
+    assert not rig.lanes
+    rig.resume()
+    rig.turn(3)
+    assert rig.lanes
+    assert told.all() == {}
+    assert told.held_back() == {}
+
+
 def test_a_datastream_that_ended_its_workers_is_forgotten_when_it_is_deleted(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)

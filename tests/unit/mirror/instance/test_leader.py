@@ -657,6 +657,36 @@ def test_lanes_that_stand_still_anywhere_are_their_datastreams_problem(house: Ho
     told.say(7, {})
 
 
+def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: House) -> None:
+    house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
+    house.tick()
+    says, problems = TroubleStore(house.server.session()), house.rig.stores.problems
+    told = [one for one in house.rig.told if one.kind == "problem"]
+    says.say_held_back(7, {GroupName("orders"): "t-0 copies as fast as a quota lets it"})
+    says.say_held_back(8, {GroupName("gone"): "nobody cares"})
+    house.tick(2)
+    name = DatastreamName("orders")
+    (remark,) = problems.all().items()
+    assert remark[0] == name
+    assert not remark[1].sets_aside
+    assert house.ill() == []
+    assert "as fast as a quota" in house.rig.health.conditions()["datastream orders"].sentence
+    says.say(7, {GroupName("orders"): "t-0 stands still: too large"})
+    house.tick(2)
+    assert problems.all()[name].sets_aside, "what stands still matters more"
+    says.say(7, {})
+    house.tick(2)
+    assert "as fast as a quota" in problems.all()[name].reason
+    says.say_held_back(7, {})
+    house.tick(2)
+    assert problems.all() == {}
+    news = [one.sentence for one in house.rig.told if one.kind == "problem"][len(told) :]
+    assert [sentence.partition(":")[0] for sentence in news] == [
+        "set aside",
+        "not set aside any more; it was",
+    ]
+
+
 def test_what_two_would_write_is_written_by_the_older_one_and_said(house: House) -> None:
     house.create(
         a_datastream("old", "t", metadata={"system.creation.ms": "1"}),
