@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import accumulate
 from typing import Final
@@ -16,7 +16,7 @@ from api.uncopied_metrics import uncopied_metrics
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
-from mirror.instance.workers.lane_table import LaneStatus
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
 from mirror.ports import Clock
@@ -170,13 +170,21 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
         rates = [one.rate for one in mine if one.rate is not None]
         rate.add_metric([group], sum(one.bytes_per_second for one in rates))
         records.add_metric([group], sum(one.messages_per_second for one in rates))
-        waiting = [one.lag[0] for one in mine if one.lag[0] is not None]
-        if waiting:
-            lag.add_metric([group], sum(waiting))
-        ages = [one.lag[1] for one in mine if one.lag[1] is not None]
-        if ages:
-            age.add_metric([group], max(ages) / 1000)
+        lags = [one.lag for one in mine if one.phase is not LanePhase.STOPPING]
+        waiting = at_least(sum, [records for records, _ in lags])
+        if waiting is not None:
+            lag.add_metric([group], waiting)
+        oldest_ms = at_least(max, [age_ms for _, age_ms in lags])
+        if oldest_ms is not None:
+            age.add_metric([group], oldest_ms / 1000)
     yield from (held, rate, records, lag, age)
+
+
+def at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
+    """Of the numbers that are known; None where they say that nothing waits while others are not known."""
+    known = [one for one in numbers if one is not None]
+    value = combine(known) if known else None
+    return value if value or len(known) == len(numbers) else None
 
 
 def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:

@@ -92,9 +92,8 @@ def test_that_nothing_waits_is_known_of_lanes_that_copy_and_hear_of_their_source
     shown: tuple[int | None, int | None],
 ) -> None:
     site.create()
-    key = a_key("t-0")
-    rate = LaneRate(key, SOURCE, 0.0, 0.0, *measured)
-    site.follower.workers._states[key] = replace(site.follower.workers._states[key], phase=phase, rate=rate)
+    _measure(site, "t-0", *measured, phase=phase)
+    _measure(site, "t-1", 0, 0)
     site.follower.turn()
     lane = client.get("/v1/lanes").json()[0]
     assert (lane["lag_records"], lane["lag_ms"]) == shown
@@ -119,6 +118,38 @@ def test_a_quota_that_holds_a_lane_back_is_its_reason_and_nothing_is_ill(client:
     found = samples(client)
     assert found["headrace_held_back_lanes", orders] == 1
     assert found["headrace_throttled_seconds_total", frozenset({("cluster", "source")})] == 2.5
+
+
+@pytest.mark.parametrize(
+    ("measured", "shown"),
+    [
+        ([(0, 0), (0, 0)], (0, 0)),
+        ([(0, 0), None], (None, None)),
+        ([(7, 7_000), None], (7, 7)),
+        ([(7, None), (0, 0)], (7, None)),
+    ],
+)
+def test_what_waits_in_sum_is_at_least_what_is_known_and_never_nothing(
+    client: Client,
+    site: Site,
+    measured: list[tuple[int, int | None] | None],
+    shown: tuple[int | None, int | None],
+) -> None:
+    site.create()
+    for number, one in enumerate(measured):
+        if one is not None:
+            _measure(site, f"t-{number}", *one)
+    site.follower.turn()
+    found, orders = samples(client), frozenset({("datastream", "orders")})
+    assert (found.get(("headrace_lag_records", orders)), found.get(("headrace_lag_seconds", orders))) == shown
+
+
+def _measure(
+    site: Site, lane: str, records: int, age_ms: int | None, phase: LanePhase = LanePhase.COPYING
+) -> None:
+    key, states = a_key(lane), site.follower.workers._states
+    rate = LaneRate(key, SOURCE, 0.0, 0.0, records, age_ms)
+    states[key] = replace(states[key], phase=phase, rate=rate)
 
 
 def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
