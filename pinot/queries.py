@@ -116,8 +116,8 @@ def _known(value: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """The newest lag of one partition, when it was measured, and what was copied in the range. `lag_ms` is
-    None where it is not known."""
+    """The newest lag of one partition, when it was measured and over how long, and what was copied in the
+    range. `lag_ms` is None where it is not known."""
 
     datastream: str
     topic: str
@@ -128,6 +128,7 @@ class LagRow:
     time_ms: int
     source_cluster: str
     records_copied: int
+    interval_ms: int
 
 
 def lag_by_partition(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LagRow]:
@@ -140,14 +141,15 @@ def lag_by_partition(client: PinotClient, when: TimeRange, datastream: str | Non
     answer = client.ask(
         "select datastream, topic, kafka_partition, lastwithtime(task, time_ms, 'string'), "  # noqa: S608
         "lastwithtime(lag_records, time_ms, 'long'), lastwithtime(lag_ms, time_ms, 'long'), max(time_ms), "
-        "lastwithtime(source_cluster, time_ms, 'string'), sum(records_copied) "
+        "lastwithtime(source_cluster, time_ms, 'string'), sum(records_copied), "
+        "lastwithtime(interval_ms, time_ms, 'long') "
         f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only} "
         f"group by datastream, topic, kafka_partition limit {MOST_GROUPS}",
         parameters,
     )
     rows = [
-        LagRow(d, topic, int(number), task, int(records), _known(int(age)), int(time), source, int(copied))
-        for d, topic, number, task, records, age, time, source, copied in answer.rows
+        LagRow(d, t, int(n), task, int(records), _known(int(age)), int(time), source, int(copied), int(every))
+        for d, t, n, task, records, age, time, source, copied, every in answer.rows
     ]
     return sorted(rows, key=lambda row: (-row.lag_records, row.datastream, row.topic, row.kafka_partition))
 

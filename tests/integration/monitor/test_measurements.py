@@ -1,4 +1,4 @@
-"""What the monitor reads of Pinot: datastreams that share tasks, and lanes that have copied nothing yet."""
+"""What the monitor reads of Pinot: datastreams that share tasks, lanes that have said nothing of late."""
 
 from __future__ import annotations
 
@@ -38,7 +38,14 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     fast, slow = (a_measurement(group, cluster, 0, now_ms - 5_000, late, 0) for late in (3, 5_000))
     nothing = (0,) * LATENCY_BUCKETS
     stuck = replace(slow, topic="stuck", records_copied=0, lag_records=7, lag_ms=None, latency_counts=nothing)
-    rows = [replace(fast, topic="fast"), replace(slow, topic="slow"), stuck]
+    before = replace(fast, time_ms=now_ms - 30_000)
+    rows = [
+        replace(fast, topic="fast"),
+        replace(slow, topic="slow"),
+        stuck,
+        replace(before, topic="done"),
+        replace(before, topic="silent", lag_records=7, lag_ms=300),
+    ]
     world.put(MIRROR_METRICS, rows)
     source = Source(group, cluster)
     found = PinotMeasurements(client, clock).observe(60.0)
@@ -49,4 +56,6 @@ def _judge_rows(client: PinotClient, address: str) -> None:
         "fast": Standing.WITHIN,
         "slow": Standing.BREACHED,
         "stuck": Standing.UNKNOWN,
+        "done": Standing.WITHIN,
+        "silent": Standing.UNKNOWN,
     }
