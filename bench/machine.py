@@ -10,12 +10,10 @@ from importlib.metadata import version
 
 from headrace.process.compilation import found
 from headrace.process.cores import usable_cores
+from stack.jars import ivy
 from stack.jars.coordinates import artefacts_of
 
 _PACKAGES = ("confluent-kafka", "crc32c", "kafka-python", "kazoo", "numpy", "ortools", "pinotdb", "pyspark")
-_SERVERS = ("kafka", "pinot")
-"""Sets of jars."""
-_SERVERS_SHOWN = {"kafka_2.13": "Kafka", "zookeeper": "ZooKeeper", "pinot-broker": "Pinot"}
 
 
 def print_machine() -> None:
@@ -28,9 +26,16 @@ def print_machine() -> None:
     print(f"load average: {' '.join(f'{value:.1f}' for value in os.getloadavg())}, {platform.platform()}")
     packages = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
     print(f"versions: Python {platform.python_version()} {packages}")
-    servers = {one.name: one.version for set_name in _SERVERS for one in artefacts_of(set_name)}
-    print("servers:  " + " ".join(f"{shown} {servers[name]}" for name, shown in _SERVERS_SHOWN.items()))
+    servers = {one.name: one.version for name in ("kafka", "pinot") for one in artefacts_of(name)}
+    kafka, pinot = servers["kafka_2.13"], servers["pinot-broker"]
+    print(f"servers: Kafka {kafka} Pinot {pinot} ZooKeeper {_zookeeper()}")
     print(f"data plane: {'compiled' if found() else 'interpreted'}\n")
+
+
+def _zookeeper() -> str:
+    """Version of the server that is started: its jar is PySpark's."""
+    (jar,) = ivy.pyspark_jars().glob("zookeeper-[0-9]*.jar")
+    return jar.stem.removeprefix("zookeeper-")
 
 
 def new_page_us(mib: int = 256) -> float:
