@@ -12,6 +12,8 @@ from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
 from mirror.replication.live_lane import LiveLane
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
+_SKEW_MS: Final = 1_000
+"""Clocks may differ by less."""
 
 
 class Interval(NamedTuple):
@@ -88,17 +90,22 @@ def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
     None where it is not known. `is_heard`: the source would have said if there were more.
 
     Of a batch in hand, or that was, it is the age of its newest record. A record that was never in hand is
-    younger than what was delivered before it, and came after the lane was at the end.
+    younger than what was delivered before it, and came after the lane was at the end. A time that is
+    still to come, or none, says nothing of an age.
     """
     if lane.high_watermark < 0:
         return None
     for item in (*lane.sent, *lane.queue):
         if isinstance(item, Outgoing) and not item.acknowledged:
-            return max(now_ms - item.max_timestamp, 0)
+            return _age(now_ms, item.max_timestamp)
     if lane.position >= lane.readable_end:
         return 0 if is_heard else None
     offset, timestamp = lane.waiting
     if offset >= lane.position:
-        return max(now_ms - timestamp, 0)
-    since = max(lane.delivered_ms, lane.caught_up_ms)
-    return max(now_ms - since, 0) if since >= 0 else None
+        return _age(now_ms, timestamp)
+    return _age(now_ms, max(lane.delivered_ms, lane.caught_up_ms))
+
+
+def _age(now_ms: int, timestamp: int) -> int | None:
+    age = now_ms - timestamp
+    return max(age, 0) if timestamp >= 0 and age > -_SKEW_MS else None

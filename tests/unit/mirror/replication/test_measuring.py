@@ -194,6 +194,19 @@ def test_a_lag_of_nothing_is_said_only_while_the_source_would_say_more(what: str
 TIMES = st.integers(0, NOW_MS)
 
 
+@pytest.mark.parametrize(("timestamp", "age"), [(NOW_MS + 500, 0), (NOW_MS + 60_000, None), (-1, None)])
+def test_a_time_that_is_still_to_come_or_none_is_no_age(timestamp: int, age: int | None) -> None:
+    lane = a_lane()
+    hold(lane, 0, timestamp)
+    assert lag_ms(lane, NOW_MS, is_heard=True) == age
+    lane = a_lane()
+    lane.waiting = 0, timestamp
+    assert lag_ms(lane, NOW_MS, is_heard=True) == age
+    lane = a_lane()
+    lane.delivered_ms = timestamp
+    assert lag_ms(lane, NOW_MS, is_heard=True) == age
+
+
 @given(
     high=st.integers(-1, 20),
     stable=st.integers(0, 20),
