@@ -16,7 +16,7 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import TRANSACTION
-from mirror.protocol.control.former_identity import FormerIdentity, Holder
+from mirror.protocol.control.former_identity import FormerIdentity, Holder, follows
 from mirror.protocol.control.transactions import (
     ProducerIdentity,
     TransactionDescription,
@@ -83,9 +83,9 @@ async def fence(
     """Make the broker refuse everything of former owners in that partition; the id to go on with.
 
     The id is taken once more in the end: the coordinator gives it only when every replica has the marker. All
-    that former owners have stored then lies in front of the high watermark, where it can be read. Where it
-    comes with another epoch than the one that follows, somebody else has taken it behind the marker, which
-    does not stop that one: another marker does.
+    that former owners have stored then lies in front of the high watermark, where it can be read. Where it is
+    not the one that follows, somebody else has taken it behind the marker, which does not stop that one:
+    another marker does.
     """
     while True:
         await add_to_transaction(cluster, name, stamp, [target])
@@ -93,7 +93,7 @@ async def fence(
         if ended.error:
             raise error_of(ended.error, f"ending a transaction of {name}")
         former, stamp = stamp, await take_identity(cluster, name, timeout_seconds)
-        if stamp.producer_id != former.producer_id or stamp.epoch == former.epoch + 1:
+        if follows((stamp.producer_id, stamp.epoch), (former.producer_id, former.epoch)):
             return stamp
 
 

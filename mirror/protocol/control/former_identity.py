@@ -32,6 +32,14 @@ _LAST_EPOCH: Final = 32_766
 """After it the coordinator gives another producer id."""
 
 
+def follows(later: tuple[int, int], former: tuple[int, int]) -> bool:
+    """Whether the (id, epoch) is the one that the coordinator gives next after `former`, so that nobody can
+    have taken the transactional id in between."""
+    if former[1] >= _LAST_EPOCH:
+        return later[0] != former[0] and later[1] == 0
+    return later == (former[0], former[1] + 1)
+
+
 class Holder(Enum):
     """Who has the transactional id."""
 
@@ -55,7 +63,7 @@ class FormerIdentity:
         protocol nothing can have been aborted.
         """
         here = shown.producer_id, shown.epoch
-        if here != self.producer and not self._is_next(here):
+        if here != self.producer and not follows(here, self.producer):
             return Holder.TAKEN
         has_ended = here != self.producer and shown.state != "Empty"
         if has_ended and not self._may_end(shown.state, bumps, committed):
@@ -65,10 +73,6 @@ class FormerIdentity:
         if has_ended:
             self.producer, self.is_open = here, False
         return Holder.OURS
-
-    def _is_next(self, here: tuple[int, int]) -> bool:
-        mine, epoch = self.producer
-        return here == (mine, epoch + 1) or (epoch >= _LAST_EPOCH and here[0] != mine and here[1] == 0)
 
     def _may_end(self, state: str, bumps: bool, committed: bool) -> bool:
         """Whether a transaction of ours may end or have ended so, under the next epoch."""

@@ -25,7 +25,7 @@ BAD_TIMEOUT: Final = 50
 UNKNOWN_PARTITION: Final = 3
 NOT_ATTEMPTED: Final = 55
 _REPLICATION_TICK: Final = 0.01
-_LAST_EPOCH: Final = 32_766
+LAST_EPOCH: Final = 32_766
 _MOST_TIMEOUT_MS: Final = 900_000
 
 
@@ -181,7 +181,7 @@ class Coordinator:
         return Identity(0, entry.producer, entry.epoch) if bumps else Identity(0, -1, -1)
 
     def _bump(self, entry: Transactional) -> None:
-        if entry.epoch >= _LAST_EPOCH:
+        if entry.epoch >= LAST_EPOCH:
             entry.producer, entry.epoch = self.new_producer(), 0
         else:
             entry.epoch += 1

@@ -10,6 +10,7 @@ from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnL
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Run, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.transactions import LAST_EPOCH
 
 PRODUCE, FIND_COORDINATOR, INIT, ADD, END = 0, 10, 22, 24, 26
 NewFakes = Callable[..., MirroredFakes]
@@ -322,14 +323,19 @@ def test_what_a_killed_engine_has_stored_is_found_also_before_every_replica_has_
     fakes.check_contents("t")
 
 
+@pytest.mark.parametrize("epochs_left", [None, 2])
 @pytest.mark.parametrize("level", [0, 2])
 def test_an_owner_that_takes_the_lane_behind_the_fence_of_another_is_fenced_too(
-    new_fakes: NewFakes, level: int
+    new_fakes: NewFakes, level: int, epochs_left: int | None
 ) -> None:
-    """The marker of the first is written, its id not yet taken once more; the second stores no progress."""
+    """The marker of the first is written, its id not yet taken once more; the second stores no progress.
+    With two epochs left the second one writes under another producer id."""
     fakes = new_fakes(transaction_level=level)
     copying(fakes)
     fakes.crash()
+    if epochs_left is not None:
+        for entry in fakes.target.coordinator.known.values():
+            entry.epoch = LAST_EPOCH - epochs_left
     faults, taking, storing, following = fakes.target.faults, Gate(), Gate(), Gate()
     faults.plant(END, Run(lambda: faults.plant(INIT, Hold(taking))))
     first = fakes.new_engine()
