@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from mirror.model.metrics import LATENCY_BUCKETS, PlacementEvent, percentile_ms
+from mirror.model.metrics import LATENCY_BUCKETS, ChangeKind, PlacementEvent, percentile_ms
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from pinot.client import PinotClient, Row, Value
 from pinot.time_range import TimeRange
@@ -162,7 +162,7 @@ def placement_events(
     when: TimeRange,
     *,
     datastream: str | None = None,
-    kind: str | None = None,
+    kind: ChangeKind | None = None,
     limit: int = 1000,
 ) -> list[PlacementEvent]:
     """What changed and why, newest first; at most `limit` events."""
@@ -184,7 +184,8 @@ def placement_events(
 def _event(row: Row) -> PlacementEvent:
     event = PlacementEvent(*row)
     is_known = event.bytes_per_second is not None and event.bytes_per_second >= 0
-    return event if is_known else replace(event, bytes_per_second=None)
+    rate = event.bytes_per_second if is_known else None
+    return replace(event, kind=ChangeKind(event.kind), bytes_per_second=rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, Final
 
 LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
@@ -119,20 +120,38 @@ SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.
 """Those of which each lane shows its rate."""
 
 
+class ChangeKind(StrEnum):
+    """What a placement event is about. PROBLEM: a datastream is set aside, or is not any more. REQUEST: one
+    that cannot be carried out. LOADS: those of a source cluster are stale or not to be had, or are known
+    again. COMMAND: what a person did to a datastream."""
+
+    PLAN = "plan"
+    DATASTREAM = "datastream"
+    MOVE = "move"
+    PROBLEM = "problem"
+    REQUEST = "request"
+    LOADS = "loads"
+    COMMAND = "command"
+    OTHER = "other"
+    """A newer version may have written one that is not known here."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> ChangeKind:
+        return cls.OTHER
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementEvent:
     """One change of the plan, or of one partition in it (then `topic` is not empty).
 
-    `kind`: plan, move, datastream, problem (a datastream is set aside, or is not any more),
-    request (one that cannot be carried out), loads (those of a source cluster are stale or not to be
-    had, or are known again), command (what a person did to a datastream). `event_key` is unique, so that a
-    repeated publication does not count twice. `sentence` says what was decided and why.
+    `event_key` is unique, so that a repeated publication does not count twice. `sentence` says what was
+    decided and why.
     `bytes_per_second`: load of the partition that moves; None of other events, and where it is not known.
     """
 
     time_ms: int
     event_key: str
-    kind: str
+    kind: ChangeKind
     plan_epoch: int
     instance: str
     datastream: str

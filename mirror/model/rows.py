@@ -2,7 +2,7 @@
 
 A frozen dataclass is the single definition; the writer (mirror) and the table (pinot) both derive
 from it, so that they cannot disagree. Field types: int -> long, float -> double (None is `UNKNOWN`),
-str -> string; `latency_counts` becomes one long column a bucket.
+str or StrEnum -> string; `latency_counts` becomes one long column a bucket.
 """
 
 from __future__ import annotations
@@ -52,8 +52,13 @@ def columns_of(record: type[Any]) -> tuple[Column, ...]:
         if field.name == HISTOGRAM_FIELD:
             columns.extend(Column(name, ColumnType.LONG) for name in HISTOGRAM_COLUMNS)
         else:
-            columns.append(Column(field.name, _TYPES[hints[field.name]]))
+            columns.append(Column(field.name, _type_of(hints[field.name])))
     return tuple(columns)
+
+
+def _type_of(hint: Any) -> ColumnType:
+    is_choice = isinstance(hint, type) and issubclass(hint, StrEnum)
+    return ColumnType.STRING if is_choice else _TYPES[hint]
 
 
 def row_of(record: Any) -> dict[str, int | float | str]:

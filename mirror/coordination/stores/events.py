@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
@@ -13,7 +13,7 @@ from mirror.coordination.stores.problems import Problem, legible, reason_of
 from mirror.coordination.stores.requests import Request
 from mirror.errors import CorruptData
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
-from mirror.model.metrics import PlacementEvent
+from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
@@ -66,12 +66,15 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
         return [_read_event(one) for one in znodes.decode_chunks([data], path)["events"]]
     except (CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
         nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {reason_of(error)}"
-        return [_sentence_event(0, f"damaged/{path.rpartition('/')[2]}", "problem", nobody, "", nothing)]
+        return [
+            _sentence_event(0, f"damaged/{path.rpartition('/')[2]}", ChangeKind.PROBLEM, nobody, "", nothing)
+        ]
 
 
 def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
     """Fields that are not known are left out: a newer version may have written them."""
-    return PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
+    event = PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
+    return replace(event, kind=ChangeKind(event.kind))
 
 
 def plan_events(
@@ -110,7 +113,7 @@ def problem_event(
     return _sentence_event(
         now_ms,
         f"problem/{legible(name)}/{problem.since_ms}{moment}",
-        "problem",
+        ChangeKind.PROBLEM,
         leader,
         name,
         _problem_sentence(problem, is_over),
@@ -135,29 +138,31 @@ def loads_event(
     """The loads of a source cluster, or what was observed of them, are stale or not to be had; or, `is_over`,
     are known again."""
     key = f"loads/{legible(source)}/{since_ms}{'/over' if is_over else ''}"
-    return _sentence_event(now_ms, key, "loads", leader, "", sentence)
+    return _sentence_event(now_ms, key, ChangeKind.LOADS, leader, "", sentence)
 
 
 def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
     """The plan in force cannot be read; the leader goes on from this one."""
-    sentence = f"{reason}; the leader goes on from epoch {plan.epoch} with {len(plan.tasks)} tasks"
-    return _event(now_ms, plan.epoch, f"recovery/{plan.epoch}", "problem", leader, "", legible(sentence))
+    sentence = legible(f"{reason}; the leader goes on from epoch {plan.epoch} with {len(plan.tasks)} tasks")
+    key = f"recovery/{plan.epoch}"
+    return _event(now_ms, plan.epoch, key, ChangeKind.PROBLEM, leader, "", sentence)
 
 
 def request_event(leader: InstanceName, request: Request, reason: str, now_ms: int) -> PlacementEvent:
     """A request that cannot be carried out, and is not tried again."""
     sentence = f"{request.requested_by} asked: {request.reason}; it cannot be done: {reason}"
-    return _sentence_event(now_ms, f"request/{request.identity}", "request", leader, request.group, sentence)
+    key = f"request/{request.identity}"
+    return _sentence_event(now_ms, key, ChangeKind.REQUEST, leader, request.group, sentence)
 
 
 def command_event(name: DatastreamName, sentence: str, now_ms: int) -> PlacementEvent:
     """What a person did to a datastream over REST; no instance decided it."""
     key = f"command/{legible(name)}/{now_ms}/{zlib.crc32(sentence.encode(errors='replace')):08x}"
-    return _sentence_event(now_ms, key, "command", InstanceName(""), name, sentence)
+    return _sentence_event(now_ms, key, ChangeKind.COMMAND, InstanceName(""), name, sentence)
 
 
 def _sentence_event(
-    now_ms: int, key: str, kind: str, leader: InstanceName, datastream: str, sentence: str
+    now_ms: int, key: str, kind: ChangeKind, leader: InstanceName, datastream: str, sentence: str
 ) -> PlacementEvent:
     """An event that is about no plan and no partition."""
     return _event(now_ms, NO_EPOCH, key, kind, leader, legible(datastream), legible(sentence))
@@ -165,12 +170,19 @@ def _sentence_event(
 
 def _plan_event(plan: Plan, leader: InstanceName, group: str, sentence: str) -> PlacementEvent:
     """An event about a plan, or about what it does with one group."""
-    key, kind = (f"{plan.epoch}/{group}", "datastream") if group else (f"{plan.epoch}", "plan")
+    kind = ChangeKind.DATASTREAM if group else ChangeKind.PLAN
+    key = f"{plan.epoch}/{group}" if group else f"{plan.epoch}"
     return _event(plan.created_ms, plan.epoch, key, kind, leader, group, sentence)
 
 
 def _event(
-    time_ms: int, epoch: Epoch, key: str, kind: str, leader: InstanceName, datastream: str, sentence: str
+    time_ms: int,
+    epoch: Epoch,
+    key: str,
+    kind: ChangeKind,
+    leader: InstanceName,
+    datastream: str,
+    sentence: str,
 ) -> PlacementEvent:
     """An event that is about no partition."""
     return PlacementEvent(
@@ -201,7 +213,7 @@ def _move_event(
     return PlacementEvent(
         time_ms=plan.created_ms,
         event_key=f"{plan.epoch}/{move.group}/{move.partition}",
-        kind="move",
+        kind=ChangeKind.MOVE,
         plan_epoch=plan.epoch,
         instance=leader,
         datastream=move.group,

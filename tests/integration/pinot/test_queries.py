@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.model.metrics import PlacementEvent, latency_bucket
+from mirror.model.metrics import ChangeKind, PlacementEvent, latency_bucket
 from pinot.partitions.loads import freshness, partition_rates, partition_rates_pages, top_movers, topic_rates
 from pinot.partitions.offending_partitions import Advice, offending_partitions
 from pinot.partitions.pages import Grain
@@ -238,19 +238,17 @@ def test_latency_at_every_depth_and_lag(metrics_world: MetricsWorld) -> None:
 
 
 def test_events_count_once_and_come_newest_first(metrics_world: MetricsWorld) -> None:
-    datastream = fresh_name("events")
-    events = [
-        an_event(datastream, f"{datastream}-{n}", HOUR + n, "move" if n % 2 else "plan") for n in range(4)
-    ]
+    datastream, kinds = fresh_name("events"), (ChangeKind.PLAN, ChangeKind.MOVE)
+    events = [an_event(datastream, f"{datastream}-{n}", HOUR + n, kinds[n % 2]) for n in range(4)]
     metrics_world.put(PLACEMENT_EVENTS, [*events, *events], distinct=4)
     found = placement_events(metrics_world.client, ALL, datastream=datastream)
     assert [event.time_ms for event in found] == [HOUR + 3, HOUR + 2, HOUR + 1, HOUR]
     assert found[0].sentence == "because"
-    moves = placement_events(metrics_world.client, ALL, datastream=datastream, kind="move", limit=1)
+    moves = placement_events(metrics_world.client, ALL, datastream=datastream, kind=ChangeKind.MOVE, limit=1)
     assert [event.event_key for event in moves] == [f"{datastream}-3"]
 
 
-def an_event(datastream: str, key: str, time_ms: int, kind: str) -> PlacementEvent:
+def an_event(datastream: str, key: str, time_ms: int, kind: ChangeKind) -> PlacementEvent:
     return PlacementEvent(
         time_ms=time_ms,
         event_key=key,

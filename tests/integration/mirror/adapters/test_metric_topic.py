@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
-from mirror.model.metrics import Drops, MirrorMetric, PlacementEvent
+from mirror.model.metrics import ChangeKind, Drops, MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
 from mirror.settings import KafkaCluster, KafkaSecurity
 from stack.kafka import KafkaCluster as Cluster
@@ -32,7 +32,7 @@ def an_event(epoch: int) -> PlacementEvent:
     return PlacementEvent(
         time_ms=1_795_000_000_000,
         event_key=f"{epoch}",
-        kind="plan",
+        kind=ChangeKind.PLAN,
         plan_epoch=epoch,
         instance="one",
         datastream="orders",

@@ -26,7 +26,7 @@ from mirror.adapters.settings import KafkaCluster as ClusterSettings
 from mirror.adapters.settings import KafkaSecurity
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.model.metrics import PlacementEvent
+from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.model.topics import TopicDescription
 from mirror.protocol.control.sasl import SaslAccess
 from pmp.adapters.cluster_probe import KafkaClusterProbe
@@ -252,7 +252,7 @@ def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
     eventually(lambda: admin.list_topics()[copy] == 3, "it has grown")
     events = placement_event_topic(users.settings("writer"), f"measured.{prefix}")
     events.publish(
-        [PlacementEvent(1, "key", "plan", 1, "one", "orders", "", 0, "", "", "", "", 0.0, "because")]
+        [PlacementEvent(1, "key", ChangeKind.PLAN, 1, "one", "orders", "", 0, "", "", "", "", 0.0, "because")]
     )
     events.close(PATIENCE_SECONDS)
     assert (events.drops().count, counts(broker.address, [f"measured.{prefix}"])) == (

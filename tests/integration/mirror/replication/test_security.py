@@ -28,7 +28,7 @@ from mirror.client.access import (
     endpoints,
     tls_context,
 )
-from mirror.model.metrics import PlacementEvent
+from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.model.topics import TopicDescription
 from mirror.protocol.control.sasl import SaslAccess
 from pmp.adapters.cluster_probe import KafkaClusterProbe
@@ -220,7 +220,7 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
     wait_until(lambda: admin.list_topics().get(topic) == 2)
     events = placement_event_topic(settings, topic)
     nothing = ("", 0, "", "", "", "", 0.0, "because")
-    events.publish([PlacementEvent(NOW, "key", "plan", 1, "one", "orders", *nothing)])
+    events.publish([PlacementEvent(NOW, "key", ChangeKind.PLAN, 1, "one", "orders", *nothing)])
     events.close(PATIENCE_SECONDS)
     assert (events.drops().count, counts(guarded.address, [topic])[topic]) == (0, 1)
     look = KafkaClusterProbe(settings, SystemClock()).look()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mirror.model.metrics import (
     LATENCY_BOUNDS_MS,
     LATENCY_BUCKETS,
+    ChangeKind,
     MirrorMetric,
     PlacementEvent,
     add_counts,
@@ -95,7 +96,9 @@ FIRST_COLUMNS = [
 ]
 """As the table was at first."""
 events = st.builds(
-    PlacementEvent, longs, texts, texts, longs, *([texts] * 3), longs, *([texts] * 4), st.floats(), texts
+    PlacementEvent,
+    *(longs, texts, st.sampled_from(ChangeKind), longs, *([texts] * 3), longs, *([texts] * 4)),
+    *(st.floats(), texts),
 )
 
 

@@ -8,11 +8,12 @@ from random import Random
 
 import pytest
 
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.events import KEPT, MOVES_SHOWN, EventLog, plan_events
 from mirror.coordination.stores.requests import MOST_PENDING, DamagedRequest, RebalanceRequest, RequestQueue
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName
-from mirror.model.metrics import PlacementEvent
+from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.model.plan import GroupPlan, moves_between
 from mirror.model.topics import TopicPartition
 from tests.builders import a_plan, a_task
@@ -120,7 +121,9 @@ def test_a_full_queue_refuses_and_a_leader_reads_a_part_of_it() -> None:
 
 
 def an_event(key: str) -> PlacementEvent:
-    return PlacementEvent(1, key, "plan", 1, LEADER, "", "", -1, "", "", "", "", 0.0, f"sentence {key}")
+    return PlacementEvent(
+        1, key, ChangeKind.PLAN, 1, LEADER, "", "", -1, "", "", "", "", 0.0, f"sentence {key}"
+    )
 
 
 def test_the_newest_publication_comes_first_and_in_its_own_order() -> None:
@@ -130,6 +133,17 @@ def test_the_newest_publication_comes_first_and_in_its_own_order() -> None:
     assert [one.event_key for one in log.newest(10)] == ["2", "2/a", "2/b", "1", "1/a"]
     assert [one.event_key for one in log.newest(4)] == ["2", "2/a", "2/b", "1"]
     assert log.newest(10)[0] == an_event("2")
+
+
+def test_an_event_of_a_kind_that_only_a_newer_version_knows_can_be_read() -> None:
+    server = FakeZooKeeper()
+    log = EventLog(server.session())
+    log.append((an_event("1"),))
+    (node,) = server.session().children("/events")
+    document = znodes.decode_chunks([server.session().read(f"/events/{node}").data], node)
+    document["events"][0]["kind"] = "eclipse"
+    server.session().write(f"/events/{node}", znodes.encode_chunks(document)[0], 0)
+    assert [one.kind for one in log.newest(10)] == [ChangeKind.OTHER]
 
 
 def test_the_log_keeps_the_newest_and_no_more() -> None:

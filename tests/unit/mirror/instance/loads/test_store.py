@@ -17,6 +17,7 @@ from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.store import Dated, ObservationStore
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.metrics import ChangeKind
 from mirror.model.topics import TopicPartition
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.clock import ManualClock
@@ -198,7 +199,7 @@ def test_a_damaged_memory_is_a_problem_and_the_leader_begins_afresh() -> None:
     service.lead("two")
     condition = service.rig.health.conditions()["observations of source"]
     assert not condition.is_well
-    assert [one.kind for one in service.rig.told].count("loads") == 1
+    assert [one.kind for one in service.rig.told].count(ChangeKind.LOADS) == 1
     service.pass_turns(1)
     service.rig.leader.tick()
     assert "observations of source" not in service.rig.health.conditions()
