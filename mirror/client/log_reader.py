@@ -1,4 +1,4 @@
-"""Reading a stretch of one partition from beginning to end, outside of the channels of lanes.
+"""Reading a span of one partition from beginning to end, outside of the channels of lanes.
 
 Whoever reads here may wait for something else with the records in hand. So they are copied out of the
 buffer that they came in, and no buffer is held while one waits.
@@ -77,7 +77,7 @@ def _ask(
     return promise
 
 
-class Stretch:
+class PartitionRange:
     """[start, end) of a partition, read in order; holes are passed over.
 
     `batches` verifies and yields every batch; `next_part` hands out whole answers, for who has to see

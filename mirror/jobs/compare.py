@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import Stretch
+from mirror.client.log_reader import PartitionRange
 from mirror.lane.ledger import LeftOut
 from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicPartition
@@ -90,16 +90,16 @@ class _Cursor:
 
     def __init__(self, side: Side) -> None:
         self._side = side
-        self._stretch = self._from(side.start, side.end)
+        self._span = self._from(side.start, side.end)
         self.end = side.end
         self._batches: list[tuple[memoryview, BatchHeader | None]] = []
         self.records: list[Record] = []
         """Opened and not taken yet, the next one last."""
         self.uncopied = 0
 
-    def _from(self, start: int, end: int) -> Stretch:
+    def _from(self, start: int, end: int) -> PartitionRange:
         side = self._side
-        return Stretch(side.cluster, side.place, start, end, committed=side.committed)
+        return PartitionRange(side.cluster, side.place, start, end, committed=side.committed)
 
     @property
     def position(self) -> int:
@@ -109,12 +109,12 @@ class _Cursor:
         if self._batches:
             batch, header = self._batches[-1]
             return header.base_offset if header is not None else read_message(batch)[0].offset
-        return self._stretch.position
+        return self._span.position
 
     def extend(self, end: int) -> None:
         """The log has grown up to there: go on to that end."""
         self.end = end
-        self._stretch = self._from(self._stretch.position, end)
+        self._span = self._from(self._span.position, end)
 
     async def take(self, count: int) -> list[Record]:
         """The next records, at most so many."""
@@ -128,13 +128,13 @@ class _Cursor:
     async def ready(self) -> bool:
         """Whether there is anything left."""
         while not self.records and not self._batches:
-            part = await self._stretch.next_part()
+            part = await self._span.next_part()
             if part is None:
                 return False
             aborted = AbortedFilter(part.aborted) if self._side.committed else None
             for start, end, header in scan(part.records):
                 if header is not None and header.base_offset >= self.end:
-                    self._stretch.position = self.end
+                    self._span.position = self.end
                     break
                 self._note(part.records[start:end], header, aborted)
             self._batches.reverse()
@@ -142,7 +142,7 @@ class _Cursor:
 
     def _note(self, batch: memoryview, header: BatchHeader | None, aborted: AbortedFilter | None) -> None:
         last = last_offset(batch) if header is None else header.last_offset
-        if last < self._stretch.position:
+        if last < self._span.position:
             return
         if header is not None:
             verify(batch, header)
@@ -151,10 +151,10 @@ class _Cursor:
                 self._batches.append((batch, header))
         else:
             self._batches.append((batch, None))
-        self._stretch.position = last + 1
+        self._span.position = last + 1
 
     def whole(self) -> tuple[memoryview, BatchHeader] | None:
-        """The next batch, if none of it has been taken and it lies inside of the stretch as a whole."""
+        """The next batch, if none of it has been taken and it lies inside of the span as a whole."""
         if self.records or not self._batches:
             return None
         batch, header = self._batches[-1]

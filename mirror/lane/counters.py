@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mirror.lane.outgoing import Outgoing, Path
+from mirror.lane.out_batch import OutBatch, Path
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, latency_bucket
 
 MEASURED: Final = tuple(name for name in SUMMED if name != "cpu_ms")
@@ -38,7 +38,7 @@ class LaneCounters:
         self.queue_ms = 0.0
         self.produce_ms = 0.0
 
-    def delivered(self, outgoing: Outgoing, now_ms: int, now: float) -> None:
+    def delivered(self, outgoing: OutBatch, now_ms: int, now: float) -> None:
         """One batch was acknowledged. `now_ms` is wall time, `now` monotonic seconds."""
         self.records_copied += outgoing.count
         self.bytes_copied += outgoing.source_bytes

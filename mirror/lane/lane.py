@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.counters import LaneCounters
-from mirror.lane.intake import Intake
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.lifecycle import LaneState, Pause
 from mirror.lane.offset_map import OffsetMap
-from mirror.lane.outgoing import Found, Item, Outgoing, Passed, Trouble
+from mirror.lane.out_batch import Found, Item, OutBatch, SkippedOffsets, Trouble
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
-from mirror.lane.rules import IntakeRules
+from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 
@@ -72,7 +72,7 @@ class Lane:
     def __init__(self, spec: LaneSpec) -> None:
         self.spec = spec
         self.state = LaneState.STARTING
-        self.rules = IntakeRules()
+        self.rules = RoutingRules()
         self.ledger = Ledger(0)
         self.offset_map = OffsetMap()
         self.source = SourceIdentity()
@@ -185,13 +185,13 @@ class Lane:
             self.owner,
         )
 
-    def accept(self, intake: Intake, now: float, began_at: float | None = None) -> None:
-        """Take over what an intake found from our position on. `began_at`: when it began to arrive."""
-        self.position = intake.position
-        if 0 <= intake.leader_epoch != self.source.leader_epoch:
-            self.source = replace(self.source, leader_epoch=intake.leader_epoch)
-        for item in intake.items:
-            if isinstance(item, Outgoing):
+    def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
+        """Take over what a router found from our position on. `began_at`: when it began to arrive."""
+        self.position = router.position
+        if 0 <= router.leader_epoch != self.source.leader_epoch:
+            self.source = replace(self.source, leader_epoch=router.leader_epoch)
+        for item in router.items:
+            if isinstance(item, OutBatch):
                 item.fetched_at = now
                 item.began_at = now if began_at is None else began_at
                 self.bytes_in_hand += len(item.batch)
@@ -201,7 +201,7 @@ class Lane:
     def lose(self, upto: int, sentence: str) -> None:
         """Source offsets from our position to `upto` are gone; continue behind them, where another leader
         epoch may have begun."""
-        self.queue.append(Passed(Fate.LOST, upto - self.position))
+        self.queue.append(SkippedOffsets(Fate.LOST, upto - self.position))
         self.position = upto
         self.source = replace(self.source, leader_epoch=-1)
         self.gaps.append(sentence)
@@ -263,11 +263,11 @@ class Lane:
         if self.in_flight or self.trouble is not None:
             return False
         return not any(
-            isinstance(item, Outgoing) and not item.acknowledged and item.is_stamped
+            isinstance(item, OutBatch) and not item.acknowledged and item.is_stamped
             for item in [*self.sent, *self.queue]
         )
 
-    def next_to_send(self) -> Outgoing | None:
+    def next_to_send(self) -> OutBatch | None:
         """The next batch with our identity on it, or None when none may be sent now.
 
         A batch that went out before goes out again unchanged: same bytes, same sequence.
@@ -276,15 +276,15 @@ class Lane:
             return None
         while self.queue:
             item = self.queue[0]
-            if self.is_held and isinstance(item, Outgoing) and not item.is_stamped:
+            if self.is_held and isinstance(item, OutBatch) and not item.is_stamped:
                 return None
             self.sent.append(self.queue.pop(0))
-            if isinstance(item, Outgoing) and not item.acknowledged:
+            if isinstance(item, OutBatch) and not item.acknowledged:
                 self._send(item, self.identity)
                 return item
         return None
 
-    def _send(self, outgoing: Outgoing, identity: ProducerStamp) -> None:
+    def _send(self, outgoing: OutBatch, identity: ProducerStamp) -> None:
         if not outgoing.is_stamped:
             outgoing.sequence = self.sequence
             self.sequence = next_sequence(self.sequence, outgoing.count)
@@ -293,7 +293,7 @@ class Lane:
         outgoing.outstanding = True
         self.in_flight += 1
 
-    def acknowledge(self, outgoing: Outgoing, target: int, now_ms: int, now: float) -> None:
+    def acknowledge(self, outgoing: OutBatch, target: int, now_ms: int, now: float) -> None:
         """The destination has the batch at `target`."""
         outgoing.outstanding = False
         outgoing.acknowledged = True
@@ -306,7 +306,7 @@ class Lane:
         outgoing.free()
         self._settle()
 
-    def unanswered(self, outgoing: Outgoing, *, maybe_stored: bool) -> None:
+    def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
         """The destination refused the batch, or its answer was lost; then it may be stored all the same."""
         outgoing.outstanding = False
         outgoing.maybe_stored = maybe_stored
@@ -316,7 +316,7 @@ class Lane:
     def is_ambiguous(self) -> bool:
         """Whether the destination may hold batches that we do not know of."""
         return any(
-            isinstance(item, Outgoing) and item.maybe_stored and not item.acknowledged
+            isinstance(item, OutBatch) and item.maybe_stored and not item.acknowledged
             for item in [*self.sent, *self.queue]
         )
 
@@ -330,7 +330,7 @@ class Lane:
 
     def recount(self) -> None:
         """Count anew what is in hand, after a step that failed half-way."""
-        batches = [item for item in [*self.sent, *self.queue] if isinstance(item, Outgoing)]
+        batches = [item for item in [*self.sent, *self.queue] if isinstance(item, OutBatch)]
         self.in_flight = sum(item.outstanding for item in batches)
         self.bytes_in_hand = sum(len(item.batch) for item in batches)
 
@@ -342,7 +342,7 @@ class Lane:
         self.in_flight = self.bytes_in_hand = 0
         self.trouble = None
         for item in items:
-            if isinstance(item, Outgoing):
+            if isinstance(item, OutBatch):
                 item.forget()
 
     def drop(self) -> None:
@@ -354,7 +354,7 @@ class Lane:
         assert self.in_flight == 0, "the destination may still read from these buffers"
         self._note_waiting()
         for item in reversed(self.sent + self.queue):
-            if isinstance(item, Outgoing) and not item.acknowledged:
+            if isinstance(item, OutBatch) and not item.acknowledged:
                 if item.is_stamped:
                     self.sequence = item.sequence
                 item.free()
@@ -366,12 +366,12 @@ class Lane:
 
     def shed(self) -> None:
         """Let go of what has not been sent yet; it is fetched again later."""
-        unsent = [item for item in self.queue if isinstance(item, Outgoing) and not item.is_stamped]
+        unsent = [item for item in self.queue if isinstance(item, OutBatch) and not item.is_stamped]
         if unsent:
             self.waiting = unsent[0].first_offset, unsent[0].max_timestamp
             while True:
                 item = self.queue.pop()
-                if isinstance(item, Outgoing):
+                if isinstance(item, OutBatch):
                     self.bytes_in_hand -= len(item.batch)
                     self.position = item.first_offset
                     item.free()
@@ -380,7 +380,7 @@ class Lane:
 
     def _note_waiting(self) -> None:
         for item in (*self.sent, *self.queue):
-            if isinstance(item, Outgoing) and not item.acknowledged:
+            if isinstance(item, OutBatch) and not item.acknowledged:
                 self.waiting = item.first_offset, item.max_timestamp
                 return
 
@@ -391,7 +391,7 @@ class Lane:
         self.sequence = 0
         self.is_established = False
         for item in self.queue:
-            if isinstance(item, Outgoing):
+            if isinstance(item, OutBatch):
                 item.is_stamped = False
 
     def take_counters(self) -> LaneCounters:
@@ -405,7 +405,7 @@ class Lane:
 
     def _pass_over(self) -> None:
         if not self.sent:
-            while self.queue and (isinstance(self.queue[0], Passed) or self.queue[0].acknowledged):
+            while self.queue and (isinstance(self.queue[0], SkippedOffsets) or self.queue[0].acknowledged):
                 self.sent.append(self.queue.pop(0))
             if self.sent:
                 self._settle()
@@ -413,7 +413,7 @@ class Lane:
     def _settle(self) -> None:
         while self.sent:
             item = self.sent[0]
-            if isinstance(item, Outgoing):
+            if isinstance(item, OutBatch):
                 if not item.acknowledged:
                     return
                 self._enter(item)
@@ -423,7 +423,7 @@ class Lane:
             self.dirty = True
         self._pass_over()
 
-    def _enter(self, outgoing: Outgoing) -> None:
+    def _enter(self, outgoing: OutBatch) -> None:
         end = self.offset_map.target_end
         target = outgoing.target
         if end is not None and target < end:

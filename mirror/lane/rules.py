@@ -1,4 +1,4 @@
-"""What an intake is told: the destination's limits, the datastream's choices, aborted transactions."""
+"""What a router is told: the destination's limits, the datastream's choices, aborted transactions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MergeRule:
 
 
 @dataclass(frozen=True, slots=True)
-class IntakeRules:
+class RoutingRules:
     """What holds for a lane.
 
     `batch_limit`: the destination's largest batch in bytes. Without `merge` small batches stay as they

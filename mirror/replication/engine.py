@@ -1,7 +1,7 @@
 """The engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
 
 This file wires the parts and runs the round; a batch goes through them in this order:
-`fetcher` -> `fetch_handler` -> `lane.intake` -> `lane.lane` -> `sender` -> `ack_handler` -> `lane.lane`
+`fetcher` -> `fetch_handler` -> `lane.batch_router` -> `lane.lane` -> `sender` -> `ack_handler` -> `lane.lane`
 (ledger, map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` begins them. Every part
 gets what it calls in its constructor.
 """

@@ -10,7 +10,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.lane.ledger import Fate
-from mirror.lane.rules import LARGEST_BATCH, IntakeRules, MergeRule
+from mirror.lane.rules import LARGEST_BATCH, MergeRule, RoutingRules
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
 from mirror.protocol import produce
 from mirror.protocol.control.topics import TopicSetting, describe_settings
@@ -102,13 +102,13 @@ class RuleBook:
     def __init__(self, settings: CopyingOptions) -> None:
         self._merges = settings.merge_small_batches
         self._settings = settings
-        self._known: dict[tuple[CopyPolicy, TopicLimits], IntakeRules] = {}
+        self._known: dict[tuple[CopyPolicy, TopicLimits], RoutingRules] = {}
 
     def apply(self, lane: LiveLane, limits: TopicLimits) -> None:
         """Set the rules of a lane that starts. Raises ConfigError for a transform that is not known."""
         lane.rules = self.rules(lane, limits)
 
-    def rules(self, lane: LiveLane, limits: TopicLimits) -> IntakeRules:
+    def rules(self, lane: LiveLane, limits: TopicLimits) -> RoutingRules:
         """The rules for a lane that starts, with what it has learned from refusals of records that are still
         to come: where it starts is what is stored, not what an open transaction held. A position of -1 is
         still to be found."""
@@ -131,9 +131,9 @@ class RuleBook:
             opens_singly=learned.opens_singly,
         )
 
-    def _make(self, policy: CopyPolicy, limits: TopicLimits) -> IntakeRules:
+    def _make(self, policy: CopyPolicy, limits: TopicLimits) -> RoutingRules:
         merges = self._merges and policy.path is CopyPath.AUTO
-        return IntakeRules(
+        return RoutingRules(
             read_committed=policy.isolation is Isolation.READ_COMMITTED,
             batch_limit=limits.batch_bytes,
             merge=MergeRule() if merges else None,

@@ -16,7 +16,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
-from mirror.client.log_reader import Stretch
+from mirror.client.log_reader import PartitionRange
 from mirror.client.log_writer import write_patiently
 from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Unreachable
 from mirror.lane.progress import Entry, LaneProgress, is_outdated, main_key, read_progress
@@ -192,12 +192,12 @@ class ProgressLog:
         if part is None or again or part.read_up_to > end:
             first = (await self._cluster.offsets({place: EARLIEST}))[place].offset
             part = ProgressPart(None if self._keeps_all else self._wanted, max(first, 0))
-        stretch = Stretch(self._cluster, place, part.read_up_to, end, on_damage=_pass_over)
-        async for batch, header in stretch.batches():
+        span = PartitionRange(self._cluster, place, part.read_up_to, end, on_damage=_pass_over)
+        async for batch, header in span.batches():
             if header is not None:
                 part.take(batch, header)
-            part.read_up_to = stretch.position
-        part.read_up_to = max(stretch.position, end)
+            part.read_up_to = span.position
+        part.read_up_to = max(span.position, end)
         self._parts[place.partition] = part
 
     async def _save(self, number: int, entries: Sequence[Entry], now_ms: int) -> None:

@@ -32,7 +32,6 @@ PARTICIPLES: Final = {
     "api/ignored",
     "mirror/coordination/matching",
     "mirror/coordination/planning",
-    "mirror/lane/outgoing",
 }
 """Modules that are not yet named for the thing that they hold: none may be added."""
 

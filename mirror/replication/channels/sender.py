@@ -19,7 +19,7 @@ from mirror.client.connection import Connection, Request
 from mirror.client.produce_terms import produce_version, replication_ms
 from mirror.errors import CorruptData, HeadraceError
 from mirror.lane.memory import Slab
-from mirror.lane.outgoing import Outgoing
+from mirror.lane.out_batch import OutBatch
 from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
@@ -39,17 +39,17 @@ SLOW_ROLE: Final = "produce slow"
 the other: what waits for replicas there holds up nobody else."""
 
 
-Sent = dict[Place, tuple[LiveLane, Outgoing]]
+Sent = dict[Place, tuple[LiveLane, OutBatch]]
 
 
 class ProduceListener(Protocol):
     """Takes answers. Called on the loop."""
 
-    def on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
+    def on_answer(self, lane: LiveLane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         """The broker's answer for one batch, good or bad."""
         ...
 
-    def on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
+    def on_lost(self, lane: LiveLane, outgoing: OutBatch) -> None:
         """The connection broke; whether the broker has the batch is not known."""
         ...
 
@@ -157,9 +157,9 @@ class ProduceChannel:
             return False
         return self._bytes < self._most_bytes or not self._requests
 
-    def _choose(self) -> tuple[list[tuple[LiveLane, Outgoing]], bytes | None]:
+    def _choose(self) -> tuple[list[tuple[LiveLane, OutBatch]], bytes | None]:
         """One batch of each of the lanes that are ready, and the transaction that they belong to."""
-        chosen: list[tuple[LiveLane, Outgoing]] = []
+        chosen: list[tuple[LiveLane, OutBatch]] = []
         targets: set[TopicPartition] = set()
         again: list[LiveLane] = []
         size = 0
@@ -199,7 +199,7 @@ class ProduceChannel:
     def _send(
         self,
         connection: Connection,
-        batches: Iterable[tuple[LiveLane, Outgoing]],
+        batches: Iterable[tuple[LiveLane, OutBatch]],
         transactional_id: bytes | None,
     ) -> None:
         version = produce_version(connection, in_transaction=transactional_id is not None)

@@ -8,7 +8,7 @@ from typing import Final
 from mirror.client.produce_terms import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
 from mirror.lane.lifecycle import LaneState
-from mirror.lane.outgoing import Outgoing, Trouble
+from mirror.lane.out_batch import OutBatch, Trouble
 from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.produce import ProducedPartition
@@ -36,7 +36,7 @@ class AckHandler:
         self._pacer = pacer
         self._rejections = rejections
 
-    def on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
+    def on_answer(self, lane: LiveLane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         if not outgoing.outstanding:
             outgoing.free()  # its lane has forgotten it
             return
@@ -46,7 +46,7 @@ class AckHandler:
             outgoing.outstanding = False
             self._runner.set_aside(lane, error)
 
-    def _on_answer(self, lane: LiveLane, outgoing: Outgoing, answer: ProducedPartition) -> None:
+    def _on_answer(self, lane: LiveLane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         if answer.error:
             lane.unanswered(outgoing, maybe_stored=answer.error in _MAYBE_STORED)
             if lane.trouble is None:
@@ -66,7 +66,7 @@ class AckHandler:
                 self._destination_lost(lane)
         self._go_on(lane)
 
-    def on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
+    def on_lost(self, lane: LiveLane, outgoing: OutBatch) -> None:
         if not outgoing.outstanding:
             outgoing.free()
             return
@@ -79,7 +79,7 @@ class AckHandler:
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
         self._runner.set_aside(lane, error)
 
-    def _on_lost(self, lane: LiveLane, outgoing: Outgoing) -> None:
+    def _on_lost(self, lane: LiveLane, outgoing: OutBatch) -> None:
         lane.unanswered(outgoing, maybe_stored=True)
         if not lane.in_flight:
             if lane.trouble is None or lane.trouble.code in TRANSIENT:
@@ -170,7 +170,7 @@ class AckHandler:
     def _hold_less(self, lane: LiveLane) -> None:
         self._runner.give_way(lane)
         for item in lane.queue:
-            if isinstance(item, Outgoing):
+            if isinstance(item, OutBatch):
                 item.detach(self._bench.budget_of(live=lane.is_live))
 
     def _attach(self, lane: LiveLane) -> None:

@@ -16,7 +16,7 @@ from mirror.errors import (
     TopicRecreated,
     TransformFailed,
 )
-from mirror.lane.intake import Intake
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.memory import Slab
 from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.batches.batch import first_size, scan
@@ -55,7 +55,7 @@ class FetchHandler:
         self._bench = runner.bench
         self._settings = runner.bench.settings
         self._room = _OPENED_AT_ONCE
-        """What may still be opened in this round of the loop, in units of `Intake.work`."""
+        """What may still be opened in this round of the loop, in units of `BatchRouter.work`."""
         self.hanging = OpenTransactionWatch(runner)
 
     def begin_round(self) -> None:
@@ -97,28 +97,28 @@ class FetchHandler:
 
     def _take(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> HeadraceError | None:
         budget = self._bench.budget_of(live=lane.is_live)
-        intake = Intake(lane.rules, lane.position, budget, lane.spec.end_offset, self._room)
+        router = BatchRouter(lane.rules, lane.position, budget, lane.spec.end_offset, self._room)
         failure: HeadraceError | None = None
         before, now = lane.position, self._bench.loop.now()
         try:
-            intake.take(part.records, part.aborted, slab)
+            router.take(part.records, part.aborted, slab)
         except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed) as error:
             failure = error
         except Exception:
-            intake.free()
+            router.free()
             raise
-        self._room -= intake.work
+        self._room -= router.work
         try:
-            lane.accept(intake, now, slab.began_at)
+            lane.accept(router, now, slab.began_at)
         except Exception:
-            intake.free()
+            router.free()
             raise
         for bucket in lane.buckets:
             bucket.take(len(part.records), now)
         if failure is not None:
             _note_unread(lane, part.records)
-        is_too_small = failure is None and lane.position == before and not intake.is_cut
-        size = first_size(part.records) if is_too_small else intake.largest
+        is_too_small = failure is None and lane.position == before and not router.is_cut
+        size = first_size(part.records) if is_too_small else router.largest
         if size:
             lane.note_batch(size)
         return failure

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-from mirror.client.log_reader import Stretch, fetch_once
+from mirror.client.log_reader import PartitionRange, fetch_once
 from mirror.errors import (
     BatchTooLarge,
     HeadraceError,
@@ -21,7 +21,7 @@ from mirror.errors import (
     Unreachable,
 )
 from mirror.lane.ledger import Fate
-from mirror.lane.outgoing import Outgoing, Path, Trouble
+from mirror.lane.out_batch import OutBatch, Path, Trouble
 from mirror.model.datastreams.policy import OnRejection
 from mirror.protocol.batches.batch import scan
 from mirror.protocol.batches.legacy import read_message
@@ -115,7 +115,7 @@ class Rejections:
         limits.leave_unopened(lane, error.offset, fate)
         self._runner.restart(lane, "continuing without the batch that is too large")
 
-    def _open_up_to(self, lane: LiveLane, outgoing: Outgoing, *, singly: bool) -> None:
+    def _open_up_to(self, lane: LiveLane, outgoing: OutBatch, *, singly: bool) -> None:
         limits.open_below(lane, outgoing.next_offset, singly=singly)
         self._runner.restart(lane, "a refused batch is opened" + (", record by record" if singly else ""))
 
@@ -169,8 +169,8 @@ class Rejections:
     async def _read(self, lane: LiveLane, offsets: Sequence[int]) -> list[Record]:
         cluster, wanted = self._runner.source(lane).cluster, set(offsets)
         found: list[Record] = []
-        stretch = Stretch(cluster, lane.key.partition, min(offsets), max(offsets) + 1)
-        async for batch, header in stretch.batches():
+        span = PartitionRange(cluster, lane.key.partition, min(offsets), max(offsets) + 1)
+        async for batch, header in span.batches():
             records = read_message(batch) if header is None else read_batch(batch, header)
             found += [record for record in records if record.offset in wanted]
         return found
@@ -188,7 +188,7 @@ def _letter(lane: LiveLane, record: Record, error: HeadraceError) -> Record:
     return record._replace(headers=(*record.headers, *origin))
 
 
-def _culprits(outgoing: Outgoing, trouble: Trouble) -> list[int]:
+def _culprits(outgoing: OutBatch, trouble: Trouble) -> list[int]:
     """Source offsets of the records that the broker complains about; empty when it does not say."""
     if outgoing.count == 1:
         return [outgoing.runs[0][0]]

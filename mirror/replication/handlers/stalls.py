@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mirror.lane.lifecycle import ACTIVE, LaneState
-from mirror.lane.outgoing import Outgoing
+from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import LanePaused, LaneResumed
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.lane_runner import LaneRunner
@@ -107,6 +107,6 @@ def _waits_for(lane: LiveLane, silent: dict[ClusterRef, float], now: float) -> C
 
 def _is_unanswered(lane: LiveLane, now: float) -> bool:
     return any(
-        isinstance(item, Outgoing) and item.outstanding and now - item.sent_at >= PATIENCE_SECONDS
+        isinstance(item, OutBatch) and item.outstanding and now - item.sent_at >= PATIENCE_SECONDS
         for item in lane.sent
     ) or (not lane.is_writable and bool(lane.queue))

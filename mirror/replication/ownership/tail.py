@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
-from mirror.client.log_reader import Stretch
+from mirror.client.log_reader import PartitionRange
 from mirror.errors import BatchTooLarge, TransformFailed, Unreachable
-from mirror.lane.intake import Intake
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.lane.outgoing import Found, Item, Passed
+from mirror.lane.out_batch import Found, Item, SkippedOffsets
 from mirror.model.datastreams.policy import Guarantee, OnRejection
 from mirror.protocol.batches.batch import CONTROL, scan
 from mirror.protocol.batches.records import Record, read_batch
@@ -40,8 +40,8 @@ async def compare_tail(source: Cluster, target: Cluster, lane: LiveLane, end: in
     expected = _Expected(source, lane)
     found: list[Found] = []
     committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
-    stretch = Stretch(target, lane.target, lane.target_next, end, committed=committed)
-    async for record in _records(stretch, target.loop):
+    span = PartitionRange(target, lane.target, lane.target_next, end, committed=committed)
+    async for record in _records(span, target.loop):
         following = await expected.peek()
         if following is None:
             break
@@ -61,9 +61,9 @@ def _add(found: list[Found], source: int, target: int) -> None:
     found.append(Found(Fate.MIRRORED, 1, source, target))
 
 
-async def _records(stretch: Stretch, loop: Loop) -> AsyncIterator[Record]:
+async def _records(span: PartitionRange, loop: Loop) -> AsyncIterator[Record]:
     opened = 0
-    async for batch, header in stretch.batches():
+    async for batch, header in span.batches():
         if header is not None and not header.attributes & CONTROL:
             for record in read_batch(batch, header):
                 yield record
@@ -84,8 +84,8 @@ class _Expected:
         self._lane = lane
         self._rules = replace(lane.rules, merge=None, batch_limit=_UNLIMITED)
         self._budget = ByteBudget(_UNLIMITED)
-        self._stretch: Stretch | None = None
-        self._waiting: list[Record | Passed] = []
+        self._span: PartitionRange | None = None
+        self._waiting: list[Record | SkippedOffsets] = []
         self.passed: list[Found] = []
 
     async def peek(self) -> Record | None:
@@ -107,7 +107,7 @@ class _Expected:
 
     async def _read(self) -> bool:
         lane, place = self._lane, self._lane.key.partition
-        if self._stretch is None:
+        if self._span is None:
             committed = lane.rules.read_committed
             answer = (await self._cluster.offsets({place: LATEST}, committed=committed))[place]
             if answer.error:
@@ -115,18 +115,18 @@ class _Expected:
             end = answer.offset
             if lane.spec.end_offset is not None:
                 end = min(end, lane.spec.end_offset)
-            self._stretch = Stretch(self._cluster, place, lane.checkpoint, end, committed=committed)
-        part = await self._stretch.next_part()
+            self._span = PartitionRange(self._cluster, place, lane.checkpoint, end, committed=committed)
+        part = await self._span.next_part()
         if part is None:
             return False
-        intake = Intake(self._rules, self._stretch.position, self._budget, lane.spec.end_offset, _AT_ONCE)
+        router = BatchRouter(self._rules, self._span.position, self._budget, lane.spec.end_offset, _AT_ONCE)
         try:
-            intake.take(part.records, part.aborted, Slab(bytearray(), None))
+            router.take(part.records, part.aborted, Slab(bytearray(), None))
         except (BatchTooLarge, TransformFailed) as error:
             self._omit(error)
-        self._stretch.position = intake.position
-        waiting: list[Record | Passed] = []
-        for item in intake.items:
+        self._span.position = router.position
+        waiting: list[Record | SkippedOffsets] = []
+        for item in router.items:
             waiting.extend(_opened(item))
         self._waiting = waiting[::-1]
         return True
@@ -143,21 +143,21 @@ class _Expected:
             self._rules = replace(self._rules, omitted={**self._rules.omitted, error.offset: fate})
 
 
-def _opened(item: Item) -> list[Record | Passed]:
+def _opened(item: Item) -> list[Record | SkippedOffsets]:
     """An item's records with their source offsets, and the fates of the offsets between them."""
-    if isinstance(item, Passed):
+    if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]
-    assert header is not None, "an intake makes batches of format 2"
+    assert header is not None, "a router makes batches of format 2"
     offsets = [first + step for first, count in item.runs for step in range(count)]
     fates = [passed.fate for passed in item.passed or () for _ in range(passed.count)]
-    opened: list[Record | Passed] = []
+    opened: list[Record | SkippedOffsets] = []
     cursor = item.first_offset
     for record, offset in zip(read_batch(item.batch, header), offsets, strict=True):
-        opened.extend(Passed(fate, 1) for fate in fates[: offset - cursor])
+        opened.extend(SkippedOffsets(fate, 1) for fate in fates[: offset - cursor])
         del fates[: offset - cursor]
         opened.append(record._replace(offset=offset))
         cursor = offset + 1
-    opened.extend(Passed(fate, 1) for fate in fates)
+    opened.extend(SkippedOffsets(fate, 1) for fate in fates)
     item.free()
     return opened

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mirror.lane.counters import LaneCounters
 from mirror.lane.lifecycle import LaneState
-from mirror.lane.outgoing import Path
+from mirror.lane.out_batch import Path
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.measurements import lag_records
 

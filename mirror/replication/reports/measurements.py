@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.lane.lane import Lane
-from mirror.lane.outgoing import Outgoing
+from mirror.lane.out_batch import OutBatch
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
 from mirror.replication.live_lane import LiveLane
 
@@ -96,7 +96,7 @@ def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
     if lane.high_watermark < 0:
         return None
     for item in (*lane.sent, *lane.queue):
-        if isinstance(item, Outgoing) and not item.acknowledged:
+        if isinstance(item, OutBatch) and not item.acknowledged:
             return _age(now_ms, item.max_timestamp)
     if lane.position >= lane.readable_end:
         return 0 if is_heard else None

@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.lane.intake import Intake
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import Fate
 from mirror.model.datastreams.lanes import LaneSpec
@@ -257,7 +257,7 @@ class Fault(ZeroDivisionError):
 
 
 STEPS = [
-    (Intake, "take"),
+    (BatchRouter, "take"),
     (Lane, "accept"),
     (Lane, "next_to_send"),
     (Lane, "_send"),

@@ -10,13 +10,13 @@ from collections import deque
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.lane.intake import Intake
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import MOST_IN_FLIGHT, Lane
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, SlabPool
-from mirror.lane.outgoing import Outgoing
+from mirror.lane.out_batch import OutBatch
 from mirror.lane.progress import entries_of, read_progress
-from mirror.lane.rules import IntakeRules, MergeRule
+from mirror.lane.rules import MergeRule, RoutingRules
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
@@ -29,11 +29,11 @@ KEY = LaneKey(GroupName("g"), TopicPartition("t", 0))
 SPEC = LaneSpec(KEY, TaskName("g-0"), ClusterRef("a"), ClusterRef("b"), "t")
 RULES = st.sampled_from(
     [
-        IntakeRules(),
-        IntakeRules(merge=MergeRule()),
-        IntakeRules(opens_records=True),
-        IntakeRules(merge=MergeRule(), opened_below=30),
-        IntakeRules(merge=MergeRule(), opened_below=30, opens_singly=True),
+        RoutingRules(),
+        RoutingRules(merge=MergeRule()),
+        RoutingRules(opens_records=True),
+        RoutingRules(merge=MergeRule(), opened_below=30),
+        RoutingRules(merge=MergeRule(), opened_below=30, opens_singly=True),
     ]
 )
 STEPS = st.sampled_from(
@@ -44,13 +44,13 @@ STEPS = st.sampled_from(
 class World:
     """One lane between a source and a destination, one connection, and what was stored."""
 
-    def __init__(self, log: SourceLog, rules: IntakeRules) -> None:
+    def __init__(self, log: SourceLog, rules: RoutingRules) -> None:
         self.log = log
         self.rules = rules
         self.target = TargetLog()
         self.budget = ByteBudget(10**9)
         self.pool = SlabPool(1 << 16, self.budget)
-        self.wire: deque[tuple[Outgoing, int, int]] = deque()
+        self.wire: deque[tuple[OutBatch, int, int]] = deque()
         self.stored: dict[bytes, bytes] = {}
         self.epoch = -1
         self.highest_checkpoint = 0
@@ -74,10 +74,10 @@ class World:
         assert slab is not None
         view = memoryview(slab.buffer)[: len(data)]
         view[:] = data
-        intake = Intake(self.rules, self.lane.position, self.budget)
-        intake.take(view, self.log.aborted_in(self.lane.position), slab)
+        router = BatchRouter(self.rules, self.lane.position, self.budget)
+        router.take(view, self.log.aborted_in(self.lane.position), slab)
         slab.release()
-        self.lane.accept(intake, 0.0)
+        self.lane.accept(router, 0.0)
 
     def send(self) -> None:
         outgoing = self.lane.next_to_send()
@@ -131,7 +131,7 @@ class World:
         assert self.lane.ledger.is_balanced
         assert self.highest_checkpoint <= self.lane.checkpoint <= self.lane.position
         assert self.lane.bytes_in_hand == sum(
-            len(item.batch) for item in self.lane.sent + self.lane.queue if isinstance(item, Outgoing)
+            len(item.batch) for item in self.lane.sent + self.lane.queue if isinstance(item, OutBatch)
         )
 
     def finish(self) -> None:
@@ -168,7 +168,7 @@ def run(world: World, data: st.DataObject, *, crashes: bool) -> int:
 @settings(max_examples=200)
 @given(source_logs(old_formats=True), RULES, st.data())
 def test_without_a_crash_every_record_arrives_once_in_order(
-    log: SourceLog, rules: IntakeRules, data: st.DataObject
+    log: SourceLog, rules: RoutingRules, data: st.DataObject
 ) -> None:
     world = World(log, rules)
     run(world, data, crashes=False)
@@ -186,7 +186,7 @@ def test_without_a_crash_every_record_arrives_once_in_order(
 @settings(max_examples=200)
 @given(source_logs(old_formats=True), RULES, st.data())
 def test_a_crash_loses_nothing_and_the_map_points_at_the_newest_copy(
-    log: SourceLog, rules: IntakeRules, data: st.DataObject
+    log: SourceLog, rules: RoutingRules, data: st.DataObject
 ) -> None:
     world = World(log, rules)
     died = run(world, data, crashes=True)
@@ -203,9 +203,9 @@ def test_a_crash_loses_nothing_and_the_map_points_at_the_newest_copy(
 
 @given(source_logs())
 def test_a_new_identity_sends_one_batch_until_it_is_accepted(log: SourceLog) -> None:
-    world = World(log, IntakeRules())
+    world = World(log, RoutingRules())
     world.fetch(10**6)
-    waiting = sum(isinstance(item, Outgoing) for item in world.lane.queue)
+    waiting = sum(isinstance(item, OutBatch) for item in world.lane.queue)
     world.send()
     world.send()
     assert world.lane.in_flight == min(waiting, 1)
@@ -217,7 +217,7 @@ def test_a_new_identity_sends_one_batch_until_it_is_accepted(log: SourceLog) -> 
 
 @given(source_logs(), st.integers(0, 5))
 def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: SourceLog, answers: int) -> None:
-    world = World(log, IntakeRules())
+    world = World(log, RoutingRules())
     world.fetch(10**6)
     for _ in range(answers):
         world.send()

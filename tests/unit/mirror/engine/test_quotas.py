@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mirror.lane.outgoing import Outgoing
+from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import LaneHeldBack
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef
@@ -115,5 +115,5 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
 def _oldest(lane: LiveLane, fakes: MirroredFakes) -> float:
     """For how long the oldest batch has been under way."""
     now = fakes.clock.monotonic()
-    sent = [one.sent_at for one in lane.sent if isinstance(one, Outgoing) and one.outstanding]
+    sent = [one.sent_at for one in lane.sent if isinstance(one, OutBatch) and one.outstanding]
     return now - min(sent, default=now)

@@ -12,10 +12,10 @@ import pytest
 
 from mirror.client.access import ClusterAccess
 from mirror.errors import Fenced, RecordRejected, TopicMissing, Unreachable
-from mirror.lane.intake import Intake
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lifecycle import EventKind, Intent, LaneAction, LaneState, LifecycleEvent
-from mirror.lane.outgoing import Outgoing
-from mirror.lane.rules import IntakeRules
+from mirror.lane.out_batch import OutBatch
+from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneStopped
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import ProducerStamp
@@ -63,11 +63,11 @@ class Rig:
             batch[0:8] = number.to_bytes(8, "big")
             data += batch
         slab.buffer[: len(data)] = data
-        intake = Intake(IntakeRules(), 0, self.bench.budget)
-        intake.take(memoryview(slab.buffer)[: len(data)], (), slab)
+        router = BatchRouter(RoutingRules(), 0, self.bench.budget)
+        router.take(memoryview(slab.buffer)[: len(data)], (), slab)
         slab.release()
         lane.identify(ProducerStamp(1, 0))
-        lane.accept(intake, 0.0)
+        lane.accept(router, 0.0)
         return lane
 
     @property
@@ -209,7 +209,7 @@ CANNOT_FAIL: Final = {LaneAction.AWAIT_CHECKPOINT, LaneAction.REPORT_STOPPED, La
 def answer(rig: Rig, lane: LiveLane, error: int) -> None:
     """Answer what is outstanding."""
     for item in list(lane.sent):
-        if isinstance(item, Outgoing) and item.outstanding:
+        if isinstance(item, OutBatch) and item.outstanding:
             rig.writing.on_answer(lane, item, ProducedPartition(b"", 0, error, 0, (), "", None))
 
 

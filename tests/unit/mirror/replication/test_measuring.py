@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.lane.memory import ByteBudget
-from mirror.lane.outgoing import Outgoing
+from mirror.lane.out_batch import OutBatch
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import UNKNOWN, row_of
 from mirror.protocol.batches.batch import ProducerStamp
@@ -59,7 +59,7 @@ def a_lane(high_watermark: int = 10) -> LiveLane:
 def deliver(lane: LiveLane, count: int, began: float, fetched: float, sent: float, done: float) -> None:
     """One batch of records that are 100 ms old when it is acknowledged."""
     records = [Record(offset, NOW_MS - 100, None, b"x") for offset in range(count)]
-    outgoing = Outgoing(memoryview(write_batch(records)), ((0, count),), count, 0, count)
+    outgoing = OutBatch(memoryview(write_batch(records)), ((0, count),), count, 0, count)
     outgoing.max_timestamp = NOW_MS - 100
     outgoing.payload_bytes = 7
     outgoing.began_at, outgoing.fetched_at = began, fetched
@@ -118,7 +118,7 @@ def test_the_shares_of_cpu_time_add_up() -> None:
 
 def hold(lane: LiveLane, first: int, timestamp: int) -> None:
     """A batch of one record comes in hand."""
-    outgoing = Outgoing(
+    outgoing = OutBatch(
         memoryview(write_batch([Record(first, timestamp, None, b"x")])), (), 1, first, first + 1
     )
     outgoing.max_timestamp = timestamp

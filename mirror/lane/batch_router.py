@@ -16,8 +16,8 @@ from typing import Final
 from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, RecordTooLarge, TransformFailed
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.lane.outgoing import Item, Outgoing, Passed, Path
-from mirror.lane.rules import AbortedFilter, IntakeRules, MergeRule
+from mirror.lane.out_batch import Item, OutBatch, Path, SkippedOffsets
+from mirror.lane.rules import AbortedFilter, MergeRule, RoutingRules
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, scan, verify
 from mirror.protocol.batches.compression import Codec, decompress
 from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_message
@@ -33,12 +33,12 @@ _SPLIT_MARGIN: Final = 0.8
 """Part of the limit that a split aims at, because records compress unevenly."""
 
 
-class Intake:
+class BatchRouter:
     """One pass over a partition's part of one response. Used once."""
 
     def __init__(
         self,
-        rules: IntakeRules,
+        rules: RoutingRules,
         position: int,
         budget: ByteBudget,
         end: int | None = None,
@@ -55,7 +55,7 @@ class Intake:
         self._records: list[Record] = []
         self._bytes = 0
         self._source_batches = 0
-        self._passed: list[tuple[int, Passed]] = []
+        self._passed: list[tuple[int, SkippedOffsets]] = []
         self._must_reframe = False
         self._codec = 0
         self._made_bytes = 0
@@ -101,7 +101,7 @@ class Intake:
     def free(self) -> None:
         """Let go of every batch that was found."""
         for item in self.items:
-            if isinstance(item, Outgoing):
+            if isinstance(item, OutBatch):
                 item.free()
 
     def _keep_what_is_good(self, slab: Slab) -> None:
@@ -170,7 +170,7 @@ class Intake:
         self._join_records(records, Codec.NONE, len(message), records[-1].offset + 1, None)
 
     def _pass(self, fate: Fate, after: int) -> None:
-        passed = Passed(fate, after - self.position)
+        passed = SkippedOffsets(fate, after - self.position)
         is_behind = self._cursor < self.position
         self.position = after
         if is_behind:
@@ -229,7 +229,7 @@ class Intake:
                 self._records.append(changed)
                 return
             fate = Fate.FILTERED
-        self._passed.append((record.offset + 1, Passed(fate, 1)))
+        self._passed.append((record.offset + 1, SkippedOffsets(fate, 1)))
 
     def _flush(self, slab: Slab | None) -> None:
         batches, self._batches = self._batches, []
@@ -248,7 +248,7 @@ class Intake:
 
     def _send_unopened(self, batch: memoryview, header: BatchHeader, slab: Slab) -> None:
         base, count = header.base_offset, header.record_count
-        outgoing = Outgoing(batch, ((base, count),), count, base, base + count)
+        outgoing = OutBatch(batch, ((base, count),), count, base, base + count)
         outgoing.max_timestamp = header.max_timestamp
         if not header.codec:
             outgoing.payload_bytes = len(batch) - HEADER_SIZE
@@ -342,7 +342,7 @@ class Intake:
         path: Path = Path.REFRAMED,
     ) -> None:
         after = runs[-1][0] + runs[-1][1]
-        outgoing = Outgoing(memoryview(batch), runs, count, self._cursor, after)
+        outgoing = OutBatch(memoryview(batch), runs, count, self._cursor, after)
         outgoing.max_timestamp = max_timestamp
         outgoing.payload_bytes = payload_bytes
         outgoing.path = path
@@ -353,12 +353,12 @@ class Intake:
         self.items.append(outgoing)
         outgoing.passed = self._fates_up_to(after, count)
 
-    def _fates_up_to(self, after: int, count: int) -> list[Passed]:
+    def _fates_up_to(self, after: int, count: int) -> list[SkippedOffsets]:
         """The fates of all offsets from the cursor on that are not among `count` records sent."""
         found = [passed for upto, passed in self._passed if self._cursor < upto <= after]
         rest = after - self._cursor - count - sum(passed.count for passed in found)
         if rest:
-            found.append(Passed(Fate.COMPACTED, rest))
+            found.append(SkippedOffsets(Fate.COMPACTED, rest))
         self._cursor = after
         return found
 

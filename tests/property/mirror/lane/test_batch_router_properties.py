@@ -1,4 +1,4 @@
-"""What an intake makes of a log, against the plain model of the log."""
+"""What a router makes of a log, against the plain model of the log."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import CorruptData
-from mirror.lane.intake import Intake
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import Fate, Ledger
 from mirror.lane.memory import ByteBudget, SlabPool
-from mirror.lane.outgoing import Item, Outgoing, Path
-from mirror.lane.rules import IntakeRules, MergeRule
+from mirror.lane.out_batch import Item, OutBatch, Path
+from mirror.lane.rules import MergeRule, RoutingRules
 from mirror.protocol.batches.records import Record, read_batch
 from tests.models.source_log import SourceLog, header_of, last_of, source_logs
 
 RULES = st.builds(
-    IntakeRules,
+    RoutingRules,
     batch_limit=st.sampled_from([300, 500, 1_048_588]),
     merge=st.none()
     | st.builds(
@@ -30,7 +30,7 @@ RULES = st.builds(
 
 
 def walk(
-    log: SourceLog, rules: IntakeRules, start: int, sizes: list[int], room: int = 10**9
+    log: SourceLog, rules: RoutingRules, start: int, sizes: list[int], room: int = 10**9
 ) -> tuple[list[Item], ByteBudget]:
     """Fetch the log in pieces of these sizes (the last one repeats) until its end."""
     budget = ByteBudget(10**9)
@@ -44,12 +44,12 @@ def walk(
         assert slab is not None
         view = memoryview(slab.buffer)[: len(data)]
         view[:] = data
-        intake = Intake(rules, position, budget, None, room)
-        intake.take(view, log.aborted_in(position), slab)
+        router = BatchRouter(rules, position, budget, None, room)
+        router.take(view, log.aborted_in(position), slab)
         slab.release()
-        assert intake.position > position, "a fetch must make headway"
-        position = intake.position
-        items += intake.items
+        assert router.position > position, "a fetch must make headway"
+        position = router.position
+        items += router.items
     return items, budget
 
 
@@ -57,7 +57,7 @@ def sent_records(items: list[Item]) -> list[Record]:
     """The records of all batches, with their source offsets."""
     found: list[Record] = []
     for item in items:
-        if isinstance(item, Outgoing):
+        if isinstance(item, OutBatch):
             header = header_of(item.batch)
             assert header.is_dense
             records = read_batch(item.batch, header)
@@ -70,7 +70,7 @@ def sent_records(items: list[Item]) -> list[Record]:
 def ledger_of(items: list[Item], start: int) -> Ledger:
     ledger = Ledger(start)
     for item in items:
-        if isinstance(item, Outgoing):
+        if isinstance(item, OutBatch):
             assert item.first_offset == ledger.next
             ledger.enter(Fate.MIRRORED, item.count)
             for passed in item.passed or ():
@@ -84,7 +84,7 @@ def ledger_of(items: list[Item], start: int) -> Ledger:
 
 @given(source_logs(old_formats=True), RULES, st.data())
 def test_every_offset_meets_its_fate_and_every_record_its_batch(
-    log: SourceLog, rules: IntakeRules, data: st.DataObject
+    log: SourceLog, rules: RoutingRules, data: st.DataObject
 ) -> None:
     start = data.draw(st.integers(0, log.end))
     sizes = data.draw(st.lists(st.integers(1, 600), min_size=1, max_size=5))
@@ -102,16 +102,16 @@ def test_every_offset_meets_its_fate_and_every_record_its_batch(
 
 
 @given(source_logs(), RULES)
-def test_no_batch_is_larger_than_the_destination_takes(log: SourceLog, rules: IntakeRules) -> None:
+def test_no_batch_is_larger_than_the_destination_takes(log: SourceLog, rules: RoutingRules) -> None:
     items, _ = walk(log, rules, log.start, [10**6])
-    assert all(len(item.batch) <= rules.batch_limit for item in items if isinstance(item, Outgoing))
+    assert all(len(item.batch) <= rules.batch_limit for item in items if isinstance(item, OutBatch))
 
 
 @given(source_logs())
 def test_a_batch_passes_unopened_when_nothing_has_to_change(log: SourceLog) -> None:
-    items, _ = walk(log, IntakeRules(), log.start, [10**6])
+    items, _ = walk(log, RoutingRules(), log.start, [10**6])
     passed = [
-        bytes(item.batch) for item in items if isinstance(item, Outgoing) and item.path is Path.PASSTHROUGH
+        bytes(item.batch) for item in items if isinstance(item, OutBatch) and item.path is Path.PASSTHROUGH
     ]
     intact = [
         bytes(batch)
@@ -124,10 +124,10 @@ def test_a_batch_passes_unopened_when_nothing_has_to_change(log: SourceLog) -> N
 
 
 @given(source_logs(), RULES)
-def test_all_memory_comes_back(log: SourceLog, rules: IntakeRules) -> None:
+def test_all_memory_comes_back(log: SourceLog, rules: RoutingRules) -> None:
     items, budget = walk(log, rules, log.start, [700])
     for item in items:
-        if isinstance(item, Outgoing):
+        if isinstance(item, OutBatch):
             item.free()
     assert budget.used == 0
 
@@ -139,7 +139,7 @@ def test_records_can_be_dropped_changed_and_left_out(log: SourceLog, data: st.Da
         if log.visible
         else set()
     )
-    rules = IntakeRules(
+    rules = RoutingRules(
         transforms=(
             lambda record: record._replace(value=b"new"),
             lambda record: None if record.timestamp % 3 == 0 else record,
@@ -156,7 +156,7 @@ def test_records_can_be_dropped_changed_and_left_out(log: SourceLog, data: st.Da
 
 @given(source_logs(), RULES, st.data())
 def test_a_damaged_batch_stops_the_lane_exactly_there(
-    log: SourceLog, rules: IntakeRules, data: st.DataObject
+    log: SourceLog, rules: RoutingRules, data: st.DataObject
 ) -> None:
 
     victim = data.draw(st.integers(0, len(log.batches) - 1)) if log.batches else None
@@ -168,12 +168,12 @@ def test_a_damaged_batch_stops_the_lane_exactly_there(
     whole = log.fetch(log.start, 10**9)
     slab = SlabPool(1 << 16, budget).slab(len(whole))
     assert slab is not None
-    intake = Intake(rules, log.start, budget)
+    router = BatchRouter(rules, log.start, budget)
     with pytest.raises(CorruptData, match=str(header.base_offset)):
-        intake.take(whole, log.aborted_in(log.start), slab)
-    assert intake.position <= header.base_offset
-    assert sent_records(intake.items) == [
+        router.take(whole, log.aborted_in(log.start), slab)
+    assert router.position <= header.base_offset
+    assert sent_records(router.items) == [
         record for record in log.visible if record.offset < header.base_offset
     ]
-    ledger = ledger_of(intake.items, log.start)
-    assert ledger.next == intake.position
+    ledger = ledger_of(router.items, log.start)
+    assert ledger.next == router.position

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from mirror.errors import BatchTooLarge, CorruptData, TransformFailed
-from mirror.lane.intake import Intake
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import Fate
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.lane.outgoing import Outgoing, Passed
-from mirror.lane.rules import IntakeRules, MergeRule
+from mirror.lane.out_batch import OutBatch, SkippedOffsets
+from mirror.lane.rules import MergeRule, RoutingRules
 from mirror.protocol.batches.batch import NO_PRODUCER, seal
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, write_batch
@@ -30,40 +30,40 @@ def batch(base: int, offsets: Sequence[int], span: int = 0) -> bytearray:
 
 
 def taken(
-    rules: IntakeRules, position: int, *batches: bytearray, end: int | None = None
+    rules: RoutingRules, position: int, *batches: bytearray, end: int | None = None
 ) -> tuple[list[int], dict[Fate, int]]:
     """Source offsets that are sent, and the counts by fate."""
     data = b"".join(batches)
-    intake = Intake(rules, position, ByteBudget(10**9), end)
-    intake.take(memoryview(data), (), Slab(bytearray(data), None))
+    router = BatchRouter(rules, position, ByteBudget(10**9), end)
+    router.take(memoryview(data), (), Slab(bytearray(data), None))
     sent: list[int] = []
     fates = {Fate.MIRRORED: 0}
-    for item in intake.items:
-        if isinstance(item, Outgoing):
+    for item in router.items:
+        if isinstance(item, OutBatch):
             sent += [first + step for first, count in item.runs for step in range(count)]
             fates[Fate.MIRRORED] += item.count
-        for passed in (item.passed or ()) if isinstance(item, Outgoing) else (item,):
+        for passed in (item.passed or ()) if isinstance(item, OutBatch) else (item,):
             fates[passed.fate] = fates.get(passed.fate, 0) + passed.count
-    assert sum(fates.values()) == intake.position - position, "every offset has a fate"
+    assert sum(fates.values()) == router.position - position, "every offset has a fate"
     return sent, fates
 
 
 def test_small_batches_behind_opened_records_are_sent_too() -> None:
-    rules = IntakeRules(merge=MERGING, opened_below=3)
+    rules = RoutingRules(merge=MERGING, opened_below=3)
     sent, fates = taken(rules, 0, batch(0, [0, 1, 2]), batch(3, [3, 4]), batch(5, [5]))
     assert sent == [0, 1, 2, 3, 4, 5]
     assert fates == {Fate.MIRRORED: 6}
 
 
 def test_holes_at_the_end_of_a_batch_that_is_opened_singly_are_counted() -> None:
-    rules = IntakeRules(merge=MERGING, opened_below=10, opens_singly=True)
+    rules = RoutingRules(merge=MERGING, opened_below=10, opens_singly=True)
     sent, fates = taken(rules, 0, batch(0, [0, 2], span=5), batch(5, [], span=2), batch(7, [7]))
     assert sent == [0, 2, 7]
     assert fates == {Fate.MIRRORED: 3, Fate.COMPACTED: 5}
 
 
 def test_a_start_in_the_holes_at_the_end_of_an_opened_batch_is_counted() -> None:
-    rules = IntakeRules(opens_records=True)
+    rules = RoutingRules(opens_records=True)
     sent, fates = taken(rules, 3, batch(0, [0, 2], span=5), batch(5, [], span=2), batch(7, [7]))
     assert sent == [7]
     assert fates == {Fate.MIRRORED: 1, Fate.COMPACTED: 4}
@@ -71,11 +71,11 @@ def test_a_start_in_the_holes_at_the_end_of_an_opened_batch_is_counted() -> None
 
 def test_behind_the_end_nothing_is_taken_but_a_batch_that_reaches_over_it_is_whole() -> None:
     behind = batch(6, [6, 7])
-    assert taken(IntakeRules(), 0, batch(0, [0, 1, 2, 3, 4, 5]), behind, end=3) == (
+    assert taken(RoutingRules(), 0, batch(0, [0, 1, 2, 3, 4, 5]), behind, end=3) == (
         [0, 1, 2, 3, 4, 5],
         {Fate.MIRRORED: 6},
     )
-    assert taken(IntakeRules(), 0, batch(0, [0, 1]), behind, end=4) == (
+    assert taken(RoutingRules(), 0, batch(0, [0, 1]), behind, end=4) == (
         [0, 1],
         {Fate.MIRRORED: 2, Fate.COMPACTED: 2},
     )
@@ -91,10 +91,10 @@ def bomb(codec: Codec, count: int, size: int = 0, claimed: int | None = None) ->
     return memoryview(batch)
 
 
-def opened(batches: bytes, rules: IntakeRules, room: int = 10**9) -> Intake:
-    intake = Intake(rules, 0, ByteBudget(10**9), None, room)
-    intake.take(memoryview(bytearray(batches)), (), Slab(bytearray(), None))
-    return intake
+def opened(batches: bytes, rules: RoutingRules, room: int = 10**9) -> BatchRouter:
+    router = BatchRouter(rules, 0, ByteBudget(10**9), None, room)
+    router.take(memoryview(bytearray(batches)), (), Slab(bytearray(), None))
+    return router
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
@@ -102,27 +102,27 @@ def opened(batches: bytes, rules: IntakeRules, room: int = 10**9) -> Intake:
 def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
     codec: Codec, records: int, size: int
 ) -> None:
-    rules = IntakeRules(opens_records=True, opened_records=20_000, opened_bytes=2**20)
+    rules = RoutingRules(opens_records=True, opened_records=20_000, opened_bytes=2**20)
     batch = bomb(codec, records, size)
-    intake = Intake(rules, 0, ByteBudget(10**9))
+    router = BatchRouter(rules, 0, ByteBudget(10**9))
     with pytest.raises(BatchTooLarge, match="at offset 0 is not opened") as raised:
-        intake.take(batch, (), Slab(bytearray(), None))
-    assert (raised.value.offset, intake.position, intake.items) == (0, 0, [])
+        router.take(batch, (), Slab(bytearray(), None))
+    assert (raised.value.offset, router.position, router.items) == (0, 0, [])
     left_out = replace(rules, unopened={0: Fate.FILTERED})
     (item,) = opened(bytes(batch), left_out).items
-    assert isinstance(item, Passed)
+    assert isinstance(item, SkippedOffsets)
     assert (item.fate, item.count) == (Fate.FILTERED, records)
 
 
 def test_a_large_batch_of_large_bytes_is_opened_whatever_the_limit() -> None:
-    rules = IntakeRules(opens_records=True, opened_records=2, opened_bytes=1000)
+    rules = RoutingRules(opens_records=True, opened_records=2, opened_bytes=1000)
     assert opened(bytes(bomb(Codec.NONE, 1, 100_000)), rules).position == 1
 
 
 def test_a_count_of_records_that_the_bytes_cannot_hold_is_not_believed() -> None:
     batch = bomb(Codec.LZ4, 3, claimed=200_000)
     with pytest.raises(CorruptData, match="claims 200000 records"):
-        opened(bytes(batch), IntakeRules(opens_records=True))
+        opened(bytes(batch), RoutingRules(opens_records=True))
 
 
 def test_what_there_is_no_room_for_is_left_for_later() -> None:
@@ -131,9 +131,9 @@ def test_what_there_is_no_room_for_is_left_for_later() -> None:
         batch = bytearray(bomb(Codec.LZ4, 1000))
         batch[0:8] = (number * 1000).to_bytes(8, "big")
         log += batch
-    rules = IntakeRules(opens_records=True)
-    intake = opened(bytes(log), rules, room=1500)
-    assert (intake.is_cut, intake.position) == (True, 2000)
+    rules = RoutingRules(opens_records=True)
+    router = opened(bytes(log), rules, room=1500)
+    assert (router.is_cut, router.position) == (True, 2000)
     assert opened(bytes(log), rules).position == 5000
 
 
@@ -151,19 +151,19 @@ def shouts(record: Record) -> Record | None:
 
 @pytest.mark.parametrize("bad", [b"raises", b"garbage", b"half"])
 def test_a_record_that_a_transform_cannot_treat_is_named_and_what_is_before_it_goes_on(bad: bytes) -> None:
-    rules = IntakeRules(transforms=(shouts,), transform_names=("shouts:x",))
+    rules = RoutingRules(transforms=(shouts,), transform_names=("shouts:x",))
     before = write_batch([Record(0, 5, None, b"one")])
     after = write_batch([Record(0, 5, None, value) for value in (b"dropped", b"two", bad, b"three")])
     after[0:8] = (1).to_bytes(8, "big")
-    intake = Intake(rules, 0, ByteBudget(10**9))
+    router = BatchRouter(rules, 0, ByteBudget(10**9))
     with pytest.raises(
         TransformFailed, match="transform shouts:x fails for the record at offset 3"
     ) as raised:
-        intake.take(memoryview(before + after), (), Slab(bytearray(), None))
+        router.take(memoryview(before + after), (), Slab(bytearray(), None))
     assert raised.value.offset == 3
-    assert intake.position == 3
-    assert sum(item.count for item in intake.items if isinstance(item, Outgoing)) == 2
+    assert router.position == 3
+    assert sum(item.count for item in router.items if isinstance(item, OutBatch)) == 2
     omitting = replace(rules, omitted={3: Fate.DEAD_LETTERED})
-    whole = Intake(omitting, 0, ByteBudget(10**9))
+    whole = BatchRouter(omitting, 0, ByteBudget(10**9))
     whole.take(memoryview(before + after), (), Slab(bytearray(), None))
     assert whole.position == 5

@@ -25,7 +25,7 @@ class Path(IntEnum):
     """Decoded and encoded, record by record."""
 
 
-class Passed:
+class SkippedOffsets:
     """Source offsets that need no sending: their fate is certain once all before them is."""
 
     __slots__ = ("count", "fate")
@@ -35,7 +35,7 @@ class Passed:
         self.count = count
 
 
-class Outgoing:
+class OutBatch:
     """One batch on its way.
 
     It accounts for the source offsets from `first_offset` up to `next_offset`: `runs` are those of its
@@ -78,7 +78,7 @@ class Outgoing:
         self.count = count
         self.first_offset = first_offset
         self.next_offset = next_offset
-        self.passed: list[Passed] | None = None
+        self.passed: list[SkippedOffsets] | None = None
         self.path = Path.PASSTHROUGH
         self.max_timestamp = -1
         self.payload_bytes = 0
@@ -135,7 +135,7 @@ class Outgoing:
 
 _NOTHING = memoryview(b"")
 
-Item = Outgoing | Passed
+Item = OutBatch | SkippedOffsets
 
 
 class Found(NamedTuple):
@@ -152,7 +152,7 @@ class Trouble:
     """The first batch that the destination did not take, and its words. Nothing more is sent until all
     that is outstanding is answered; then it is decided how to go on."""
 
-    outgoing: Outgoing
+    outgoing: OutBatch
     code: int
     message: str = ""
     record_errors: tuple[tuple[int, str], ...] = ()
