@@ -56,13 +56,15 @@ Observations = Mapping[Source, Mapping[str, Observation]]
 @dataclass(frozen=True)
 class Subject:
     """A datastream with an objective. `halted`: why something of it is not copied; empty where the service
-    knows of nothing. `paused`: topics of which a person has paused partitions."""
+    knows of nothing. `remark`: what it says besides, such as which quota holds it back. `paused`: topics of
+    which a person has paused partitions."""
 
     objective: LatencyObjective
     source: Source
     selection: TopicSelection
     halted: str = ""
     paused: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,14 @@ def judge(subject: Subject, observation: Observation | None) -> Verdict:
         wanted = f"{wanted}; not judged, because a person paused it: {subject.paused}"
     quantile = percentile_ms(observation.counts, objective.percentile) if observation is not None else None
     late = _lateness(objective, observation, quantile)
+    remark = f"; {subject.remark}" if subject.remark else ""
     if late:
-        why = f"; not copied: {halted}" if halted else ""
+        why = f"; not copied: {halted}" if halted else remark
         return Verdict(Standing.BREACHED, quantile, f"{late}{why}; {wanted}", bool(halted))
     if halted:
         return Verdict(Standing.HALTED, quantile, f"not copied: {halted}; {wanted}", is_halted=True)
     if observation is None:
-        return Verdict(Standing.UNKNOWN, None, f"nothing was measured; {wanted}")
+        return Verdict(Standing.UNKNOWN, None, f"nothing was measured{remark}; {wanted}")
     if observation.unaged:
         waiting = f"the lag of {observation.unaged} partitions is not known"
         return Verdict(Standing.UNKNOWN, quantile, f"{waiting}; {wanted}")

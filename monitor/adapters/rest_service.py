@@ -44,10 +44,12 @@ class RestService:
 
 def _subject(one: Mapping[str, Any]) -> Subject:
     source, problem = one["source"], one["problem"]
+    is_halted = problem is not None and problem["sets_aside"]
     return Subject(
         LatencyObjective(**one["objective"]),
         Source(one["metadata"].get(TASK_PREFIX) or one["name"], source["cluster"]),
         TopicSelection(source["topics"], source["exclude"], source["internal"]),
-        halted=problem["reason"] if problem is not None and problem["sets_aside"] else "",
+        halted=problem["reason"] if is_halted else "",
         paused=", ".join(sorted(one["pauses"])[:_NAMES_SHOWN]),
+        remark=problem["reason"] if problem is not None and not is_halted else "",
     )

@@ -77,6 +77,15 @@ def test_rule_4_records_that_wait_for_an_unknown_time_are_no_good_news() -> None
     assert "the lag of 2 partitions is not known" in verdict.sentence
 
 
+def test_what_the_service_remarks_is_said_of_what_is_late_or_unknown() -> None:
+    quota = "t-0 copies as fast as a quota lets it"
+    for observation in (None, seen({}, lag_ms=5000), seen({5000.0: 10})):
+        verdict = judge(OBJECTIVE, observation, remark=quota)
+        assert quota in verdict.sentence
+        assert not verdict.is_halted
+    assert quota not in judge(OBJECTIVE, seen({5.0: 1000}), remark=quota).sentence
+
+
 def test_what_a_person_paused_is_not_judged_and_said() -> None:
     verdict = judge(OBJECTIVE, seen({5.0: 1000}), paused="t")
     assert verdict.standing is Standing.WITHIN

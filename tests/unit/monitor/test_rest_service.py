@@ -57,6 +57,7 @@ def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_grou
     site.leader.stores.problems.put(ORDERS, Problem("a remark", 1, sets_aside=False))
     subject = service.subjects()[ORDERS]
     assert (subject.source.group, subject.halted, subject.paused) == ("shared", "", "t")
+    assert subject.remark == "a remark"
     site.leader.stores.problems.put(ORDERS, Problem("the source does not answer", 1))
     assert service.subjects()[ORDERS].halted == "the source does not answer"
 
