@@ -13,7 +13,6 @@ from pathlib import Path
 import structlog
 
 from api.services import Services
-from headrace.clusters.access import access_of
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
@@ -22,6 +21,7 @@ from headrace.process.cores import usable_cores
 from headrace.process.stop_signals import held_back
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
 from headrace.world_views import WorldViews
+from mirror.adapters.kafka.access import access_of
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock

@@ -37,7 +37,7 @@ _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": 
 
 @dataclass(frozen=True)
 class WorldViews:
-    """Makes them, over one admin client for each cluster."""
+    """Makes them, over one administrator for each cluster."""
 
     settings: HeadraceSettings
     nodes: NodeStore
@@ -49,7 +49,7 @@ class WorldViews:
         directory, factor = ClusterDirectory(settings.clusters), settings.mirror.leader.replication_factor
 
         def admin(cluster: ClusterRef) -> KafkaAdmin:
-            return KafkaAdmin(directory.resolve(cluster), factor, knocks=True)
+            return KafkaAdmin(directory.resolve(cluster), factor)
 
         return cls(settings, nodes, AdminPool(admin, SystemClock()))
 

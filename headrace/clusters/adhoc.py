@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.clusters.access import access_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings, load_settings
+from mirror.adapters.kafka.access import access_of
 from mirror.adapters.system_clock import SystemClock
 from mirror.replication.context import EngineContext, EngineIdentity
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from headrace.clusters.access import plain
 from headrace.process.compilation import worker_command
 from headrace.process.stop_signals import held_back
+from mirror.adapters.kafka.access import plain
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from
 from mirror.errors import Fenced

@@ -1,94 +1,63 @@
-"""Topics of one cluster through the admin client. Satisfies `ports.TopicAdmin`."""
+"""Topics of one cluster through our own client. Satisfies `ports.TopicAdmin`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from traceback import clear_frames
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,
-    ConfigSource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
-
-from mirror.adapters.kafka_errors import translate
-from mirror.adapters.kafka_settings import client_settings
-from mirror.adapters.librdkafka.admin_connection import AdminConnection, Loan
-from mirror.adapters.librdkafka.knock import knock
+from mirror.adapters.kafka.access import usable_access
+from mirror.adapters.kafka.loop_thread import LoopThread, shared_loop
+from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
-from mirror.errors import TopicMissing, Unreachable
+from mirror.client.cluster import Cluster
 from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
+from mirror.protocol.codes import Code, error_of
+from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
+from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
+from mirror.protocol.control.topics import Outcome, create_partitions, create_topic, describe_each
 
-_TIMEOUT_SECONDS: Final = 10.0
-_KNOCK_SECONDS: Final = 5.0
-_DESCRIBE_AT_ONCE: Final = 500
-_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_T = TypeVar("_T")
+_DEADLINE_SECONDS: Final = 30.0
+"""Of a call; it is several requests at most."""
+_AT_ONCE: Final = 500
+_LEADER_SECONDS: Final = 2.0
+"""How long partitions without a leader may hold up those that are asked for with them."""
+_NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 class KafkaAdmin:
-    """One admin client; thread-safe, connects on first use, and again after a question without an answer.
-    `knocks`: find out first whether anything answers, and fail at once where all addresses refuse."""
+    """Thread-safe. It connects on first use, shares a thread with all others of the process (`loop`: with
+    those that have the same), and holds no connection when nobody has asked for a while. A call fails at once
+    where no address of the cluster can be connected to, and waits for one that is silent only if no other
+    call does."""
 
-    def __init__(self, cluster: KafkaCluster, replication_factor: int = -1, *, knocks: bool = False) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, cluster: KafkaCluster, replication_factor: int = -1, *, loop: LoopThread | None = None
+    ) -> None:
+        self._name = cluster.bootstrap_servers
         self._replication_factor = replication_factor
-        self._connection = AdminConnection(
-            cluster.bootstrap_servers,
-            lambda: AdminClient(client_settings(cluster, "headrace-admin")),
-            partial(knock, cluster, _KNOCK_SECONDS) if knocks else None,
-        )
+        self._loop = loop or shared_loop()
+        self._session = ClusterSession(self._name, "headrace-admin", partial(usable_access, cluster))
 
     def cluster_id(self) -> str:
         """What the cluster calls itself."""
-        with self._asking(f"describing {self._cluster.bootstrap_servers}") as admin:
-            future = admin().describe_cluster(request_timeout=_TIMEOUT_SECONDS)
-            return str(future.result(timeout=_TIMEOUT_SECONDS * 2).cluster_id)
+        return self._ask(f"describing {self._name}", _identity)
 
     def list_topics(self) -> Mapping[str, int]:
         """Partition count by name, internal topics too."""
-        with self._asking(f"listing topics of {self._cluster.bootstrap_servers}") as admin:
-            metadata = admin().list_topics(timeout=_TIMEOUT_SECONDS)
-        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+        return self._ask(f"listing topics of {self._name}", _counts)
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """Partition counts and the settings that were made on the topics themselves."""
-        counts = self.list_topics()
-        known = [topic for topic in topics if topic in counts]
-        descriptions: dict[str, TopicDescription] = {}
-        for start in range(0, len(known), _DESCRIBE_AT_ONCE):
-            for name, settings in self._settings_of(known[start : start + _DESCRIBE_AT_ONCE]).items():
-                descriptions[name] = TopicDescription(name, counts[name], settings=settings)
-        return descriptions
+        return self._ask(f"describing {len(topics)} topics", partial(_describe, topics))
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
         """Those for which the broker answers TOPIC_AUTHORIZATION_FAILED: a question by name creates none, and
         is the only one in which such a topic is not simply left out."""
         if not topics:
             return frozenset()
-        found = set()
-        with self._asking(f"asking {self._cluster.bootstrap_servers} for topics by name") as admin:
-            named = TopicCollection(list(topics))
-            futures = admin().describe_topics(named, request_timeout=_TIMEOUT_SECONDS)
-            for name, future in futures.items():
-                try:
-                    future.result(timeout=_TIMEOUT_SECONDS * 2)
-                except KafkaException as error:
-                    code = error.args[0].code()
-                    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        found.add(name)
-                    elif code != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        raise
-        return frozenset(found)
+        return self._ask(f"asking {self._name} for topics by name", partial(_hidden, topics))
 
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]
@@ -96,108 +65,118 @@ class KafkaAdmin:
         """Where a consumer group stands, and first and end offset of each partition that has a leader."""
         if not partitions:
             return {}
-        first = self._offsets(partitions, _EARLIEST)
-        end = self._offsets(list(first), _LATEST)
-        committed = self._committed(group, list(end))
-        return {one: SourcePosition(committed.get(one), first[one], end[one]) for one in end}
-
-    def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        if not partitions:
-            return {}
-        asked = {ClientPartition(one.topic, one.partition): spec for one in partitions}
-        found, failures = {}, []
-        with self._asking(f"asking {self._cluster.bootstrap_servers} for offsets") as admin:
-            futures = admin().list_offsets(asked, request_timeout=_TIMEOUT_SECONDS)
-            for place, future in futures.items():
-                try:
-                    offset = future.result(timeout=_TIMEOUT_SECONDS * 2).offset
-                    found[TopicPartition(place.topic, place.partition)] = offset
-                except KafkaException as error:
-                    failures.append(error)
-            if failures and not found:
-                raise failures[0]
-        return found
-
-    def _committed(self, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Asked by a consumer that joins nothing: the admin client's own question ends the process with
-        SIGSEGV when the group's coordinator moves or loads (librdkafka has no consumer group there)."""
-        if not partitions:
-            return {}
-        own = {"group.id": group, "enable.auto.commit": False}
-        consumer = Consumer({**client_settings(self._cluster, "headrace-positions"), **own})
-        try:
-            places = [ClientPartition(one.topic, one.partition) for one in partitions]
-            answer = consumer.committed(places, timeout=_TIMEOUT_SECONDS)
-        except KafkaException as error:
-            raise translate(error, f"asking for the positions of group {group}") from error
-        finally:
-            consumer.close()
-        return {
-            TopicPartition(one.topic, one.partition): one.offset
-            for one in answer
-            if one.error is None and one.offset >= 0
-        }
+        return self._ask(f"asking {self._name} for offsets", partial(_positions, group, partitions))
 
     def create(self, topic: TopicDescription) -> None:
         """Create it; one that exists already is left as it is."""
-        request = NewTopic(
-            topic.name,
-            num_partitions=topic.partitions,
-            replication_factor=self._replication_factor,
-            config=dict(topic.settings),
-        )
-        with self._asking(f"creating topic {topic.name}") as admin:
-            future = admin().create_topics([request], request_timeout=_TIMEOUT_SECONDS)[topic.name]
-            try:
-                future.result(timeout=_TIMEOUT_SECONDS * 2)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
+        self._ask(f"creating topic {topic.name}", partial(_create, topic, self._replication_factor))
 
     def grow(self, topic: str, partitions: int) -> None:
         """Raise the partition count to `partitions`; a topic that has them already is left alone."""
-        if self.list_topics().get(topic, 0) >= partitions:
-            return
-        request = NewPartitions(topic, partitions)
-        with self._asking(f"growing topic {topic} to {partitions} partitions") as admin:
-            future = admin().create_partitions([request], request_timeout=_TIMEOUT_SECONDS)[topic]
-            future.result(timeout=_TIMEOUT_SECONDS * 2)
+        self._ask(f"growing topic {topic}", partial(_grow, topic, partitions))
 
-    def delete(self, topic: str) -> None:
-        """Delete a topic. Raises TopicMissing."""
-        with self._asking(f"deleting topic {topic}") as admin:
-            future = admin().delete_topics([topic], request_timeout=_TIMEOUT_SECONDS)[topic]
-            future.result(timeout=_TIMEOUT_SECONDS * 2)
+    def close(self) -> None:
+        """Close the connections soon; the next call opens others."""
+        self._loop.post(lambda _: self._session.close())
 
-    def _settings_of(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        answers: dict[str, Mapping[str, str]] = {}
-        with self._asking(f"describing {len(topics)} topics") as admin:
-            futures = admin().describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
-        for resource, future in futures.items():
-            try:
-                with self._asking(f"describing topic {resource.name}"):
-                    entries = future.result(timeout=_TIMEOUT_SECONDS * 2)
-            except TopicMissing:
+    def _ask(self, what: str, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
+        session = self._session
+        return self._loop.ask(what, _DEADLINE_SECONDS, lambda loop: session.ask(loop, question))
+
+
+async def _identity(cluster: Cluster) -> str:
+    return (await cluster.ask(metadata([]))).cluster_id
+
+
+async def _counts(cluster: Cluster) -> Mapping[str, int]:
+    return await cluster.ask(topic_counts())
+
+
+async def _named(cluster: Cluster, names: Sequence[str]) -> list[TopicMetadata]:
+    found: list[TopicMetadata] = []
+    for page in _pages(names):
+        found += (await cluster.ask(metadata(page))).topics
+    return found
+
+
+async def _describe(names: Sequence[str], cluster: Cluster) -> dict[str, TopicDescription]:
+    counts = await _counts(cluster) if names else {}
+    descriptions: dict[str, TopicDescription] = {}
+    for page in _pages([name for name in names if name in counts]):
+        for name, found in (await cluster.ask(describe_each(page))).items():
+            if found.error in _NOT_THERE:
                 continue
-            answers[resource.name] = {
-                name: entry.value
-                for name, entry in entries.items()
-                if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and entry.value is not None
-            }
-        return answers
+            if found.error:
+                raise error_of(found.error, f"describing topic {name}", found.message)
+            own = {key: one.value for key, one in found.settings.items() if one.own}
+            descriptions[name] = TopicDescription(name, counts[name], settings=own)
+    return descriptions
 
-    @contextmanager
-    def _asking(self, what: str) -> Iterator[Callable[[], AdminClient]]:
-        """Gives the client, for one question. Raises the question's errors as ours."""
-        loan = Loan(self._connection)
-        try:
-            yield loan.client
-        except KafkaException as error:
-            problem = translate(error, what)
-            if isinstance(problem, Unreachable):
-                loan.refuse(problem)
-            clear_frames(error.__traceback__)  # those of the library hold the client
-            raise problem from error
-        finally:
-            loan.end()
+
+async def _hidden(names: Sequence[str], cluster: Cluster) -> frozenset[str]:
+    hidden = set()
+    for topic in await _named(cluster, names):
+        if topic.error == Code.TOPIC_AUTHORIZATION_FAILED:
+            hidden.add(topic.name)
+        elif topic.error and topic.error not in _NOT_THERE:
+            raise error_of(topic.error, f"asking {cluster.name} for topic {topic.name}")
+    return frozenset(hidden)
+
+
+async def _positions(
+    group: str, partitions: Sequence[TopicPartition], cluster: Cluster
+) -> dict[TopicPartition, SourcePosition]:
+    first = await _offsets(cluster, partitions, EARLIEST)
+    end = await _offsets(cluster, list(first), LATEST)
+    committed = await _committed(cluster, group, list(end))
+    return {one: SourcePosition(committed.get(one), first[one], end[one]) for one in end}
+
+
+async def _offsets(
+    cluster: Cluster, partitions: Sequence[TopicPartition], when: int
+) -> dict[TopicPartition, int]:
+    answers = await cluster.offsets(dict.fromkeys(partitions, when), seconds=_LEADER_SECONDS)
+    found = {place: answer.offset for place, answer in answers.items() if not answer.error}
+    if answers and not found:
+        place, answer = next(iter(answers.items()))
+        raise error_of(answer.error, f"asking {cluster.name} for the offsets of {place}")
+    return found
+
+
+async def _committed(
+    cluster: Cluster, group: str, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    if not partitions:
+        return {}
+    call = committed_offsets(group, partitions)
+    found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.error)
+    if found.error:
+        raise error_of(found.error, f"asking {cluster.name} for the positions of group {group}")
+    return {place: answer.offset for place, answer in found.offsets.items() if not answer.error}
+
+
+async def _create(topic: TopicDescription, replication: int, cluster: Cluster) -> None:
+    await cluster.refresh(())  # the controller may have moved
+    call = create_topic(topic.name, topic.partitions, replication, topic.settings)
+    outcome = await cluster.ask_controller(call)
+    if outcome.error != Code.TOPIC_ALREADY_EXISTS:
+        _check(outcome, f"creating topic {topic.name}")
+
+
+async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
+    known = await _named(cluster, [topic])
+    if known and len(known[0].leaders) >= partitions:
+        return
+    await cluster.refresh(())
+    outcome = await cluster.ask_controller(create_partitions(topic, partitions))
+    _check(outcome, f"growing topic {topic} to {partitions} partitions")
+
+
+def _check(outcome: Outcome, doing: str) -> None:
+    if outcome.error:
+        raise error_of(outcome.error, doing, outcome.message)
+
+
+def _pages(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), _AT_ONCE):
+        yield names[start : start + _AT_ONCE]

@@ -98,6 +98,17 @@ class Cluster:
         return self._loop
 
     @property
+    def is_connected(self) -> bool:
+        """Whether there is an open connection for questions."""
+        return any(role == CONTROL and one.is_open for (_, role), one in self._connections.items())
+
+    @property
+    def addresses(self) -> dict[int, Endpoint]:
+        """By broker, each once: where we were told to ask first, and the other brokers that were heard of."""
+        seeds = set(self._seeds.values())
+        return {**self._seeds, **{one: where for one, where in self.brokers.items() if where not in seeds}}
+
+    @property
     def timeout_seconds(self) -> float:
         """For one question to one broker."""
         return self._dialings.aside.timeout_seconds
@@ -356,7 +367,8 @@ class Cluster:
         *,
         committed: bool,
     ) -> list[int]:
-        """Ask every leader once; returns the codes that are worth another attempt."""
+        """Ask every leader once, side by side: one that does not answer delays the answers of no other.
+        Returns the codes that are worth another attempt."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         again: list[int] = []
         for place, when in missing.items():
@@ -368,17 +380,30 @@ class Cluster:
                 found[place] = OffsetAnswer(topic.error, -1, -1)
             else:
                 again.append(Code.LEADER_NOT_AVAILABLE)
-        for broker, places in by_leader.items():
-            items = list(places.items())
-            for start in range(0, len(items), _OFFSETS_AT_ONCE):
-                part = dict(items[start : start + _OFFSETS_AT_ONCE])
-                for place, answer in (
-                    await self.ask(list_offsets(part, committed=committed), broker)
-                ).items():
-                    if answer.error in TRANSIENT or answer.error in MOVED:
-                        again.append(answer.error)
-                    else:
-                        found[place] = answer
+        for answers in await self._loop.together(
+            self._ask_leader(broker, places, found, committed=committed)
+            for broker, places in by_leader.items()
+        ):
+            again += answers
+        return again
+
+    async def _ask_leader(
+        self,
+        broker: int,
+        places: Mapping[TopicPartition, int],
+        found: dict[TopicPartition, OffsetAnswer],
+        *,
+        committed: bool,
+    ) -> list[int]:
+        items = list(places.items())
+        again: list[int] = []
+        for start in range(0, len(items), _OFFSETS_AT_ONCE):
+            part = dict(items[start : start + _OFFSETS_AT_ONCE])
+            for place, answer in (await self.ask(list_offsets(part, committed=committed), broker)).items():
+                if answer.error in TRANSIENT or answer.error in MOVED:
+                    again.append(answer.error)
+                else:
+                    found[place] = answer
         return again
 
     def close(self) -> None:

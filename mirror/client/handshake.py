@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from mirror.client.access import ClusterAccess
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop
-from mirror.client.transport import connect
-from mirror.errors import HeadraceError, NotAuthorized, TimedOut
+from mirror.client.transport import beside, connect
+from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import SlabPool
 from mirror.protocol.codes import Code, error_of
@@ -19,6 +20,9 @@ from mirror.protocol.control.sasl import Exchange, SaslAccess
 
 _AGAIN_AFTER: Final = 0.8
 """Part of an authentication's lifetime after which it is renewed (KIP-368)."""
+_KERBEROS: Final = "GSSAPI"
+_TICKET_ADVICE: Final = "does the key distribution centre of krb5.conf answer?"
+_ADVICE: Final = "is there a Kafka broker, and does it expect TLS or a log-in at that port?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,10 @@ async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
     connection = Connection(
         dialing.loop, transport, dialing.pool, name, dialing.client_id, dialing.throttling
     )
-    late = TimedOut(
-        f"{name} accepts connections and does not answer",
-        advice="is there a Kafka broker, and does it expect TLS or a log-in at that port?",
-    )
+    late = TimedOut(f"{name} accepts connections and does not answer", advice=_ADVICE)
     timer = dialing.loop.call_later(dialing.timeout_seconds, lambda: connection.close(late))
     try:
-        connection.features = await _ask_versions(connection, dialing)
+        connection.features = await _first_answer(connection, dialing)
         if dialing.access.sasl is not None:
             await _authenticate(connection, dialing, dialing.access.sasl, endpoint.host)
     except BaseException as error:
@@ -58,6 +59,17 @@ async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
     finally:
         timer.cancel()
     return connection
+
+
+async def _first_answer(connection: Connection, dialing: Dialing) -> BrokerFeatures:
+    try:
+        return await _ask_versions(connection, dialing)
+    except TimedOut:
+        raise
+    except Unreachable as error:
+        raise Unreachable(
+            f"{connection.name} closed the connection without an answer", advice=_ADVICE
+        ) from error
 
 
 async def _ask_versions(connection: Connection, dialing: Dialing) -> BrokerFeatures:
@@ -79,7 +91,7 @@ async def _authenticate(connection: Connection, dialing: Dialing, access: SaslAc
             f"{connection.name} does not offer {access.mechanism}",
             advice=f"it offers {', '.join(chosen.mechanisms) or 'nothing'}",
         )
-    exchange = Exchange(access, host)
+    exchange = await _begin(dialing, access, host)
     lifetime_ms = 0
     while not exchange.done:
         step = await connection.call(sasl.authenticate(exchange.next_bytes()), timeout, urgent=True)
@@ -93,6 +105,17 @@ async def _authenticate(connection: Connection, dialing: Dialing, access: SaslAc
             lifetime_ms / 1000 * _AGAIN_AFTER,
             lambda: dialing.loop.spawn(_authenticate_again(connection, dialing, access, host)),
         )
+
+
+async def _begin(dialing: Dialing, access: SaslAccess, host: str) -> Exchange:
+    """Kerberos asks its own servers for a ticket first, and waits for them."""
+    if access.mechanism != _KERBEROS:
+        return Exchange(access, host)
+    try:
+        job = partial(Exchange, access, host)
+        return await beside(dialing.loop, f"kerberos-{host}", job, dialing.timeout_seconds)
+    except TimeoutError:
+        raise TimedOut(f"no ticket for {access.service}@{host} in time", advice=_TICKET_ADVICE) from None
 
 
 async def _authenticate_again(

@@ -9,14 +9,17 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.protocol.control.cluster import Endpoint
+
+T = TypeVar("T")
 
 MOST_BUFFERS: Final = min(os.sysconf("SC_IOV_MAX"), 1024)
 _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
@@ -95,8 +98,10 @@ _CONNECT_SECONDS: Final = 5.0
 """For TCP alone. The kernel repeats a lost request to connect 1, 3, 7, 15 and 31 s after the first: a host
 that is back would be found as late as that."""
 
-_resolver = ThreadPoolExecutor(1, thread_name_prefix="resolver")
-"""Looks up host names; the system offers no way to do so without waiting."""
+_looking_up: dict[str, Future[list[Any]]] = {}
+_lock = threading.Lock()
+"""Host names that are being looked up, each in a thread of its own: the system offers no way to do so without
+waiting, and a name server that does not answer holds up the questions for other names no longer."""
 
 
 async def connect(
@@ -106,7 +111,7 @@ async def connect(
     not fit."""
     deadline = loop.now() + timeout_seconds
     failure: OSError | TimedOut | None = None
-    for family, address in await _resolve(loop, endpoint):
+    for family, address in await _resolve(loop, endpoint, deadline):
         sock = loop.new_socket(family, socket.SOCK_STREAM)
         try:
             await _connect_socket(loop, sock, address, min(deadline, loop.now() + _CONNECT_SECONDS))
@@ -135,34 +140,79 @@ async def connect(
 Address = tuple[socket.AddressFamily, tuple[str, int]]
 
 
-async def _resolve(loop: Loop, endpoint: Endpoint) -> list[Address]:
+async def _resolve(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Address]:
     try:
         version = ip_address(endpoint.host).version
     except ValueError:
-        return await _look_up(loop, endpoint)
+        return await _look_up(loop, endpoint, deadline)
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     return [(family, (endpoint.host, endpoint.port))]
 
 
-async def _look_up(loop: Loop, endpoint: Endpoint) -> list[Address]:
-    promise = Promise[list[Address]]()
-    future = _resolver.submit(socket.getaddrinfo, endpoint.host, endpoint.port, 0, socket.SOCK_STREAM)
-    future.add_done_callback(lambda _: loop.wake())
+async def _look_up(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Address]:
+    host = endpoint.host
+    try:
+        found = await _result_of(loop, _addresses_of(host), deadline)
+    except TimeoutError:
+        raise TimedOut(f"the host {host} cannot be found: no answer in time") from None
+    except OSError as error:
+        raise Unreachable(f"the host {host} cannot be found: {error.strerror}") from error
+    return [(one[0], (str(one[4][0]), endpoint.port)) for one in found]
+
+
+def _addresses_of(host: str) -> Future[list[Any]]:
+    """What the system finds for the name; those that ask at the same time share one look-up."""
+    with _lock:
+        known = _looking_up.get(host)
+        if known is None:
+            known = _looking_up[host] = _in_thread(f"resolver-{host}", lambda: _find(host))
+        return known
+
+
+def _find(host: str) -> list[Any]:
+    try:
+        found: list[Any] = socket.getaddrinfo(host, 0, 0, socket.SOCK_STREAM)
+    finally:
+        with _lock:
+            del _looking_up[host]
+    return found
+
+
+async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) -> T:
+    """The result of a job that waits for others than our sockets, done in a thread of its own so that the
+    loop goes on. Raises what it raises, and TimeoutError."""
+    return await _result_of(loop, _in_thread(name, job), loop.now() + seconds)
+
+
+def _in_thread(name: str, job: Callable[[], T]) -> Future[T]:
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(job())
+        except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return answer
+
+
+async def _result_of(loop: Loop, answer: Future[T], deadline: float) -> T:
+    promise = Promise[None]()
+    answer.add_done_callback(lambda _: loop.wake())
 
     def check() -> None:
-        if not future.done():
-            loop.call_later(_LOOK_UP_TICK, check)
-            return
-        try:
-            promise.resolve([(found[0], (str(found[4][0]), endpoint.port)) for found in future.result()])
-        except OSError as error:
-            promise.fail(Unreachable(f"the host {endpoint.host} cannot be found: {error.strerror}"))
+        if answer.done() or loop.now() >= deadline:
+            promise.resolve(None)
+        else:
+            loop.call_later(_TICK_SECONDS, check)
 
     check()
-    return await promise
+    await promise
+    return answer.result(0)
 
 
-_LOOK_UP_TICK: Final = 0.005
+_TICK_SECONDS: Final = 0.005
 
 
 async def _connect_socket(loop: Loop, sock: socket.socket, address: tuple[str, int], deadline: float) -> None:

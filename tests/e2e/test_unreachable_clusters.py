@@ -25,7 +25,7 @@ DEAD = 60
 AT_ONCE = 15
 """Creations under way at a time: each that concerns a silent cluster waits for it some seconds."""
 CLIENT_THREADS = 4
-"""Of an admin client of librdkafka, which no cluster may hold that does not answer."""
+"""Of a client with threads of its own, which no cluster may hold that does not answer."""
 
 
 @pytest.fixture

@@ -112,6 +112,7 @@ PLACE: Final = TopicPartition("t", 0)
 CALLS: Final[list[Call[Any]]] = [
     cluster.api_versions(),
     cluster.metadata(["t"]),
+    cluster.topic_counts(),
     cluster.find_coordinators(cluster.TRANSACTION, ["a", "b"]),
     offsets.list_offsets({PLACE: -1}, committed=True),
     offsets.open_transactions([PLACE]),

@@ -15,6 +15,9 @@ from kafka.protocol.metadata import (
 )
 
 from mirror.protocol.control.call import Call
+from mirror.protocol.frame import View
+from mirror.protocol.topic_counts import FROM as COUNTS_FROM
+from mirror.protocol.topic_counts import TopicCounts, decode_counts
 
 NO_TOPIC_ID: Final = bytes(16)
 """Clusters before Kafka 2.8 know no topic ids."""
@@ -89,6 +92,31 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
         return MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=version)
 
     return Call(MetadataRequest, MetadataResponse, (4, 12), build, _metadata)
+
+
+def topic_counts() -> Call[Mapping[str, int]]:
+    """Partition counts of all topics without an error, by name. Never creates a topic."""
+    whole = metadata(None)
+
+    def read(response: Any) -> Mapping[str, int]:
+        if isinstance(response, TopicCounts):
+            return response.counts
+        return {topic.name: len(topic.leaders) for topic in whole.read(response).topics if not topic.error}
+
+    return Call(MetadataRequest, _Counted, whole.versions, whole.build, read)
+
+
+class _Counted:
+    """Stands for the library's response where its versions are too slow to read."""
+
+    @staticmethod
+    def decode(body: View, version: int) -> Any:
+        """What `topic_counts` reads."""
+        return (
+            decode_counts(version, body)
+            if version >= COUNTS_FROM
+            else MetadataResponse.decode(body, version=version)
+        )
 
 
 def _metadata(response: Any) -> ClusterMetadata:

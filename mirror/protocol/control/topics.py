@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -16,9 +16,12 @@ from kafka.protocol.admin import (
 
 from mirror.protocol.control.call import Call
 
+T = TypeVar("T")
+
 _TOPIC: Final = 2
 _SET_ON_TOPIC: Final = 1
-_TIMEOUT_MS: Final = 15_000
+_TIMEOUT_MS: Final = 8_000
+"""What the controller may take before it answers; less than we wait for an answer."""
 
 
 class Outcome(NamedTuple):
@@ -84,9 +87,34 @@ def create_partitions(name: str, count: int) -> Call[Outcome]:
     )
 
 
+class DescribedTopic(NamedTuple):
+    """The settings of one topic, or why they cannot be read."""
+
+    error: int
+    message: str
+    settings: Mapping[str, TopicSetting]
+
+
 def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, TopicSetting]]]:
     """All settings of each topic that can be read; a topic that cannot is left out."""
+    return _describe(
+        topics,
+        lambda response: {
+            result.resource_name: _described(result).settings
+            for result in response.results
+            if not result.error_code
+        },
+    )
 
+
+def describe_each(topics: Sequence[str]) -> Call[Mapping[str, DescribedTopic]]:
+    """The same of each topic, with the errors."""
+    return _describe(
+        topics, lambda response: {result.resource_name: _described(result) for result in response.results}
+    )
+
+
+def _describe(topics: Sequence[str], read: Callable[[Any], T]) -> Call[T]:
     def build(version: int) -> Any:
         resources = [
             DescribeConfigsRequest.DescribeConfigsResource(
@@ -96,14 +124,12 @@ def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, T
         ]
         return DescribeConfigsRequest(resources=resources, include_synonyms=False, version=version)
 
-    def read(response: Any) -> Mapping[str, Mapping[str, TopicSetting]]:
-        return {
-            result.resource_name: {
-                entry.name: TopicSetting(entry.value or "", entry.config_source == _SET_ON_TOPIC)
-                for entry in result.configs
-            }
-            for result in response.results
-            if not result.error_code
-        }
-
     return Call(DescribeConfigsRequest, DescribeConfigsResponse, (1, 4), build, read)
+
+
+def _described(result: Any) -> DescribedTopic:
+    settings = {
+        entry.name: TopicSetting(entry.value or "", entry.config_source == _SET_ON_TOPIC)
+        for entry in result.configs
+    }
+    return DescribedTopic(result.error_code, result.error_message or "", settings)

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.settings import KafkaCluster
-from mirror.errors import HeadraceError, TopicMissing
+from mirror.errors import HeadraceError
 from mirror.model.topics import TopicDescription
 from tests.chaos.service.reader import Contents, read_topic
 from tests.chaos.service.tenants import Style
@@ -237,10 +238,12 @@ class Writer:
         self._meet_partitions()
 
     def _delete(self) -> None:
+        client = AdminClient({"bootstrap.servers": self._address, "log_level": 0})
         try:
-            self._admin.delete(self.topic)
-        except TopicMissing:
-            return  # an earlier try whose answer was lost
+            client.delete_topics([self.topic], request_timeout=_CALL_SECONDS)[self.topic].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # an earlier try lost its answer
+                raise
 
     def _size(self) -> int:
         """Partitions that the producer knows."""

@@ -228,14 +228,13 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
-def test_a_knock_is_understood_where_clients_prove_who_they_are(guarded: KafkaCluster, listener: str) -> None:
-    """The leader's clients are opened after one only."""
+def test_the_leader_is_understood_where_clients_prove_who_they_are(
+    guarded: KafkaCluster, listener: str
+) -> None:
     proof: dict[str, str] = {"mechanism": "PLAIN", "username": "mirror", "password": "right"}
     if listener == "SSL":
         files = {"certificate_file": "client-certificate.pem", "key_file": "client-key.pem"}
         proof = {key: str(TLS / name) for key, name in files.items()}
     security = KafkaSecurity.model_validate({"protocol": listener, "ca_file": str(TLS / "ca.pem"), **proof})
-    admin = KafkaAdmin(
-        ClusterSettings(bootstrap_servers=guarded.address_of(listener), security=security), knocks=True
-    )
+    admin = KafkaAdmin(ClusterSettings(bootstrap_servers=guarded.address_of(listener), security=security))
     assert eventually(admin.cluster_id, "the broker says what it calls itself")

@@ -1,11 +1,11 @@
-"""How the engine reaches the clusters of the settings."""
+"""How our client reaches the clusters of the settings."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from mirror.adapters.settings import KafkaCluster
 from mirror.client.access import ClusterAccess, access_from
-from mirror.settings import KafkaCluster
 
 
 def plain(cluster: KafkaCluster) -> dict[str, Any]:
@@ -20,3 +20,11 @@ def plain(cluster: KafkaCluster) -> dict[str, Any]:
 def access_of(cluster: KafkaCluster) -> ClusterAccess:
     """Raises ConfigError when certificates or addresses cannot be used."""
     return access_from(plain(cluster))
+
+
+def usable_access(cluster: KafkaCluster) -> ClusterAccess:
+    """The same; raises NotAuthorized as well for a token that cannot be read, before a broker is asked."""
+    access = access_of(cluster)
+    if access.sasl is not None and access.sasl.token is not None:
+        access.sasl.token()
+    return access

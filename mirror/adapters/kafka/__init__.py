@@ -1,0 +1,1 @@
+"""Our own Kafka client for threads that ask and wait: one event loop in a thread beside them."""

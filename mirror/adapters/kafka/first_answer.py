@@ -1,0 +1,89 @@
+"""Finds the first broker of a cluster that answers, without waiting for those that do not."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Final
+
+from mirror.client.cluster import CONTROL, Cluster
+from mirror.client.connection import Connection
+from mirror.client.event_loop import Loop, Promise
+from mirror.errors import HeadraceError, TimedOut, Unreachable
+
+_HEAD_START_SECONDS: Final = 0.25
+"""Of an address before the next one is tried beside it."""
+_ADVICE: Final = "is there a Kafka broker, and does it expect TLS or a log-in at that port?"
+
+
+async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
+    """Return when a broker has answered on a new connection, which the cluster then has.
+
+    Raises Unreachable when no address can be connected to, TimedOut when none has answered by then, and
+    NotAuthorized when a broker does not let us in.
+    """
+    race = _Race(loop, cluster)
+    timer = loop.call_later(seconds, lambda: race.give_up(seconds))
+    try:
+        race.dial()
+        await race.first
+    finally:
+        timer.cancel()
+        race.left.clear()
+
+
+class _Race:
+    """One attempt after the other; attempts that are slow go on beside the next ones."""
+
+    def __init__(self, loop: Loop, cluster: Cluster) -> None:
+        self.first = Promise[None]()
+        self.left = deque(cluster.addresses)
+        self._loop = loop
+        self._cluster = cluster
+        self._silent: dict[int, None] = {}
+        self._failures: list[HeadraceError] = []
+
+    def dial(self) -> None:
+        """Try the next address."""
+        if self.first.is_done:
+            return
+        if not self.left:
+            if not self._silent:
+                self.first.fail(_all_of(self._failures, self._cluster.name))
+            return
+        broker = self.left.popleft()
+        self._silent[broker] = None
+        self._loop.call_later(_HEAD_START_SECONDS, self._dial_beside)
+        opening = self._loop.spawn(self._cluster.connection(broker, CONTROL))
+        opening.when_done(partial(self._ended, broker, opening))
+
+    def give_up(self, seconds: float) -> None:
+        """It takes too long."""
+        names = ", ".join("{}:{}".format(*self._cluster.addresses[one]) for one in self._silent)
+        reasons = [f"{names}: no answer within {seconds:.0f} s", *(one.message for one in self._failures)]
+        self.first.fail(TimedOut("; ".join(dict.fromkeys(reasons)), advice=_ADVICE))
+
+    def _dial_beside(self) -> None:
+        if self.left:
+            self.dial()
+
+    def _ended(self, broker: int, opening: Promise[Connection]) -> None:
+        del self._silent[broker]
+        try:
+            opening.result()
+        except HeadraceError as error:
+            self._failures.append(error)
+            self.dial()
+        except Exception as error:  # noqa: BLE001 - raised by the coroutine that waits
+            self.first.fail(error)
+        else:
+            self.first.resolve(None)
+
+
+def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
+    """One error for all; of its kinds the one that asking again does not change."""
+    if not failures:
+        return Unreachable(f"{name} has no address")
+    worst = next((one for one in failures if not one.retriable), failures[-1])
+    message = "; ".join(dict.fromkeys(one.message for one in failures))
+    return type(worst)(message, advice=worst.advice)

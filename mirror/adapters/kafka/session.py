@@ -1,0 +1,149 @@
+"""The connections to one cluster that are there while somebody asks it something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from copy import copy
+from math import inf
+from typing import Any, Final, TypeVar
+
+from mirror.adapters.kafka.first_answer import first_answer
+from mirror.client.access import ClusterAccess
+from mirror.client.cluster import Cluster, Dialings
+from mirror.client.event_loop import Loop, Promise, Timer
+from mirror.client.handshake import Dialing
+from mirror.errors import HeadraceError, TimedOut, Unreachable
+from mirror.lane.memory import ByteBudget, SlabPool
+
+_T = TypeVar("_T")
+REQUEST_SECONDS: Final = 10.0
+"""For one request, and for all tries of one question."""
+_REACH_SECONDS: Final = 5.0
+"""Until a broker has answered on a new connection."""
+_IDLE_SECONDS: Final = 60.0
+_MOMENT_SECONDS: Final = 1.0
+"""How long a question waits for the first attempt of another one to reach the cluster, and how long the
+failure of an attempt stands before the next one; a cluster that answers does so much sooner."""
+_FIRST_BACKOFF: Final = 0.05
+_LONGEST_BACKOFF: Final = 0.5
+_BUFFER_BYTES: Final = 2 * 1024 * 1024
+"""Answers are read at once. Each cluster has memory of its own: one that stops within an answer holds it."""
+
+
+class ClusterSession:
+    """Used on the loop only. It opens with a question and closes when there was none for a minute.
+
+    `access` is asked at every opening; `request_seconds`: see REQUEST_SECONDS.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client_id: str,
+        access: Callable[[], ClusterAccess],
+        *,
+        request_seconds: float = REQUEST_SECONDS,
+        reach_seconds: float = _REACH_SECONDS,
+    ) -> None:
+        self._name = name
+        self._client_id = client_id
+        self._access = access
+        self._request_seconds = request_seconds
+        self._reach_seconds = reach_seconds
+        self._cluster: Cluster | None = None
+        self._under_way = 0
+        self._asked_at = -inf
+        self._reaching: Promise[None] | None = None
+        self._failure: HeadraceError | None = None
+        self._failed_at = -inf
+        self._timer: Timer | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be connections."""
+        return self._cluster is not None
+
+    async def ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
+        """Ask until there is an answer, or a refusal, or the time of one request is over. Raises what the
+        question raises, at once where no broker can be reached."""
+        until, pause = loop.now() + self._request_seconds, _FIRST_BACKOFF
+        self._under_way += 1
+        try:
+            while True:
+                cluster = await self.reached(loop)
+                try:
+                    return await question(cluster)
+                except HeadraceError as error:
+                    if isinstance(error, Unreachable):
+                        self._failure = error
+                    if not error.retriable or loop.now() + pause > until:
+                        raise
+                await loop.sleep(pause)
+                pause = min(pause * 2, _LONGEST_BACKOFF)
+        finally:
+            self._under_way -= 1
+            self._asked_at = loop.now()
+
+    async def reached(self, loop: Loop) -> Cluster:
+        """The cluster, with a connection on which a broker answers. While one that did not answer is tried
+        again, others that ask get its last failure: one question waits. Raises Unreachable, NotAuthorized."""
+        cluster, failure = self._opened(loop), self._failure
+        if cluster.is_connected:
+            self._failure = None
+            return cluster
+        if failure is not None and loop.now() - self._failed_at < _MOMENT_SECONDS:
+            raise copy(failure)
+        if self._reaching is None:
+            reaching = loop.spawn(self._reach(loop, cluster))
+            self._reaching = None if reaching.is_done else reaching
+            await reaching
+        elif failure is not None:
+            raise copy(failure)
+        else:
+            await self._follow(loop, self._reaching)
+        return cluster
+
+    async def _follow(self, loop: Loop, reaching: Promise[None]) -> None:
+        moment = loop.sleep(_MOMENT_SECONDS)
+        either = Promise[None]()
+        for one in (reaching, moment):
+            one.when_done(lambda: either.resolve(None))
+        await either
+        if not reaching.is_done:
+            raise TimedOut(f"{self._name}: no answer yet")
+        reaching.result()
+
+    async def _reach(self, loop: Loop, cluster: Cluster) -> None:
+        try:
+            await first_answer(loop, cluster, self._reach_seconds)
+            self._failure = None
+        except HeadraceError as error:
+            self._failure, self._failed_at = error, loop.now()
+            raise
+        finally:
+            self._reaching = None
+
+    def close(self) -> None:
+        """Close every connection; the next question opens others. Idempotent."""
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _opened(self, loop: Loop) -> Cluster:
+        if self._cluster is None:
+            pool = SlabPool(_BUFFER_BYTES, ByteBudget(_BUFFER_BYTES))
+            dialing = Dialing(loop, pool, self._access(), self._client_id, self._request_seconds)
+            self._cluster = Cluster(Dialings(dialing, dialing, dialing), self._name)
+            self._timer = loop.call_later(_IDLE_SECONDS, lambda: self._look(loop))
+        return self._cluster
+
+    def _look(self, loop: Loop) -> None:
+        """Close when idle, else look again later."""
+        idle_at = inf if self._under_way else self._asked_at + _IDLE_SECONDS
+        if loop.now() >= idle_at:
+            self.close()
+        else:
+            wait = min(idle_at - loop.now(), _IDLE_SECONDS)
+            self._timer = loop.call_later(wait, lambda: self._look(loop))
