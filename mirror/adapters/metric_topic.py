@@ -7,17 +7,22 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import fastavro
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
 
-from mirror.adapters.kafka_settings import producer_settings
+from mirror.adapters.kafka.access import usable_access
+from mirror.adapters.kafka.loop_thread import shared_loop
+from mirror.adapters.kafka.record_writer import QUEUE_BYTES, DeliveryCalls, RecordWriter
+from mirror.adapters.kafka.session import REQUEST_SECONDS, ClusterSession
 from mirror.adapters.settings import KafkaCluster
+from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
 from mirror.model.metrics import Drops, MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
+from mirror.protocol.batches.records import Record
 from mirror.repeats import RepeatedErrors
 
 _log = structlog.get_logger(__name__)
@@ -25,6 +30,9 @@ _Record = TypeVar("_Record")
 _QUIET_SECONDS: Final = 15.0
 """Without a dropped record, while others are delivered: it is over. With a queue that is full now and then
 there would be no end of lines otherwise."""
+
+
+_FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
 
 
 class RecordTopic(Generic[_Record]):
@@ -51,7 +59,9 @@ class RecordTopic(Generic[_Record]):
         self._key = key
         self._delivery_seconds = delivery_seconds
         self._now = now
-        self._producer: Producer | None = None
+        self._clock = SystemClock()
+        self._writer: RecordWriter | None = None
+        self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._drops = Drops()
         self._dropped_at = self._delivered_at = -math.inf
@@ -60,25 +70,25 @@ class RecordTopic(Generic[_Record]):
     def publish(self, records: Sequence[_Record]) -> None:
         """Hand over."""
         try:
-            producer = self._connected()
-        except (HeadraceError, KafkaException) as error:
-            self._dropped(len(records), str(error) or type(error).__name__)
+            writer = self._opened()
+        except HeadraceError as error:
+            self._dropped(len(records), str(error))
             return
+        now_ms = self._clock.now_ms()
         for record in records:
             try:
                 buffer = io.BytesIO()
                 fastavro.schemaless_writer(buffer, self._schema, row_of(record))
-                key = self._key(record).encode()
-                producer.produce(self._topic, buffer.getvalue(), key, on_delivery=self._on_delivery)
+                has_room = writer.put(Record(0, now_ms, self._key(record).encode(), buffer.getvalue()))
             except Exception as error:  # noqa: BLE001 - the bulkhead around one record
                 self._dropped(1, str(error) or type(error).__name__)
-        producer.poll(0)
+                continue
+            if not has_room:
+                self._dropped(1, _FULL)
 
     def drops(self) -> Drops:
-        """What was not delivered, as far as it is known now. To be asked every second or so: late failures
-        are only heard of here, and when something is published."""
-        if self._producer is not None:
-            self._producer.poll(0)
+        """What was not delivered, as far as it is known now. To be asked every second or so: only here is it
+        seen that it is over."""
         with self._lock:
             now = self._now()
             is_delivering = self._delivered_at > self._dropped_at
@@ -93,10 +103,7 @@ class RecordTopic(Generic[_Record]):
                 )
             return self._drops
 
-    def _on_delivery(self, error: KafkaError | None, _message: object) -> None:
-        if error is not None:
-            self._dropped(1, error.str())
-            return
+    def _delivered(self) -> None:
         with self._lock:
             self._delivered_at = self._now()
 
@@ -112,23 +119,25 @@ class RecordTopic(Generic[_Record]):
 
     def close(self, deadline_seconds: float) -> None:
         """Wait for what was handed over, up to the deadline."""
-        if self._producer is not None:
-            left = self._producer.flush(deadline_seconds)
-            self._producer = None
+        if self._writer is not None:
+            left = self._writer.close(deadline_seconds)
+            self._writer = None
             if left:
                 _log.warning("not delivered before the stop", records=left, topic=self._topic)
 
-    def _connected(self) -> Producer:
-        if self._producer is None:
-            settings = producer_settings(self._cluster, "headrace-metrics") | {
-                "acks": 1,
-                "enable.idempotence": False,
-                "message.timeout.ms": int(self._delivery_seconds * 1000),
-                "queue.buffering.max.kbytes": 8_192,
-                "linger.ms": 50,
-            }
-            self._producer = Producer(settings)
-        return self._producer
+    def _opened(self) -> RecordWriter:
+        with self._opening:
+            if self._writer is None:
+                usable_access(self._cluster)  # else nothing is handed over, and what is wrong is said at once
+                session = ClusterSession(
+                    self._cluster.bootstrap_servers,
+                    "headrace-metrics",
+                    partial(usable_access, self._cluster),
+                    request_seconds=min(REQUEST_SECONDS, self._delivery_seconds),
+                )
+                fate = DeliveryCalls(self._delivered, self._dropped)
+                self._writer = RecordWriter(shared_loop(), session, self._topic, self._delivery_seconds, fate)
+            return self._writer
 
 
 def mirror_metric_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[MirrorMetric]:

@@ -1,0 +1,205 @@
+"""Writes records to one topic from a bounded queue, each within its time or not at all."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from mirror.adapters.kafka.loop_thread import LoopThread
+from mirror.adapters.kafka.session import ClusterSession
+from mirror.adapters.system_clock import SystemClock
+from mirror.client.cluster import Cluster
+from mirror.client.event_loop import Loop
+from mirror.client.log_writer import write_patiently
+from mirror.errors import HeadraceError, TopicMissing, Unexpected, Unreachable
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.codes import error_of
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_LINGER_SECONDS: Final = 0.05
+_PAUSE_SECONDS: Final = 0.25
+"""Between two tries."""
+_LOOK_AGAIN_SECONDS: Final = 300.0
+"""A topic may have grown."""
+_BATCH_BYTES: Final = 512 * 1024
+QUEUE_BYTES: Final = 8 * 1024 * 1024
+_RECORD_BYTES: Final = 200
+"""What the queue takes for a record beside its key and value."""
+
+
+@dataclass(frozen=True)
+class DeliveryCalls:
+    """Called on the loop's thread: `delivered` after a batch was stored by all replicas, `dropped` with the
+    number of records that were given up and the reason."""
+
+    delivered: Callable[[], None]
+    dropped: Callable[[int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    record: Record
+    size: int
+    until: float
+
+
+class RecordWriter:
+    """Thread-safe. A record goes to the partition that its key decides, by CRC-32 as with librdkafka."""
+
+    def __init__(
+        self, loop: LoopThread, session: ClusterSession, topic: str, seconds: float, fate: DeliveryCalls
+    ) -> None:
+        self._loop = loop
+        self._session = session
+        self._topic = topic
+        self._seconds = seconds
+        self._fate = fate
+        self._lock = threading.Lock()
+        self._is_empty = threading.Condition(self._lock)
+        self._clock = SystemClock()
+        self._waiting: deque[_Entry] = deque()
+        self._held = 0
+        self._count = 0
+        self._is_closed = False
+        self._is_posted = False
+        self._partitions: dict[int, deque[_Entry]] = {}
+        self._writing: set[int] = set()
+        self._looked_at = 0.0
+
+    def put(self, record: Record) -> bool:
+        """Hand over a record; its offset does not matter. False when there is no room."""
+        size = len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
+        entry = _Entry(record, size, self._clock.monotonic() + self._seconds)
+        with self._lock:
+            if self._held + size > QUEUE_BYTES:
+                return False
+            self._held += size
+            self._count += 1
+            self._waiting.append(entry)
+            is_first, self._is_posted = not self._is_posted, True
+        if is_first:
+            self._loop.post(lambda loop: loop.call_later(_LINGER_SECONDS, lambda: self._begin(loop)))
+        return True
+
+    def close(self, deadline_seconds: float) -> int:
+        """Wait for what was handed over, up to the deadline. Returns the records that are left."""
+        with self._is_empty:
+            self._is_empty.wait_for(lambda: not self._count, deadline_seconds)
+            left, self._is_closed = self._count, True
+        self._loop.post(lambda _: self._session.close())
+        return left
+
+    def _begin(self, loop: Loop) -> None:
+        loop.spawn(self._distribute(loop))
+
+    async def _distribute(self, loop: Loop) -> None:
+        """Give what waits to its partitions; once at a time, until nothing waits."""
+        entries: deque[_Entry] = deque()
+        while True:
+            self._take(entries)
+            if not entries or self._is_closed:
+                return
+            try:
+                count = await self._ask(loop, lambda cluster: self._count_partitions(loop, cluster))
+            except HeadraceError as error:
+                await self._pause(loop, entries, error)
+                continue
+            for entry in entries:
+                number = zlib.crc32(entry.record.key or b"") % count
+                self._partitions.setdefault(number, deque()).append(entry)
+            entries.clear()
+            for number in self._partitions.keys() - self._writing:
+                self._writing.add(number)
+                loop.spawn(self._write(loop, number))
+
+    def _take(self, entries: deque[_Entry]) -> None:
+        with self._lock:
+            entries.extend(self._waiting)
+            self._waiting.clear()
+            self._is_posted = bool(entries)
+
+    async def _count_partitions(self, loop: Loop, cluster: Cluster) -> int:
+        known = cluster.topics.get(self._topic)
+        if known is None or known.error or loop.now() - self._looked_at > _LOOK_AGAIN_SECONDS:
+            await cluster.refresh([self._topic])
+            known, self._looked_at = cluster.topics[self._topic], loop.now()
+        if known.error:
+            raise error_of(known.error, f"looking at topic {self._topic} of {cluster.name}")
+        if not known.leaders:
+            raise Unreachable(f"topic {self._topic} of {cluster.name} has no partitions yet")
+        return len(known.leaders)
+
+    async def _ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
+        try:
+            return await self._session.ask(loop, question)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            _log.exception("records for topic %s cannot be written", self._topic)
+            raise Unexpected(f"unexpected {type(error).__name__}: {error}") from error
+
+    async def _write(self, loop: Loop, number: int) -> None:
+        """Write what one partition gets, batch after batch, until nothing is left."""
+        entries = self._partitions[number]
+        place = TopicPartition(self._topic, number)
+        while entries and not self._is_closed:
+            part = _first_of(entries)
+            batch = write_batch([entry.record for entry in part], Codec.LZ4)
+            try:
+                await self._ask(loop, partial(write_patiently, place=place, batch=batch))
+            except HeadraceError as error:
+                await self._pause(loop, entries, error, len(part))
+                continue
+            for _ in part:
+                entries.popleft()
+            self._release(part)
+            self._fate.delivered()
+        del self._partitions[number]
+        self._writing.discard(number)
+
+    async def _pause(
+        self, loop: Loop, entries: deque[_Entry], error: HeadraceError, refused: int | None = None
+    ) -> None:
+        """Give up what is too late, and what was refused (`refused`: the first of them; by default all)."""
+        may_pass = error.retriable or isinstance(error, TopicMissing)
+        if may_pass:
+            now = loop.now()
+            lost = [entry for entry in entries if entry.until <= now]
+        else:
+            lost = list(entries)[:refused]
+        for _ in lost:  # in the order of their times
+            entries.popleft()
+        if lost:
+            self._fate.dropped(len(lost), error.message)
+            self._release(lost)
+        if entries:
+            wait = min(_PAUSE_SECONDS, entries[0].until - loop.now())
+            await loop.sleep(max(wait, 0.0))
+
+    def _release(self, entries: Sequence[_Entry]) -> None:
+        with self._is_empty:
+            self._held -= sum(entry.size for entry in entries)
+            self._count -= len(entries)
+            if not self._count:
+                self._is_empty.notify_all()
+
+
+def _first_of(entries: deque[_Entry]) -> list[_Entry]:
+    """As many as make a batch."""
+    part: list[_Entry] = []
+    size = 0
+    for entry in entries:
+        if part and size + entry.size > _BATCH_BYTES:
+            break
+        part.append(entry)
+        size += entry.size
+    return part
