@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from mirror.adapters.librdkafka.client_log import client_logger
+from librdkafka.client_log import client_logger
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import NotAuthorized
@@ -67,7 +67,7 @@ def _require_kerberos() -> None:
         raise NotAuthorized(
             "mechanism GSSAPI: this confluent-kafka was built without Kerberos",
             advice="build it from its source with librdkafka and libsasl2; "
-            "headrace copy and verify need only the package gssapi",
+            "headrace serve, copy and verify need only the package gssapi",
         ) from error
 
 

@@ -1,4 +1,5 @@
-"""A copy from a broker that requires Kerberos tickets, first without one: exit status and message.
+"""A copy from a broker that requires Kerberos tickets, first without one, and what an instance asks there and
+writes beside its workers: exit status and message.
 
 Needs MIT Kerberos (`krb5kdc`, `kadmin.local`, `kdb5_util`, `kinit`) on the path and the package `gssapi`,
 which registries have as source only; that is why no test does this. The broker asks for another
@@ -55,6 +56,25 @@ mechanism = "GSSAPI"
 [clusters.open]
 bootstrap_servers = "{open}"
 """
+
+
+_CONTROL = """
+import sys
+from pathlib import Path
+from headrace.settings import load_settings
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.metric_topic import placement_event_topic
+from mirror.model.metrics import PlacementEvent
+from mirror.model.topics import TopicDescription
+cluster = load_settings(Path(sys.argv[1])).clusters["guarded"]
+admin = KafkaAdmin(cluster)
+admin.create(TopicDescription("events", 1))
+events = placement_event_topic(cluster, "events")
+events.publish([PlacementEvent(1, "key", "plan", 1, "one", "orders", "", 0, "", "", "", "", 0.0, "because")])
+events.close(30.0)
+print(sorted(admin.list_topics()), events.drops())
+"""
+"""What an instance does beside its workers."""
 
 
 class Realm:
@@ -137,14 +157,17 @@ def main() -> None:
         realm.run("kinit", "-k", "-t", f"{folder}/mirror.keytab", "mirror")
         _say("copy with a ticket", realm, *copy)
         _say("verify", realm, "verify")
+        _print("the control process", realm, [sys.executable, "-c", _CONTROL, f"{folder}/headrace.toml"])
 
 
 def _say(what: str, realm: Realm, command: str, *options: str) -> None:
     sides = ["--source", "guarded", "--destination", "open", "--topics", "tickets"]
     line = [sys.executable, "-m", "headrace", command, "--config", str(realm.folder / "headrace.toml")]
+    _print(what, realm, [*line, *sides, *options])
+
+
+def _print(what: str, realm: Realm, line: list[str]) -> None:
     began = time.monotonic()
-    done = subprocess.run(
-        [*line, *sides, *options], env=realm.environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(line, env=realm.environment, capture_output=True, text=True, check=False)
     told = re.sub(r"\s+", " ", (done.stdout if done.returncode == 0 else done.stderr).strip()[-300:])
     print(f"{what}: exit status {done.returncode} after {time.monotonic() - began:.1f} s: … {told}")

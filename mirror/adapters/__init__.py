@@ -1,4 +1,4 @@
-"""The only rooms that import kazoo and confluent_kafka; they satisfy the protocols of `ports.py`.
+"""What satisfies the protocols of `ports.py`: ZooKeeper by kazoo, Kafka by our own client (`kafka/`).
 
-Client errors are translated here, once: `kafka_errors.py`, `zookeeper_errors.py`.
+kazoo's errors are translated here, once: `zookeeper_errors.py`. No other room imports it.
 """

@@ -23,7 +23,7 @@ class KafkaSecurity(Settings):
     key_password: SecretStr = SecretStr("")
     """Password of `key_file`."""
     mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] = ""
-    """SASL mechanism."""
+    """SASL mechanism; GSSAPI (Kerberos) needs the package gssapi."""
     username: str = ""
     """For PLAIN and SCRAM."""
     password: SecretStr = SecretStr("")

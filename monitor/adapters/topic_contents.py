@@ -11,8 +11,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from mirror.adapters.kafka_errors import translate
-from mirror.adapters.kafka_settings import consumer_settings
+from librdkafka.errors import translate
+from librdkafka.settings import consumer_settings
 from mirror.errors import TimedOut
 from mirror.lane.ledger import LeftOut, Uncopied
 from mirror.settings import KafkaCluster

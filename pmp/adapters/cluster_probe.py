@@ -17,8 +17,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka.admin import KafkaAdminClient
 
-from mirror.adapters.kafka_errors import translate
-from mirror.adapters.kafka_settings import client_settings
+from librdkafka.errors import translate
+from librdkafka.settings import client_settings
 from mirror.errors import HeadraceError, NotAuthorized, Refused, Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock

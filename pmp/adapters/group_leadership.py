@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from mirror.adapters.kafka_settings import consumer_settings
+from librdkafka.settings import consumer_settings
 from mirror.settings import KafkaCluster
 
 _log = structlog.get_logger(__name__)

@@ -9,8 +9,8 @@ from typing import Final
 import fastavro
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from mirror.adapters.kafka_errors import translate
-from mirror.adapters.kafka_settings import producer_settings
+from librdkafka.errors import translate
+from librdkafka.settings import producer_settings
 from mirror.errors import Unreachable
 from mirror.model.rows import row_of
 from mirror.settings import KafkaCluster

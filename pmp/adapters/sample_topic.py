@@ -7,9 +7,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from librdkafka.errors import translate
+from librdkafka.settings import producer_settings
 from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.adapters.kafka_errors import translate
-from mirror.adapters.kafka_settings import producer_settings
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster

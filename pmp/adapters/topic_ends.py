@@ -7,8 +7,8 @@ from typing import Final
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from mirror.adapters.kafka_errors import translate
-from mirror.adapters.kafka_settings import client_settings
+from librdkafka.errors import translate
+from librdkafka.settings import client_settings
 from mirror.settings import KafkaCluster
 
 _TIMEOUT_SECONDS: Final = 10.0

@@ -25,7 +25,7 @@ from tests.fakes.site import Site
 from tests.situations import SITUATIONS, situations_on
 
 HOUSE: Final = Path(__file__).parents[2]
-WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
+WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
 ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
 PAGES: Final = sorted([*(HOUSE / name for name in ROOT_PAGES), *(HOUSE / "docs").rglob("*.md")])
 SOURCES: Final = sorted(file for wing in WINGS for file in (HOUSE / wing).rglob("*.py"))

@@ -8,7 +8,7 @@ from math import inf
 import pytest
 from confluent_kafka import Producer
 
-from mirror.adapters.librdkafka.client_log import OutageFilter, client_logger, error_of_broker
+from librdkafka.client_log import OutageFilter, client_logger, error_of_broker
 from stack.ports import free_ports
 from tests.patience import wait_until
 

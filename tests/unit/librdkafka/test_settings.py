@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mirror.adapters.kafka_settings import client_settings
+from librdkafka.settings import client_settings
 from mirror.adapters.settings import KafkaCluster, KafkaSecurity
 from mirror.errors import NotAuthorized
 
@@ -30,7 +30,7 @@ def test_tokens_are_given_with_their_end(tmp_path: Path) -> None:
 def test_kerberos_that_the_library_lacks_is_said_before_a_client_is_made() -> None:
     with pytest.raises(NotAuthorized, match="built without Kerberos") as caught:
         settings_of(mechanism="GSSAPI")
-    assert "headrace copy" in caught.value.advice
+    assert "headrace serve" in caught.value.advice
 
 
 @pytest.mark.parametrize(
