@@ -1,8 +1,9 @@
-"""A copy from a broker that requires Kerberos tickets, first without one, and what an instance asks there and
-writes beside its workers: exit status and message.
+"""A copy from a broker that requires Kerberos tickets, first without one: exit status and message. Then an
+instance of the service to that broker, also first without one: the problem that it shows, and what it has
+written there once it has a ticket.
 
-Needs MIT Kerberos (`krb5kdc`, `kadmin.local`, `kdb5_util`, `kinit`) on the path and the package `gssapi`,
-which registries have as source only; that is why no test does this. The broker asks for another
+Needs MIT Kerberos (`krb5kdc`, `kadmin.local`, `kdb5_util`, `kinit`, `kdestroy`) on the path and the package
+`gssapi`, which registries have as source only; that is why no test does this. The broker asks for another
 authentication every two seconds, the copy takes about eight.
 """
 
@@ -18,11 +19,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
+
 from stack.kafka import KafkaCluster, NodePorts
 from stack.ports import free_ports
 from stack.server import Jvm
+from stack.zookeeper import ZooKeeperServer
 from tests.engines import write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, counts, make_topic
+from tests.patience import wait_until
+from tests.running import RunningInstance
 
 _REALM = "HEADRACE.TEST"
 _LISTENER = "SASL_PLAINTEXT"
@@ -56,25 +62,6 @@ mechanism = "GSSAPI"
 [clusters.open]
 bootstrap_servers = "{open}"
 """
-
-
-_CONTROL = """
-import sys
-from pathlib import Path
-from headrace.settings import load_settings
-from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.adapters.metric_topic import placement_event_topic
-from mirror.model.metrics import PlacementEvent
-from mirror.model.topics import TopicDescription
-cluster = load_settings(Path(sys.argv[1])).clusters["guarded"]
-admin = KafkaAdmin(cluster)
-admin.create(TopicDescription("events", 1))
-events = placement_event_topic(cluster, "events")
-events.publish([PlacementEvent(1, "key", "plan", 1, "one", "orders", "", 0, "", "", "", "", 0.0, "because")])
-events.close(30.0)
-print(sorted(admin.list_topics()), events.drops())
-"""
-"""What an instance does beside its workers."""
 
 
 class Realm:
@@ -157,17 +144,60 @@ def main() -> None:
         realm.run("kinit", "-k", "-t", f"{folder}/mirror.keytab", "mirror")
         _say("copy with a ticket", realm, *copy)
         _say("verify", realm, "verify")
-        _print("the control process", realm, [sys.executable, "-c", _CONTROL, f"{folder}/headrace.toml"])
+        realm.run("kdestroy")
+        _serve(realm, guarded, beside, running)
 
 
 def _say(what: str, realm: Realm, command: str, *options: str) -> None:
     sides = ["--source", "guarded", "--destination", "open", "--topics", "tickets"]
     line = [sys.executable, "-m", "headrace", command, "--config", str(realm.folder / "headrace.toml")]
-    _print(what, realm, [*line, *sides, *options])
-
-
-def _print(what: str, realm: Realm, line: list[str]) -> None:
     began = time.monotonic()
-    done = subprocess.run(line, env=realm.environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*line, *sides, *options], env=realm.environment, capture_output=True, text=True, check=False
+    )
     told = re.sub(r"\s+", " ", (done.stdout if done.returncode == 0 else done.stderr).strip()[-300:])
     print(f"{what}: exit status {done.returncode} after {time.monotonic() - began:.1f} s: … {told}")
+
+
+def _serve(realm: Realm, guarded: KafkaCluster, beside: KafkaCluster, running: ExitStack) -> None:
+    """Topics are made, records, measurements and events written where a ticket is needed."""
+    zookeeper = ZooKeeperServer("zookeeper", realm.folder / "zookeeper", free_ports(1)[0])
+    zookeeper.start()
+    running.callback(zookeeper.stop)
+    settings = {
+        "ZOOKEEPER__SERVERS": zookeeper.address,
+        "CLUSTERS__OPEN__BOOTSTRAP_SERVERS": beside.address,
+        "CLUSTERS__GUARDED__BOOTSTRAP_SERVERS": guarded.address_of(_LISTENER),
+        "CLUSTERS__GUARDED__SECURITY__PROTOCOL": _LISTENER,
+        "CLUSTERS__GUARDED__SECURITY__MECHANISM": "GSSAPI",
+        "MIRROR__DESTINATION_CLUSTER": "guarded",
+        "MIRROR__METRICS_CLUSTER": "guarded",
+        "MIRROR__WORKER__PROCESSES": "1",
+        "MIRROR__WORKER__METRICS_INTERVAL_SECONDS": "1",
+    }
+    environment = realm.environment | {f"HEADRACE_{key}": value for key, value in settings.items()}
+    instance = RunningInstance("one", realm.folder, environment)
+    running.callback(instance.stop)
+    instance.start()
+    body = {
+        "name": "guarded",
+        "source": {"cluster": "open", "topics": "tickets"},
+        "destination": {"cluster": "guarded", "name": "copy.*"},
+        "metadata": {"owner": "bench"},
+    }
+    instance.rest.post("/v1/datastreams", body)
+    problem = wait_until(lambda: instance.rest.get("/v1/datastreams")[0]["problem"], "it has a problem")
+    print(f"serve without a ticket: … {problem}")
+    realm.run("kinit", "-k", "-t", f"{realm.folder}/mirror.keytab", "mirror")
+    topics = ["copy.tickets", "headrace-mirror-metrics", "headrace-placement-events"]
+
+    def written() -> dict[str, int]:
+        found = dict(counts(guarded.address, topics)) if set(topics) <= names() else {}
+        return found if found and all(found.values()) and found[topics[0]] == _RECORDS else {}
+
+    def names() -> set[str]:
+        return set(AdminClient({"bootstrap.servers": guarded.address}).list_topics(timeout=10).topics)
+
+    found = wait_until(written, "records, measurements and events")
+    left = instance.rest.get("/v1/datastreams")[0]["problem"]
+    print(f"serve with a ticket: … {found}, problem {left}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
+from copy import copy
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
@@ -47,11 +47,7 @@ class LoopThread:
         self.post(lambda loop: _settle(loop.spawn(question(loop)), answer))
         if not wait([answer], seconds).done:
             raise TimedOut(f"{what}: no answer within {seconds:.0f} s")
-        try:
-            return answer.result()
-        except HeadraceError as error:
-            # Several threads may get the same error, and keep it: theirs holds no frames of the client.
-            raise copy.copy(error) from None
+        return answer.result()
 
     def _run(self, loop: Loop) -> None:
         while True:
@@ -74,6 +70,9 @@ def _settle(promise: Promise[_T], answer: Future[_T]) -> None:
 def _hand_over(promise: Promise[_T], answer: Future[_T]) -> None:
     try:
         result = promise.result()
+    except HeadraceError as error:
+        # Several threads may get the same error, and keep it: theirs holds no frames of the client.
+        answer.set_exception(copy(error))
     except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
         answer.set_exception(error)
     else:

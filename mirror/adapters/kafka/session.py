@@ -75,7 +75,7 @@ class ClusterSession:
                     return await question(cluster)
                 except HeadraceError as error:
                     if isinstance(error, Unreachable):
-                        self._failure = error
+                        self._failure = copy(error)
                     if not error.retriable or loop.now() + pause > until:
                         raise
                 await loop.sleep(pause)
@@ -118,7 +118,8 @@ class ClusterSession:
             await first_answer(loop, cluster, self._reach_seconds)
             self._failure = None
         except HeadraceError as error:
-            self._failure, self._failed_at = error, loop.now()
+            # Without the frames that it came through, which know the failure before this one.
+            self._failure, self._failed_at = copy(error), loop.now()
             raise
         finally:
             self._reaching = None
@@ -133,7 +134,7 @@ class ClusterSession:
 
     def _opened(self, loop: Loop) -> Cluster:
         if self._cluster is None:
-            pool = SlabPool(_BUFFER_BYTES, ByteBudget(_BUFFER_BYTES))
+            pool = SlabPool(0, ByteBudget(_BUFFER_BYTES))  # it keeps no buffers
             dialing = Dialing(loop, pool, self._access(), self._client_id, self._request_seconds)
             self._cluster = Cluster(Dialings(dialing, dialing, dialing), self._name)
             self._timer = loop.call_later(_IDLE_SECONDS, lambda: self._look(loop))

@@ -4,6 +4,7 @@ it.
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -358,4 +359,19 @@ def test_an_error_that_somebody_keeps_keeps_nothing_of_the_client(street: Street
         modules.add(trace.tb_frame.f_globals["__name__"])
         trace = trace.tb_next
     assert not any(name.startswith("mirror.client") for name in modules)
-    assert kept.value.__cause__ is None
+    assert kept.value.__cause__ is kept.value.__context__ is None
+
+
+def test_a_cluster_that_stays_away_keeps_no_more_than_its_last_failure(street: Street) -> None:
+    session, before = street.session(street.refusing()), kept_errors()
+    for _ in range(5):
+        session._failed_at = 0.0
+        with pytest.raises(Unreachable):
+            street.ask(session)
+    assert wait_until(lambda: kept_errors() <= before + 1)
+
+
+def kept_errors() -> int:
+    """Failures to reach a cluster that somebody still holds."""
+    gc.collect()
+    return sum(type(one) is Unreachable for one in gc.get_objects())
