@@ -205,14 +205,14 @@ async def _result_of(loop: Loop, answer: Future[T], deadline: float) -> T:
         if answer.done() or loop.now() >= deadline:
             promise.resolve(None)
         else:
-            loop.call_later(_TICK_SECONDS, check)
+            loop.call_later(_CHECK_SECONDS, check)
 
     check()
     await promise
     return answer.result(0)
 
 
-_TICK_SECONDS: Final = 0.005
+_CHECK_SECONDS: Final = 0.005
 
 
 async def _connect_socket(loop: Loop, sock: socket.socket, address: tuple[str, int], deadline: float) -> None:
