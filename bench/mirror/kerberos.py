@@ -135,7 +135,8 @@ def main() -> None:
             cluster.start()
             running.callback(cluster.kill)
         make_topic(guarded.address, "tickets")
-        records = [Record(0, b"%d" % number, b"v" * 10_000, (), 1) for number in range(_RECORDS)]
+        now = int(time.time() * 1000)  # retention takes older ones
+        records = [Record(0, b"%d" % number, b"v" * 10_000, (), now) for number in range(_RECORDS)]
         write(guarded.address, "tickets", records, batch_size=20_000)
         addresses = {"guarded": guarded.address_of(_LISTENER), "open": beside.address}
         (folder / "headrace.toml").write_text(_SETTINGS.format(**addresses))
@@ -187,7 +188,7 @@ def _serve(realm: Realm, guarded: KafkaCluster, beside: KafkaCluster, running: E
     }
     instance.rest.post("/v1/datastreams", body)
     problem = wait_until(lambda: instance.rest.get("/v1/datastreams")[0]["problem"], "it has a problem")
-    print(f"serve without a ticket: … {problem}")
+    print(f"serve without a ticket: … {problem['reason']}")
     realm.run("kinit", "-k", "-t", f"{realm.folder}/mirror.keytab", "mirror")
     topics = ["copy.tickets", "headrace-mirror-metrics", "headrace-placement-events"]
 
