@@ -15,7 +15,7 @@ from api.bodies import CheckedBodies
 from api.calls.cut_off import CutOffCalls
 from api.calls.slow_calls import SlowCalls
 from api.endpoints import brooklin, datastreams, plans, status
-from api.errors import LegibleJson, problem, restli_problem, status_of
+from api.errors import LegibleJson, invalid_body, problem, restli_problem, restli_status_of, status_of
 from api.prometheus import InstanceCollector
 from api.services import Services
 from mirror.errors import Busy, HeadraceError, IllegalTransition, InvalidRequest, NotFound
@@ -67,14 +67,12 @@ async def _explain(request: Request, error: Exception) -> Response:
     version = request.headers.get(_RESTLI_VERSION, "1.0.0")
     marker = "X-RestLi-Error-Response" if version.startswith("2") else "X-LinkedIn-Error-Response"
     body = restli_problem(error, services.status.name, secrets.token_hex(3))
-    return LegibleJson(body, status_of(error), headers={marker: "true"})
+    return LegibleJson(body, restli_status_of(error), headers={marker: "true"})
 
 
 async def _explain_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
-    return await _explain(request, InvalidRequest(f"{where or 'the body'}: {first['msg']}"))
+    return await _explain(request, invalid_body(error.errors()))
 
 
 async def _explain_routing(request: Request, error: Exception) -> Response:

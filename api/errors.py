@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.responses import JSONResponse
 
 from mirror import errors
+from mirror.model.documents import pointer_to
 
 STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.AlreadyExists: HTTPStatus.CONFLICT,
+    errors.RefusedFields: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.VersionNotGiven: HTTPStatus.PRECONDITION_REQUIRED,
     errors.IllegalTransition: HTTPStatus.METHOD_NOT_ALLOWED,
     errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
     errors.NotAuthorized: HTTPStatus.UNAUTHORIZED,
     errors.VersionConflict: HTTPStatus.CONFLICT,
+    errors.StaleVersion: HTTPStatus.PRECONDITION_FAILED,
     errors.DamagedState: HTTPStatus.CONFLICT,
     errors.PlanRejected: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.TimedOut: HTTPStatus.GATEWAY_TIMEOUT,
@@ -30,6 +35,9 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
 }
 """The nearest ancestor that is listed counts."""
 
+_BODY: Final = "body"
+_NOT_OF_THE_BODY: Final = frozenset({"query", "path", "header", "cookie"})
+
 
 def status_of(error: errors.HeadraceError) -> HTTPStatus:
     """The HTTP status of an error."""
@@ -40,21 +48,40 @@ def status_of(error: errors.HeadraceError) -> HTTPStatus:
 
 
 def problem(error: errors.HeadraceError) -> dict[str, Any]:
-    """A problem document (RFC 9457); `advice` says what to do."""
+    """A problem document (RFC 9457); `advice` says what to do, `errors` what is wrong with each field, where
+    that is known."""
     status = status_of(error)
+    fields = error.fields if isinstance(error, errors.InvalidRequest) else ()
     return {
         "title": status.phrase,
         "status": status.value,
         "kind": type(error).__name__,
         "detail": error.message,
         "advice": error.advice,
+        **({"errors": [one._asdict() for one in fields]} if fields else {}),
     }
+
+
+def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
+    """What pydantic finds wrong with a request: the first in words, all of the body by their fields."""
+    where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
+    fields = [
+        errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), one["msg"])
+        for one in found
+        if not _NOT_OF_THE_BODY.intersection(one["loc"][:1])
+    ]
+    return errors.InvalidRequest(f"{where or 'the body'}: {found[0]['msg']}", fields=fields)
+
+
+def restli_status_of(error: errors.HeadraceError) -> HTTPStatus:
+    """The HTTP status of an error at Brooklin's paths: 400 for every field that it refuses."""
+    return HTTPStatus.BAD_REQUEST if isinstance(error, errors.RefusedFields) else status_of(error)
 
 
 def restli_problem(error: errors.HeadraceError, instance: str, correlation: str) -> dict[str, Any]:
     """The envelope of Rest.li 2 with Brooklin's message format; without a stack trace."""
     return {
-        "status": status_of(error).value,
+        "status": restli_status_of(error).value,
         "exceptionClass": "com.linkedin.restli.server.RestLiServiceException",
         "message": f"msg={error}; cause=None; instance={instance}; id={correlation};",
     }

@@ -5,7 +5,9 @@
     ├── InvalidRequest              a request or definition cannot be accepted
     │   ├── NotFound                there is no such thing
     │   ├── AlreadyExists           there is one by that name already
-    │   └── IllegalTransition       not from the present state
+    │   ├── IllegalTransition       not from the present state
+    │   ├── RefusedFields           fields of a change cannot be as they are asked for
+    │   └── VersionNotGiven         a change does not say which version it is a change of
     ├── Unreachable                 a server does not answer                     retriable
     │   └── TimedOut                it answered too late                         retriable
     ├── Refused                     a server answered no; asking again changes nothing
@@ -17,6 +19,7 @@
     │   └── BatchTooLarge           a batch opens into more than may be opened at a time
     ├── CoordinationError
     │   ├── VersionConflict         somebody else wrote first; read again        retriable
+    │   │   └── StaleVersion        the version that a change names is not the present one
     │   ├── SessionLost             the ZooKeeper session is over                fatal for all tasks
     │   ├── Fenced                  a newer owner has taken the partition        fatal for the lane
     │   └── NewerFormat             state written by a newer version             fatal
@@ -39,7 +42,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Sequence
+from typing import ClassVar, Final, NamedTuple
 
 
 class HeadraceError(Exception):
@@ -63,8 +67,20 @@ class ConfigError(HeadraceError):
     fatal = True
 
 
+class FieldProblem(NamedTuple):
+    """What is wrong with one field; `pointer` says which (RFC 6901)."""
+
+    pointer: str
+    detail: str
+
+
 class InvalidRequest(HeadraceError):
-    """A request or a definition cannot be accepted as it stands."""
+    """A request or a definition cannot be accepted as it stands. `fields`: what is wrong with each of its
+    fields, as far as that is known."""
+
+    def __init__(self, message: str, *, fields: Sequence[FieldProblem] = (), advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.fields = tuple(fields)
 
 
 class NotFound(InvalidRequest):
@@ -77,6 +93,14 @@ class AlreadyExists(InvalidRequest):
 
 class IllegalTransition(InvalidRequest):
     """The present state does not allow the requested one."""
+
+
+class RefusedFields(InvalidRequest):
+    """Fields of a change cannot be as they are asked for."""
+
+
+class VersionNotGiven(InvalidRequest):
+    """A change does not say which version it is a change of."""
 
 
 class Unreachable(HeadraceError):
@@ -139,6 +163,12 @@ class VersionConflict(CoordinationError):
     """Somebody else wrote the node since it was read."""
 
     retriable = True
+
+
+class StaleVersion(VersionConflict):
+    """The version that a change names is not the present one any more."""
+
+    retriable = False
 
 
 class SessionLost(CoordinationError):

@@ -72,7 +72,8 @@ def list_all(
 @router.get("/datastream/{name}")
 def get(name: str, services: ServicesDep) -> dict[str, Any]:
     """One datastream."""
-    return _element(services.control.look(DatastreamName(name)), services)
+    found = services.control.look(DatastreamName(name))
+    return _element(found if isinstance(found, DamagedDefinition) else found.datastream, services)
 
 
 def _element(found: Datastream | DamagedDefinition, services: Services) -> dict[str, Any]:

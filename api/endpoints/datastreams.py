@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Body, Path, Query, Response
 
 from api.dependencies import ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
+from api.etags import IfMatch, etag_of, is_exact
 from api.ignored import refuse_ignored
+from api.schemas.changes import UpdateBody, patched
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
 from api.schemas.progress import LaneProgressAnswer
 from api.services import Services
-from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
-from mirror.coordination.stores.definitions import DamagedDefinition
+from mirror.control.commands import (
+    ChangePauses,
+    ChangeStatus,
+    CreateDatastream,
+    MovePartitions,
+    UpdateDatastream,
+)
+from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.coordination.stores.problems import Problem
 from mirror.model import bounds
 from mirror.model.datastreams.pauses import read_partitions
@@ -23,6 +31,8 @@ from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicPartition
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
+_NO_CAUSE: Final = HaltBody()
+CauseQuery = Annotated[HaltBody, Query()]
 NamePath = Annotated[str, Path(description="the datastream's name")]
 
 
@@ -33,6 +43,7 @@ def create(body: DatastreamBody, services: ServicesDep, response: Response) -> D
     refuse_ignored(datastream.metadata)
     stored = services.control.create(CreateDatastream(datastream))
     response.headers["Location"] = f"/v1/datastreams/{quote(stored.name, safe='')}"
+    response.headers["ETag"] = etag_of(stored, 0)
     return DatastreamAnswer.from_datastream(stored)
 
 
@@ -48,13 +59,52 @@ def list_all(services: ServicesDep) -> list[DatastreamAnswer]:
 
 
 @router.get("/{name}")
-def get(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
-    """One datastream."""
+def get(name: NamePath, services: ServicesDep, response: Response) -> DatastreamAnswer:
+    """One datastream; the header ETag names the version, for If-Match of a change."""
     found = services.control.look(DatastreamName(name))
-    problem = services.problems.get(found.name)
     if isinstance(found, DamagedDefinition):
-        return _damaged(found, problem, services)
-    return DatastreamAnswer.from_datastream(found, problem)
+        return _damaged(found, services.problems.get(found.name), services)
+    return _answer(found, services, response)
+
+
+def _answer(stored: StoredDatastream, services: Services, response: Response) -> DatastreamAnswer:
+    response.headers["ETag"] = etag_of(stored.datastream, stored.version)
+    return DatastreamAnswer.from_datastream(stored.datastream, services.problems.get(stored.datastream.name))
+
+
+@router.put("/{name}")
+def replace(
+    name: NamePath,
+    body: UpdateBody,
+    services: ServicesDep,
+    response: Response,
+    if_match: IfMatch = None,
+    why: CauseQuery = _NO_CAUSE,
+) -> DatastreamAnswer:
+    """Let a definition become this one; what can change and is left out has its default then. Only partitions
+    that enter or leave start or stop."""
+    stored = services.control.stored(DatastreamName(name))
+    is_this = is_exact(stored, if_match)
+    after = body.to_datastream(stored.datastream, services.cluster_of_address)
+    command = UpdateDatastream(stored, after, is_this, *_cause(why))
+    return _answer(services.control.update(command), services, response)
+
+
+@router.patch("/{name}")
+def patch(
+    name: NamePath,
+    changes: Annotated[Any, Body(media_type="application/merge-patch+json")],
+    services: ServicesDep,
+    response: Response,
+    if_match: IfMatch = None,
+    why: CauseQuery = _NO_CAUSE,
+) -> DatastreamAnswer:
+    """Change what a merge patch (RFC 7386) of the definition names, and nothing else."""
+    stored = services.control.stored(DatastreamName(name))
+    is_this = is_exact(stored, if_match)
+    after = patched(stored.datastream, changes, services.cluster_of_address)
+    command = UpdateDatastream(stored, after, is_this, *_cause(why))
+    return _answer(services.control.update(command), services, response)
 
 
 def _damaged(found: DamagedDefinition, told: Problem | None, services: Services) -> DatastreamAnswer:

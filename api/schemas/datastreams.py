@@ -18,11 +18,13 @@ from mirror.model.topics import TopicNaming, TopicSelection
 _DAMAGED: Final = "DAMAGED"
 
 
-class _DatastreamModel(BaseModel):
+class DatastreamModel(BaseModel):
+    """Has the fields that it names, and no others."""
+
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class SourceBody(_DatastreamModel):
+class SourceBody(DatastreamModel):
     """Where from."""
 
     cluster: str
@@ -35,7 +37,7 @@ class SourceBody(_DatastreamModel):
     """Whether names that begin with two underscores may be mirrored."""
 
 
-class DestinationBody(_DatastreamModel):
+class DestinationBody(DatastreamModel):
     """Where to."""
 
     cluster: str
@@ -44,7 +46,7 @@ class DestinationBody(_DatastreamModel):
     """Topic name there; `*` stands for the source name."""
 
 
-class LimitsBody(_DatastreamModel):
+class LimitsBody(DatastreamModel):
     """Bounds on tasks."""
 
     min_tasks: Annotated[int, Field(ge=1)] = 1
@@ -52,14 +54,14 @@ class LimitsBody(_DatastreamModel):
     max_partitions_per_task: Annotated[int, Field(ge=1)] | None = None
 
 
-class ObjectiveBody(_DatastreamModel):
+class ObjectiveBody(DatastreamModel):
     """The SLA: `percentile` of the records arrive within `milliseconds`."""
 
     milliseconds: Annotated[int, Field(gt=0)]
     percentile: Annotated[float, Field(gt=0, lt=100)] = 99.0
 
 
-class DatastreamBody(_DatastreamModel):
+class DatastreamBody(DatastreamModel):
     """A definition as it is created."""
 
     name: str
@@ -103,7 +105,7 @@ class ProblemAnswer(BaseModel):
         return cls(reason=problem.reason, since_ms=problem.since_ms, sets_aside=problem.sets_aside)
 
 
-class DatastreamAnswer(_DatastreamModel):
+class DatastreamAnswer(DatastreamModel):
     """A definition as it is stored.
 
     One that is damaged has the status DAMAGED, a problem, and what was known of it before, if anything.

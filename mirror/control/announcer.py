@@ -1,4 +1,4 @@
-"""Events of what people asked for: who paused, resumed, stopped or deleted what, and why."""
+"""Events of what people asked for: who changed, paused, resumed, stopped or deleted what, and why."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Final
 
 import structlog
 
-from mirror.control.commands import ChangePauses, ChangeStatus
+from mirror.control.commands import ChangePauses, ChangeStatus, UpdateDatastream
 from mirror.coordination.stores.events import EventLog, command_event
+from mirror.model.datastreams.change import definition_changes
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
+_FIELDS_SHOWN: Final = 10
 _DONE: Final = {"pause": "paused", "resume": "resumed", "stop": "stopped", "delete": "deleted"}
 
 
@@ -26,10 +30,16 @@ class Announcer:
         self._publish = publish
         self._clock = clock
 
+    def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
+        """A definition has become another one."""
+        fields = [one.pointer for one in definition_changes(before, after)]
+        more = f" and {len(fields) - _FIELDS_SHOWN} more" if len(fields) > _FIELDS_SHOWN else ""
+        self._announce(command, after.name, f"changed {', '.join(fields[:_FIELDS_SHOWN])}{more}")
+
     def status_changed(self, command: ChangeStatus) -> None:
         """A datastream was paused, resumed, stopped or deleted."""
         what = f"{_DONE.get(command.action, command.action)} the datastream"
-        self._announce(command, what)
+        self._announce(command, command.name, what)
 
     def pauses_changed(self, command: ChangePauses) -> None:
         """Partitions were paused or resumed."""
@@ -37,14 +47,16 @@ class Announcer:
             f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
             for topic, numbers in sorted(command.partitions.items())
         )
-        self._announce(command, f"{'paused' if command.pause else 'resumed'} {shown}")
+        self._announce(command, command.name, f"{'paused' if command.pause else 'resumed'} {shown}")
 
-    def _announce(self, command: ChangeStatus | ChangePauses, what: str) -> None:
+    def _announce(
+        self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, what: str
+    ) -> None:
         because = f": {command.reason}" if command.reason else ""
         sentence = f"{command.requested_by or 'somebody'} {what}{because}"
-        events = (command_event(command.name, sentence, self._clock.now_ms()),)
+        events = (command_event(name, sentence, self._clock.now_ms()),)
         try:
             self._events.append(events)
             self._publish(events)
         except Exception as error:  # noqa: BLE001 - the bulkhead around telling
-            _log.warning("event lost", datastream=command.name, sentence=sentence, reason=str(error))
+            _log.warning("event lost", datastream=name, sentence=sentence, reason=str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.pauses import Partitions
 from mirror.model.identifiers import DatastreamName
@@ -19,6 +20,19 @@ class CreateDatastream:
     datastream: Datastream
     status: DatastreamStatus = DatastreamStatus.INITIALIZING
     is_taken_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateDatastream:
+    """Let a definition become another one, in what `mirror.model.datastreams.change` allows. `before`: what
+    was read, which the change was made of. `is_exact`: nothing at all may have happened to it since; without
+    that it may have been paused, resumed or stopped, which stays."""
+
+    before: StoredDatastream
+    after: Datastream
+    is_exact: bool = False
+    reason: str = ""
+    requested_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

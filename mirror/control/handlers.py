@@ -13,27 +13,31 @@ from mirror.control.commands import (
     CreateDatastream,
     MovePartitions,
     TriggerRebalance,
+    UpdateDatastream,
 )
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionCache,
     Definitions,
     DefinitionStore,
+    StoredDatastream,
 )
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
-from mirror.errors import IllegalTransition, InvalidRequest, VersionConflict
+from mirror.errors import IllegalTransition, InvalidRequest, StaleVersion, VersionConflict
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.datastreams.metadata import CREATED_MS, OWNER, TASK_PREFIX
 from mirror.model.datastreams.pauses import paused, resumed
 from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.load import joint_limits
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
 _ATTEMPTS: Final = 5
+_READ_AGAIN: Final = "read it again, and make the change of what it is now"
 _FIRST_STATUSES: Final = frozenset(
     {DatastreamStatus.INITIALIZING, DatastreamStatus.PAUSED, DatastreamStatus.STOPPED}
 )
@@ -42,8 +46,8 @@ _FIRST_STATUSES: Final = frozenset(
 class RouteCheck(Protocol):
     """Looks whether a new datastream may be copied beside the others."""
 
-    def check(self, new: Datastream, others: Sequence[Datastream]) -> None:
-        """Raises InvalidRequest with the reason why not."""
+    def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
+        """Raises InvalidRequest with the reason why not. `former`: what it has been, if it is not new."""
         ...
 
 
@@ -96,14 +100,52 @@ class Control:
         self._definitions.create(datastream)
         return datastream
 
+    def check_update(self, before: Datastream, after: Datastream) -> None:
+        """Whether a datastream may become what a change makes of it, beside the others. Raises
+        IllegalTransition, InvalidRequest."""
+        if before.status is DatastreamStatus.DELETING:
+            raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
+        others = [one for one in self.list().datastreams if one.name != after.name]
+        self._check_group(after, others)
+        if _way_of(after) != _way_of(before):
+            self._routes.check(after, others, before)
+
+    def update(self, command: UpdateDatastream) -> StoredDatastream:
+        """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, InvalidRequest;
+        StaleVersion or VersionConflict where somebody else has written meanwhile."""
+        before, after = command.before.datastream, command.after
+        self.check_update(before, after)
+        for _ in range(_ATTEMPTS):
+            stored = self._definitions.get(after.name)
+            if command.is_exact and stored.version != command.before.version:
+                raise stale(after.name)
+            if _with_state_of(stored.datastream, before) != stored.datastream:
+                break
+            changed = _with_state_of(stored.datastream, after)
+            if changed == stored.datastream:
+                return stored
+            try:
+                written = self._definitions.replace(stored, changed)
+            except VersionConflict:
+                continue
+            self._known.changed(after.name)
+            self._announcer.updated(command, stored.datastream, changed)
+            return written
+        raise VersionConflict(
+            f"somebody else has changed datastream {after.name} meanwhile", advice=_READ_AGAIN
+        )
+
+    def stored(self, name: DatastreamName) -> StoredDatastream:
+        """The definition with its version. Raises NotFound, DamagedState."""
+        return self._definitions.get(name)
+
     def get(self, name: DatastreamName) -> Datastream:
         """Raises NotFound, DamagedState."""
         return self._definitions.get(name).datastream
 
-    def look(self, name: DatastreamName) -> Datastream | DamagedDefinition:
-        """The definition, or what is wrong with it. Raises NotFound."""
-        found = self._definitions.look(name)
-        return found if isinstance(found, DamagedDefinition) else found.datastream
+    def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
+        """The definition with its version, or what is wrong with it. Raises NotFound."""
+        return self._definitions.look(name)
 
     def list(self) -> Definitions:
         """All definitions, those that are damaged apart."""
@@ -206,6 +248,15 @@ class Control:
                     f"datastreams of group {other.group} copy as {other.name} does: {_route(other)}",
                     advice=f"give them the same clusters and topic names, or another {TASK_PREFIX}",
                 )
+        together = [datastream, *(one for one in others if one.group == datastream.group)]
+        least = max(one.limits.min_tasks for one in together)
+        most = joint_limits(one.limits for one in together).max_tasks
+        if most is not None and least > most:
+            raise InvalidRequest(
+                f"datastreams of group {datastream.group} share tasks: at least {least} and at most {most}"
+                " are not possible",
+                advice="of their limits the strictest count; give them limits that agree",
+            )
 
     def _check_cluster(self, role: str, cluster: ClusterRef) -> None:
         if cluster in self._clusters or ":" in cluster:
@@ -230,6 +281,21 @@ def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> 
 def _check_ready(datastream: Datastream) -> None:
     if datastream.status is not DatastreamStatus.READY:
         raise IllegalTransition(f"datastream {datastream.name} is {datastream.status}; it must be READY")
+
+
+def stale(name: DatastreamName) -> StaleVersion:
+    """For a change of a version that is not the present one."""
+    return StaleVersion(f"datastream {name} has another version by now", advice=_READ_AGAIN)
+
+
+def _with_state_of(stored: Datastream, definition: Datastream) -> Datastream:
+    """A definition in the state in which the stored one is."""
+    return replace(definition, status=stored.status, pauses=stored.pauses, halt=stored.halt)
+
+
+def _way_of(datastream: Datastream) -> tuple[object, ...]:
+    """What of a definition decides about circles and doubles, as far as it can change."""
+    return datastream.selection, datastream.shares_destination
 
 
 def _route(datastream: Datastream) -> str:

@@ -20,7 +20,8 @@ class SimplePlanner:
     """Task count from load over usable capacity; partitions go, heaviest first, to the lightest task."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Keeps what is placed unless `full`; a tie of loads goes to the task with fewer partitions.
+        """Keeps what is placed unless `full`, or unless a task would have nothing in a `rebalance`; a tie of
+        loads goes to the task with fewer partitions.
 
         No task holds more partitions than the limit, unless `max_tasks` leaves no other way.
         """
@@ -45,6 +46,9 @@ class SimplePlanner:
                 heapq.heapreplace(lightest, (loads[name], len(tasks[name]), name))
             else:
                 heapq.heappop(lightest)
+        if request.rebalance and not request.full and not all(tasks.values()):
+            _level(tasks, request.loads)
+            loads = {name: _sum(request.loads, held) for name, held in tasks.items()}
         return GroupPlan(
             tasks={name: frozenset(held) for name, held in tasks.items()},
             loads_bytes_per_second=loads,
@@ -75,6 +79,19 @@ class SimplePlanner:
             if name not in taken:
                 names.append(name)
         return names
+
+
+def _level(
+    tasks: Mapping[TaskName, list[TopicPartition]], loads: Mapping[TopicPartition, PartitionLoad]
+) -> None:
+    """Give tasks as many partitions as the others have, the heaviest of the fullest first."""
+    while True:
+        few, most = (chosen(tasks, key=lambda name: (len(tasks[name]), name)) for chosen in (min, max))
+        if len(tasks[most]) - len(tasks[few]) < 2:
+            return
+        heaviest = max(tasks[most], key=lambda one: (_load(loads, one), one))
+        tasks[most].remove(heaviest)
+        tasks[few].append(heaviest)
 
 
 def _most_partitions(request: PlanningRequest, tasks: int) -> int:

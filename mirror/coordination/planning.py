@@ -21,13 +21,14 @@ from mirror.coordination.stores.requests import DamagedRequest, MoveRequest, Reb
 from mirror.errors import CorruptData, InvalidRequest, PlanRejected
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
-from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity
+from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 
 _NO_RULES: Final = HomeRules()
 _NAMES_SHOWN: Final = 5
+_NO_LIMITS: Final = TaskLimits()
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,31 @@ def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) 
     """Whether the plan has something else than it should, as far as another planning can change that."""
     planned = world.plan.planned.get(group)
     last = world.last.get(group)
-    return wanted != planned and last != LastPlanning(world.groups[group], wanted, planned)
+    if wanted == planned and not _breaks_limits(world.plan.of_group(group), world.groups[group]):
+        return False
+    return last != LastPlanning(world.groups[group], wanted, planned)
+
+
+def _breaks_limits(tasks: Sequence[TaskPlacement], members: Sequence[Datastream]) -> bool:
+    """Whether tasks are not as the limits of their datastreams would have them, which may have changed."""
+    limits = _limits_of(members)
+    if limits == _NO_LIMITS:
+        return False
+    held = [len(one.partitions) for one in tasks]
+    too_many = limits.max_tasks is not None and len(held) > limits.max_tasks
+    widest = limits.max_partitions_per_task
+    is_too_wide = widest is not None and max(held, default=0) > widest
+    return too_many or is_too_wide or _has_too_few(tasks, limits)
+
+
+def _has_too_few(tasks: Sequence[TaskPlacement], limits: TaskLimits) -> bool:
+    """Whether fewer tasks have partitions than the least number of tasks, of partitions that are planned."""
+    held = [len(one.partitions) for one in tasks if one.partitions]
+    return len(held) < min(limits.min_tasks, sum(held))
+
+
+def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
+    return members[0].limits if len(members) == 1 else joint_limits(one.limits for one in members)
 
 
 def _remembered(world: World, plan: Plan, answered: Iterable[GroupName]) -> dict[GroupName, LastPlanning]:
@@ -190,7 +215,8 @@ def _remembered(world: World, plan: Plan, answered: Iterable[GroupName]) -> dict
     for group in answered:
         found.pop(group, None)
         wanted, planned = world.wishes.partitions[group], plan.planned.get(group)
-        if wanted is not None and wanted != planned:
+        breaks = _breaks_limits(plan.of_group(group), world.groups[group])
+        if wanted is not None and (wanted != planned or breaks):
             found[group] = LastPlanning(world.groups[group], wanted, planned)
     return found
 
@@ -323,26 +349,29 @@ def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
     """What a planner must know about a group. A request to move what is placed counts only where something
-    is known of the loads."""
+    is known of the loads; that its limits ask for more tasks than it has is one."""
     planned = world.plan.planned.get(group, frozenset())
     wanted = world.wishes.partitions[group]
     asked = [request for request in world.rebalances if request.group == group]
-    if world.plan.of_group(group) and _is_blind(world, group):
-        asked = []
+    limits, is_too_few = _limits_of(members), False
+    if world.plan.of_group(group):
+        is_too_few = _has_too_few(world.plan.of_group(group), limits)
+        if _is_blind(world, group):
+            asked, is_too_few = [], False
     report = world.loads.get(group)
     return PlanningRequest(
         group=group,
         partitions=tuple(sorted(planned if wanted is None else wanted)),
         loads=report.loads if report else {},
         capacity=capacity,
-        limits=members[0].limits,
+        limits=limits,
         current={
             partition: placement.task
             for placement in world.plan.of_group(group)
             for partition in placement.partitions
         },
         full=any(request.full for request in asked),
-        rebalance=bool(asked),
+        rebalance=bool(asked) or is_too_few,
         recent=world.recent.get(members[0].source, ()),
     )
 

@@ -1,11 +1,12 @@
-"""JSON from outside: of a request, or of a znode that anybody may have written."""
+"""JSON from outside: of a request, or of a znode that anybody may have written. Changes of JSON documents."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 
@@ -52,3 +53,39 @@ def _no_number(constant: str) -> float:
 def _finite(text: str) -> float:
     value = float(text)
     return value if math.isfinite(value) else _no_number(text[:20])
+
+
+class ChangedValue(NamedTuple):
+    """A value that is another one in a second document; None for one that is not there. `pointer` says where
+    it is (RFC 6901)."""
+
+    pointer: str
+    before: Any
+    after: Any
+
+
+def pointer_to(parts: Iterable[object]) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in parts)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """A document after a merge patch (RFC 7386): objects are merged, null removes, anything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merged(found.get(key), value)
+    return found
+
+
+def differences(before: Any, after: Any, *parts: str) -> Iterator[ChangedValue]:
+    """Where two documents differ, as deep as both have objects there, sorted by pointer."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in sorted(before.keys() | after.keys()):
+            yield from differences(before.get(key), after.get(key), *parts, key)
+    elif before != after:
+        yield ChangedValue(pointer_to(parts), before, after)

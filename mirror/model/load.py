@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -156,3 +156,16 @@ class TaskLimits:
                 raise InvalidRequest(f"max_tasks {self.max_tasks} is below min_tasks {self.min_tasks}")
         if self.max_partitions_per_task is not None:
             bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)
+
+
+def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
+    """What holds for tasks that datastreams share: of each bound the strictest; the most where the least is
+    above it."""
+    found = tuple(several)
+    most = min((one.max_tasks for one in found if one.max_tasks is not None), default=None)
+    widest = min(
+        (one.max_partitions_per_task for one in found if one.max_partitions_per_task is not None),
+        default=None,
+    )
+    least = max((one.min_tasks for one in found), default=1)
+    return TaskLimits(least if most is None else min(least, most), most, widest)

@@ -138,6 +138,7 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
     world = World(kafka_pair, new_instance)
     with asking(world.instances["one"]) as asked:
         _create_and_read(asked, world)
+        _change(asked)
         _pause_and_resume_partitions(asked, world)
         _move_and_rebalance(asked, world)
         _look_at_the_instance(asked, world)
@@ -174,6 +175,21 @@ def _create_and_read(asked: Asked, world: World) -> None:
         "every record is in the stored progress",
         interval_seconds=0.3,
     )
+
+
+def _change(asked: Asked) -> None:
+    path, read = "/v1/datastreams/rest", asked.ask("GET", "/v1/datastreams/rest")
+    at_first = {"If-Match": read.headers["ETag"]}
+    wish = {"objective": {"milliseconds": 60_000}, "metadata": {"note": "n"}}
+    asked.ask("PATCH", path, 428, json=wish)
+    changed = asked.ask("PATCH", path, json=wish, headers=at_first)
+    assert (changed.json()["objective"]["milliseconds"], changed.json()["status"]) == (60_000, "READY")
+    asked.ask("PATCH", path, 412, json=wish, headers=at_first)
+    now = {"If-Match": changed.headers["ETag"]}
+    refused = asked.ask("PUT", path, 422, json=changed.json() | {"start": "latest", "name": "x"}, headers=now)
+    assert {one["pointer"] for one in refused.json()["errors"]} == {"/start", "/name"}
+    asked.ask("PUT", path, json=changed.json() | {"objective": None}, headers=now)
+    assert asked.ask("GET", path).json()["objective"] is None
 
 
 def _pause_and_resume_partitions(asked: Asked, world: World) -> None:

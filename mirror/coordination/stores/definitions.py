@@ -216,10 +216,12 @@ class DefinitionStore:
         except AlreadyExists as error:
             raise _taken(datastream.name) from error
 
-    def replace(self, stored: StoredDatastream, datastream: Datastream) -> None:
-        """Compare and set. Raises VersionConflict, NotFound."""
+    def replace(self, stored: StoredDatastream, datastream: Datastream) -> StoredDatastream:
+        """Compare and set; returns what is stored then. Raises VersionConflict, NotFound, and InvalidRequest
+        when it does not fit into a znode."""
         path = znodes.child(znodes.DATASTREAMS, datastream.name)
-        self._nodes.write(path, znodes.encode(to_document(datastream)), stored.version)
+        version = self._nodes.write(path, znodes.encode(to_document(datastream)), stored.version)
+        return StoredDatastream(datastream, version)
 
     def remove(self, name: DatastreamName) -> None:
         """Remove a definition for good, whatever its znode holds."""

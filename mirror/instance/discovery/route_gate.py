@@ -1,4 +1,4 @@
-"""Refuses a datastream that must not be copied before it is created."""
+"""Refuses a datastream that must not be copied before it is created, or changed so."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _IDENTITY_SECONDS: Final = 600.0
 
 
 class RouteGate:
-    """Refuses datastreams at their creation. Thread-safe; asks only clusters that the new one concerns, and
-    while it does, no other creation waits."""
+    """Refuses datastreams at their creation and when they change. Thread-safe; asks only clusters that the
+    new one concerns, and while it does, no other creation waits."""
 
     def __init__(
         self, route_map: RouteMap, questions: Questions, plan: Callable[[], Plan], clock: Clock
@@ -45,26 +45,33 @@ class RouteGate:
         self._identified_at: dict[ClusterRef, float] = {}
         self._last_plan: tuple[Plan, Written] = NO_PLAN.plan, {}
 
-    def check(self, new: Datastream, others: Sequence[Datastream]) -> None:
+    def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
         """Raises InvalidRequest when it would copy in a circle, onto itself or where another one writes, or
-        keep another one from what it copies. What cannot be known now, the leader finds out."""
-        facts = self._facts(new, others)
-        verdicts = self._verdicts(new, facts)
-        _check_new(new, verdicts.foreseen)
+        keep another one from what it copies. What cannot be known now, the leader finds out. `former`: what
+        it has been until now, which may have troubles that are none of the change."""
+        facts = self._facts(new, others, former)
+        verdicts = self._verdicts(new, facts, former)
+        what = "created" if former is None else "changed so"
+        _check_new(new, verdicts, what)
         for other in others:
-            _check_other(new, other.name, verdicts)
+            _check_other(new, other.name, verdicts, what)
 
-    def _facts(self, new: Datastream, others: Sequence[Datastream]) -> _Facts:
+    def _facts(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None) -> _Facts:
         ends = [new.source, new.destination]
         identities = self._questions.identities([one for one in ends if self._is_unsure_of(one)])
         with self._lock:
             self._map.note(identities)
             self._identified_at |= dict.fromkeys(identities, self._clock.monotonic())
             self._map.recall(clusters_of([new, *others]))
-            before, after = self._map.routes(others), self._map.routes([*others, new])
+            before = self._map.routes(others if former is None else [*others, former])
+            after = self._map.routes([*others, new])
             written = self._written()
         around, end = circular(after), after[-1].destination
-        near = [one for one in before if one.destination == end or one.datastream.name in around]
+        near = [
+            one
+            for one in before
+            if one.datastream.name != new.name and (one.destination == end or one.datastream.name in around)
+        ]
         topics = self._questions.topics([new.source, *(one.datastream.source for one in near)])
         return _Facts(before, after, near, around, topics, written)
 
@@ -78,7 +85,7 @@ class RouteGate:
             self._last_plan = plan, written_by(plan)
         return self._last_plan[1]
 
-    def _verdicts(self, new: Datastream, facts: _Facts) -> _Verdicts:
+    def _verdicts(self, new: Datastream, facts: _Facts, former: Datastream | None) -> _Verdicts:
         known, written = self._map, facts.written
         chosen = self._selected(new, facts.topics, written)
         names = [new.naming.destination(topic) for topic in chosen]
@@ -90,11 +97,15 @@ class RouteGate:
                 selected[one.name] = self._selected(one, relevant, written)
             else:
                 selected[one.name] = _writing(names, one, facts.topics, written)
+        selected_before = dict(selected)
+        if former is not None:
+            selected_before[former.name] = self._selected(former, facts.topics, written)
         before, after = known.judge(facts.before), known.judge(facts.after)
         return _Verdicts(
-            before.verdict(selected, written),
+            before.verdict(selected_before, written),
             after.verdict(selected, written),
             after.verdict(after.foreseen(selected), written),
+            before.verdict(before.foreseen(selected_before), written) if former is not None else _NOTHING,
         )
 
     @staticmethod
@@ -139,35 +150,42 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Without the new datastream, with it, and with it once its copies are there."""
+    """Without the new datastream, with it, and with it once its copies are there. `before` and `known`, which
+    is `foreseen` before a change: with what it has been until now."""
 
     before: Verdict
     after: Verdict
     foreseen: Verdict
+    known: Verdict
 
 
-def _check_new(new: Datastream, verdict: Verdict) -> None:
+_NOTHING: Final = Verdict({}, {})
+
+
+def _check_new(new: Datastream, verdicts: _Verdicts, what: str) -> None:
+    verdict, known = verdicts.foreseen, verdicts.known
     refused = verdict.refused.get(new.name)
-    if refused is not None:
+    if refused is not None and new.name not in known.refused:
         raise InvalidRequest(
-            f"datastream {new.name} cannot be created: {refused}",
+            f"datastream {new.name} cannot be {what}: {refused}",
             advice="choose other clusters or a destination name such as copy.*",
         )
-    reasons = verdict.left_out.get(new.name)
+    told = known.left_out.get(new.name, {})
+    reasons = {topic: why for topic, why in verdict.left_out.get(new.name, {}).items() if topic not in told}
     if reasons:
         raise InvalidRequest(
-            f"datastream {new.name} cannot be created: {in_words(reasons)}",
+            f"datastream {new.name} cannot be {what}: {in_words(reasons)}",
             advice="leave these topics out by its expressions, give their copies other names, or share their"
             f" destination on purpose with {SHARED_DESTINATION} = true in the metadata of all that write it",
         )
 
 
-def _check_other(new: Datastream, other: DatastreamName, verdicts: _Verdicts) -> None:
+def _check_other(new: Datastream, other: DatastreamName, verdicts: _Verdicts, what: str) -> None:
     before, after = verdicts.before.left_out.get(other, {}), verdicts.after.left_out.get(other, {})
     lost = {topic: reason for topic, reason in after.items() if topic not in before}
     if lost:
         raise InvalidRequest(
-            f"datastream {new.name} cannot be created: with it datastream {other} would lose what it copies: "
+            f"datastream {new.name} cannot be {what}: with it datastream {other} would lose what it copies: "
             f"{in_words(lost)}",
             advice="give its copies other names, or leave the topics out by its expressions",
         )

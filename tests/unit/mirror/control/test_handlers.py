@@ -14,6 +14,7 @@ from mirror.control.commands import (
     CreateDatastream,
     MovePartitions,
     TriggerRebalance,
+    UpdateDatastream,
 )
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores.definitions import Definitions, DefinitionStore
@@ -31,6 +32,7 @@ from mirror.errors import (
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, PartitionPause
 from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
+from mirror.model.load import TaskLimits
 from mirror.model.metrics import PlacementEvent
 from mirror.model.topics import TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream, partitions
@@ -301,3 +303,30 @@ def test_many_threads_may_list_while_definitions_come_and_go(office: Office) -> 
         thread.join()
     assert not failures
     assert len(office.control.list().readable) == 20
+
+
+def test_members_of_a_group_have_limits_that_agree(office: Office) -> None:
+    shared = {"system.taskPrefix": "both"}
+    office.create(a_datastream("a", "t", metadata=shared, limits=TaskLimits(3)))
+    with pytest.raises(InvalidRequest, match="at least 3 and at most 2"):
+        office.create(a_datastream("b", "u", metadata=shared, limits=TaskLimits(1, 2)))
+    office.create(a_datastream("b", "u", metadata=shared, limits=TaskLimits(1, 3)))
+    before = office.definitions.get(DatastreamName("a"))
+    after = replace(before.datastream, limits=TaskLimits(4))
+    with pytest.raises(InvalidRequest, match="at least 4 and at most 3"):
+        office.control.update(UpdateDatastream(before, after))
+    assert office.definitions.get(DatastreamName("a")) == before
+
+
+def test_a_change_that_costs_nobody_anything_asks_no_cluster(office: Office) -> None:
+    office.create(a_datastream("orders", "t"))
+    asked = office.clusters[SOURCE].asked
+    before = office.definitions.get(ORDERS)
+    office.control.update(
+        UpdateDatastream(
+            before, replace(before.datastream, metadata={**before.datastream.metadata, "note": "n"})
+        )
+    )
+    assert office.clusters[SOURCE].asked == asked
+    assert office.stored().metadata["note"] == "n"
+    assert [one.sentence for one in office.told] == ["somebody changed /metadata/note"]

@@ -92,7 +92,7 @@ def test_the_watch_tells_of_every_addition_change_and_removal() -> None:
     def ring() -> None:
         rings[0] += 1
 
-    changes: list[Callable[[], None]] = [
+    changes: list[Callable[[], object]] = [
         lambda: writer.create(PLAIN),
         lambda: writer.replace(writer.get(PLAIN.name), a_datastream(status=DatastreamStatus.PAUSED)),
         lambda: writer.remove(PLAIN.name),

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from assigner.planner import LoadPlanner
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.planning import World, decide, groups_of, groups_to_plan
+from mirror.coordination.planning import World, decide, groups_of, groups_to_plan, planning_request
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import PlanRejected
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
@@ -16,6 +17,7 @@ from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
+from mirror.ports import Planner
 from tests.builders import SOURCE, a_datastream, a_plan, a_task, an_instance, partitions
 
 CAPACITY = TaskCapacity(100, utilisation_percent=100)
@@ -208,3 +210,65 @@ def test_known_loads_of_untouched_tasks_count_when_tasks_are_spread() -> None:
         "orders-2": "two",
         "orders-3": "two",
     }
+
+
+def with_limits(limits: TaskLimits, *tasks: list[str], **more: Any) -> World:
+    """`t` with four partitions, in these tasks; every load is known."""
+    held = [a_task(f"orders-{number}", names) for number, names in enumerate(tasks)]
+    loads = {TopicPartition("t", number): PartitionLoad(1.0) for number in range(4)}
+    values: dict[str, Any] = {
+        "datastreams": (a_datastream(topics="t", limits=limits),),
+        "plan": a_plan(*held),
+        "topics": {SOURCE: {"t": 4}},
+        "loads": {GROUP: LoadReport(loads, "self")},
+        **more,
+    }
+    return a_world(**values)
+
+
+ALL_FOUR = ["t-0", "t-1", "t-2", "t-3"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "tasks", "sizes"),
+    [
+        (TaskLimits(min_tasks=2), [ALL_FOUR], [2, 2]),
+        (TaskLimits(min_tasks=9), [ALL_FOUR], [1, 1, 1, 1]),
+        (TaskLimits(max_tasks=1), [ALL_FOUR[:2], ALL_FOUR[2:]], [4]),
+        (TaskLimits(max_partitions_per_task=3), [ALL_FOUR], [1, 3]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("planner", [SimplePlanner(), LoadPlanner()], ids=["simple", "load"])
+def test_tasks_that_their_limits_do_not_allow_any_more_are_planned_again(
+    planner: Planner, limits: TaskLimits, tasks: list[list[str]], sizes: list[int]
+) -> None:
+    world = with_limits(limits, *tasks)
+    assert groups_to_plan(world) == (GROUP,)
+    decision = decide(world, planner, CAPACITY, 0)
+    assert decision.plan is not None
+    found = sorted(len(one.partitions) for one in decision.plan.of_group(GROUP) if one.partitions)
+    assert (found == sizes) or (limits.max_partitions_per_task == 3 and max(found) <= 3)
+    assert groups_to_plan(replace(world, plan=decision.plan, last=decision.last)) == ()
+
+
+def test_limits_that_cannot_be_met_now_are_tried_once_for_each_change() -> None:
+    world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, loads={GROUP: LoadReport({}, "none")})
+    decision = decide(world, SimplePlanner(), CAPACITY, 0)
+    assert [len(one.partitions) for one in (decision.plan or world.plan).of_group(GROUP)][:1] == [4]
+    after = replace(world, plan=decision.plan or world.plan, last=decision.last)
+    assert groups_to_plan(after) == ()
+    more = replace(after, datastreams=(a_datastream(topics="t", limits=TaskLimits(min_tasks=3)),))
+    assert groups_to_plan(more) == (GROUP,)
+
+
+def test_datastreams_that_share_tasks_have_the_strictest_of_their_limits() -> None:
+    shared = {"system.taskPrefix": "orders"}
+    members = (
+        a_datastream("a", "t", metadata=shared, limits=TaskLimits(2)),
+        a_datastream("b", "none", metadata=shared, limits=TaskLimits(1, 3)),
+    )
+    world = with_limits(TaskLimits(), ALL_FOUR[:1], ALL_FOUR[1:2], ALL_FOUR[2:3], ALL_FOUR[3:])
+    world = replace(world, datastreams=members)
+    assert groups_to_plan(world) == (GROUP,)
+    assert planning_request(world, GROUP, members, CAPACITY).limits == TaskLimits(2, 3)

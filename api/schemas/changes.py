@@ -1,0 +1,135 @@
+"""Changes of datastreams on /v1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Literal
+
+from pydantic import ValidationError
+
+from api.errors import invalid_body
+from api.ignored import refuse_ignored
+from api.schemas.datastreams import (
+    DatastreamAnswer,
+    DatastreamModel,
+    DestinationBody,
+    LimitsBody,
+    ObjectiveBody,
+    SourceBody,
+)
+from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
+from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition
+from mirror.model.documents import merged, pointer_to
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicNaming, TopicSelection
+
+_STATE: Final = ("status", "pauses", "halt")
+_STATE_ADVICE: Final = "pause, resume, stop, pause-partitions and resume-partitions change it"
+_LASTING: Final = ("name", "destination", "start")
+
+
+class ChangedSourceBody(SourceBody):
+    """Where from. The cluster cannot change."""
+
+    cluster: str = ""
+
+
+class ChangedDestinationBody(DestinationBody):
+    """Where to. It cannot change."""
+
+    cluster: str = ""
+    name: str = ""
+
+
+class UpdateBody(DatastreamModel):
+    """A definition as it is to become. What cannot change may be left out. The answer of a GET can be sent
+    back: its status and its pauses must be those that are stored, and its problem is not looked at."""
+
+    name: str = ""
+    source: ChangedSourceBody
+    destination: ChangedDestinationBody | None = None
+    start: Literal["earliest", "latest", "committed", "committed-or-latest"] | None = None
+    limits: LimitsBody = LimitsBody()
+    objective: ObjectiveBody | None = None
+    metadata: dict[str, str]
+    status: Any = None
+    problem: Any = None
+    pauses: Any = None
+    halt: Any = None
+
+    def to_datastream(
+        self,
+        present: Datastream,
+        cluster_of_address: Callable[[str], ClusterRef],
+        *,
+        lacking: tuple[str, ...] = (),
+    ) -> Datastream:
+        """The present definition with these changes. `lacking`: fields that a patch takes away and that must
+        not be missing. Raises RefusedFields with every field that cannot be as it is asked for."""
+        problems = FieldProblems()
+        for field in lacking:
+            problems.refuse(pointer_to([field]), "it cannot be taken away")
+        known = DatastreamAnswer.from_datastream(present).model_dump()
+        for field in _STATE:
+            if field in self.model_fields_set and getattr(self, field) != known[field]:
+                problems.refuse(pointer_to([field]), _STATE_ADVICE)
+        for key, value in self.metadata.items():
+            if value != present.metadata.get(key):
+                pointer = pointer_to(["metadata", key])
+                problems.attempt(pointer, partial(refuse_ignored, {key: value}), None)
+        return changed(present, self._wanted(present, cluster_of_address, problems), problems)
+
+    def _wanted(
+        self, present: Datastream, cluster_of_address: Callable[[str], ClusterRef], problems: FieldProblems
+    ) -> WantedDefinition:
+        place, objective = self.destination or ChangedDestinationBody(), self.objective
+        return WantedDefinition(
+            selection=self._selection(present.selection, problems),
+            limits=problems.attempt(
+                "/limits", lambda: TaskLimits(**self.limits.model_dump()), present.limits
+            ),
+            objective=problems.attempt(
+                "/objective",
+                lambda: LatencyObjective(**objective.model_dump()) if objective else None,
+                present.objective,
+            ),
+            metadata=self.metadata,
+            name=self.name or None,
+            source=cluster_of_address(self.source.cluster) if self.source.cluster else None,
+            destination=cluster_of_address(place.cluster) if place.cluster else None,
+            naming=(
+                problems.attempt("/destination/name", lambda: TopicNaming(place.name), None)
+                if place.name
+                else None
+            ),
+            start=StartPosition(self.start) if self.start else None,
+        )
+
+    def _selection(self, present: TopicSelection, problems: FieldProblems) -> TopicSelection:
+        body = self.source
+        chosen = problems.attempt(
+            "/source/topics", lambda: TopicSelection(body.topics, "", body.internal), present
+        )
+        return problems.attempt(
+            "/source/exclude", lambda: TopicSelection(chosen.include, body.exclude, body.internal), present
+        )
+
+
+def patched(
+    present: Datastream, patch: object, cluster_of_address: Callable[[str], ClusterRef]
+) -> Datastream:
+    """The present definition after a merge patch (RFC 7386) of what a GET answers. Raises InvalidRequest,
+    RefusedFields."""
+    known = DatastreamAnswer.from_datastream(present).model_dump()
+    document = merged(known, patch)
+    lacking: tuple[str, ...] = ()
+    if isinstance(document, dict):
+        lacking = tuple(field for field in _LASTING if field not in document)
+        document |= {field: document.get(field) for field in _STATE}
+    try:
+        body = UpdateBody.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error.errors()) from error
+    return body.to_datastream(present, cluster_of_address, lacking=lacking)

@@ -1,0 +1,130 @@
+"""Writers of one definition, side by side, one request to ZooKeeper at a time in every order.
+
+Whoever is answered finds what was written in the definition that stays; whoever is not answered has changed
+nothing. Who names a version is answered only if nobody else has written since.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+
+from mirror.control.commands import ChangeStatus, UpdateDatastream
+from mirror.control.handlers import Control, ControlStores
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.membership import Membership
+from mirror.coordination.stores.requests import RequestQueue
+from mirror.errors import StaleVersion, VersionConflict
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import DatastreamName
+from tests.builders import DESTINATION, SOURCE, a_datastream
+from tests.fakes.clock import ManualClock
+from tests.fakes.instances import gate_of
+from tests.fakes.lockstep import Lockstep
+from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+ORDERS = DatastreamName("orders")
+
+
+@dataclass
+class Office:
+    """A definition, and writers with sessions of their own. `before`: what all of them have read."""
+
+    schedule: tuple[str, ...]
+    server: FakeZooKeeper = field(default_factory=FakeZooKeeper)
+
+    def __post_init__(self) -> None:
+        self.store = DefinitionStore(self.server.session())
+        self.store.create(a_datastream("orders", "t"))
+        self.before = self.store.get(ORDERS)
+        self.lockstep = Lockstep(self.schedule)
+
+    def control(self, name: str) -> Control:
+        session = self.server.session()
+        gate = gate_of(session, {SOURCE: FakeTopicAdmin(t=1), DESTINATION: FakeTopicAdmin()}, ManualClock())
+        stores = ControlStores(
+            DefinitionStore(session), RequestQueue(session), Membership(session), EventLog(session)
+        )
+        session.script = self.lockstep.gate(name)
+        return Control(stores, frozenset({SOURCE, DESTINATION}), ManualClock(1), gate)
+
+    def update(self, name: str, *, is_exact: bool) -> Callable[[], object]:
+        """Of what all have read: the writer's name as a key of the metadata."""
+        control, before = self.control(name), self.before
+        after = noted(before.datastream, name)
+        return lambda: control.update(UpdateDatastream(before, after, is_exact))
+
+    def read_and_update(self, name: str) -> Callable[[], object]:
+        """Of what is there by then, as often as somebody else is faster."""
+        control = self.control(name)
+
+        def call() -> None:
+            while True:
+                before = control.stored(ORDERS)
+                try:
+                    control.update(UpdateDatastream(before, noted(before.datastream, name), True))
+                except StaleVersion:
+                    continue
+                return
+
+        return call
+
+    def pause(self, name: str) -> Callable[[], object]:
+        control = self.control(name)
+        return lambda: control.change_status(ChangeStatus(ORDERS, "pause"))
+
+    def run(self, functions: Mapping[str, Callable[[], object]]) -> set[str]:
+        """The names of those that were answered; the others were told of a conflict."""
+        outcomes = self.lockstep.run(functions)
+        for error in outcomes.values():
+            assert error is None or isinstance(error, VersionConflict), error
+        return {name for name, error in outcomes.items() if error is None}
+
+    @property
+    def written(self) -> set[str]:
+        return set(self.store.get(ORDERS).datastream.metadata) & {"a", "b", "c"}
+
+
+def noted(datastream: Datastream, name: str) -> Datastream:
+    return replace(datastream, metadata={**datastream.metadata, name: "was here"})
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_of_two_writers_of_one_version_one_wins(is_exact: bool) -> None:
+    winners = set()
+    for schedule in itertools.product("ab", repeat=5):
+        office = Office(schedule)
+        answered = office.run({name: office.update(name, is_exact=is_exact) for name in "ab"})
+        assert len(answered) == 1
+        assert office.written == answered
+        winners |= answered
+    assert winners == {"a", "b"}
+
+
+def test_writers_that_read_again_all_win_and_lose_nothing() -> None:
+    random = Random(18)
+    for _ in range(50):
+        office = Office(tuple(random.choices("abc", k=12)))
+        assert office.run({name: office.read_and_update(name) for name in "abc"}) == {"a", "b", "c"}
+        assert office.written == {"a", "b", "c"}
+        assert office.store.get(ORDERS).version == office.before.version + 3
+
+
+def test_a_pause_meanwhile_is_kept_and_stops_only_who_names_a_version() -> None:
+    told = set()
+    for schedule in itertools.product("ap", repeat=5):
+        for is_exact in (True, False):
+            office = Office(schedule)
+            answered = office.run({"a": office.update("a", is_exact=is_exact), "p": office.pause("p")})
+            assert "p" in answered
+            assert office.store.get(ORDERS).datastream.status is DatastreamStatus.PAUSED
+            assert office.written == answered & {"a"}
+            assert is_exact or "a" in answered
+            told.add((is_exact, "a" in answered))
+    assert told == {(True, True), (True, False), (False, True)}

@@ -1,0 +1,227 @@
+"""PUT and PATCH of /v1/datastreams/{name}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from httpx import Client, Response
+
+from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicDescription
+from tests.fakes.site import Site
+
+PATH = "/v1/datastreams/orders"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
+@pytest.fixture
+def orders(site: Site) -> str:
+    """Created and READY; its ETag."""
+    site.create()
+    return str(site.client.get(PATH).headers["ETag"])
+
+
+def patch(client: Client, etag: str | None, changes: object, **parameters: str) -> Response:
+    headers = {"If-Match": etag} if etag is not None else {}
+    return client.patch(PATH, json=changes, headers={**headers, **MERGE}, params=parameters)
+
+
+def pointers(answer: Response) -> set[str]:
+    return {one["pointer"] for one in answer.json()["errors"]}
+
+
+def test_a_patch_changes_what_it_names_and_answers_the_next_version(site: Site, orders: str) -> None:
+    answer = patch(
+        site.client,
+        orders,
+        {
+            "source": {"exclude": "x"},
+            "limits": {"max_tasks": 4},
+            "objective": {"milliseconds": 500},
+            "metadata": {"owner": "others", "headrace.bytes-per-second": "1000", "note": "n"},
+        },
+    )
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["ETag"] != orders
+    stored = site.stored("orders")
+    assert (stored.selection.include, stored.selection.exclude) == ("t", "x")
+    assert (stored.limits, stored.objective) == (TaskLimits(1, 4), LatencyObjective(500))
+    assert stored.metadata["owner"] == "others"
+    assert stored.policy.bytes_per_second == 1000
+    assert stored.status is DatastreamStatus.READY
+    read = site.client.get(PATH)
+    assert (read.json(), read.headers["ETag"]) == (answer.json(), answer.headers["ETag"])
+    again = patch(
+        site.client, read.headers["ETag"], {"objective": None, "metadata": {"note": None}, "limits": None}
+    )
+    assert again.json()["objective"] is None
+    assert "note" not in again.json()["metadata"]
+    assert site.stored("orders").limits == TaskLimits()
+
+
+def test_what_a_get_answers_can_be_put_back_changed(site: Site, orders: str) -> None:
+    document = site.client.get(PATH).json()
+    same = site.client.put(PATH, json=document, headers={"If-Match": orders})
+    assert (same.status_code, same.headers["ETag"]) == (200, orders), "nothing was written"
+    document["limits"]["min_tasks"] = 2
+    answer = site.client.put(PATH, json=document, headers={"If-Match": orders})
+    assert answer.status_code == 200, answer.text
+    assert site.stored("orders").limits == TaskLimits(2)
+
+
+def test_what_is_left_out_of_a_put_has_its_default_and_what_lasts_stays(site: Site, orders: str) -> None:
+    patch(site.client, "*", {"limits": {"max_tasks": 4}, "objective": {"milliseconds": 5}})
+    body = {"source": {"topics": "t"}, "metadata": {"owner": "me"}}
+    answer = site.client.put(PATH, json=body, headers={"If-Match": "*"})
+    assert answer.status_code == 200, answer.text
+    stored = site.stored("orders")
+    assert (stored.limits, stored.objective, stored.metadata["owner"]) == (TaskLimits(), None, "me")
+    assert stored.destination == "destination"
+    assert stored.created_ms is not None
+
+
+def test_a_change_says_of_which_version(site: Site, orders: str) -> None:
+    missing = patch(site.client, None, {"metadata": {"owner": "a"}})
+    assert (missing.status_code, missing.json()["kind"]) == (428, "VersionNotGiven")
+    assert patch(site.client, f'"x-0", {orders}', {"metadata": {"owner": "a"}}).status_code == 200
+    stale = patch(site.client, orders, {"metadata": {"owner": "b"}})
+    assert (stale.status_code, stale.json()["kind"]) == (412, "StaleVersion")
+    assert patch(site.client, f"W/{orders}", {"metadata": {"owner": "b"}}).status_code == 412
+    assert site.stored("orders").metadata["owner"] == "a"
+    assert patch(site.client, "*", {"metadata": {"owner": "b"}}).status_code == 200
+    site.client.post(f"{PATH}/pause")
+    assert patch(site.client, '"1-0"', {"metadata": {"owner": "c"}}).status_code == 412
+
+
+def test_a_former_datastream_of_the_name_had_other_versions(site: Site, orders: str) -> None:
+    site.client.delete(PATH)
+    site.tick(4)
+    assert site.client.get(PATH).status_code == 404
+    site.create()
+    assert site.client.get(PATH).headers["ETag"].endswith(orders[-2:]), "the same version number"
+    assert patch(site.client, orders, {"metadata": {"owner": "a"}}).status_code == 412
+
+
+def test_all_that_cannot_change_is_refused_at_once(site: Site, orders: str) -> None:
+    answer = patch(
+        site.client,
+        orders,
+        {
+            "name": "other",
+            "source": {"cluster": "destination", "topics": "(", "exclude": "["},
+            "destination": {"name": "copy.*"},
+            "start": "latest",
+            "limits": {"min_tasks": 3, "max_tasks": 2},
+            "metadata": {"owner": "", "system.taskPrefix": "shared", "system.start.position": "{5}"},
+            "status": "PAUSED",
+            "pauses": {"t": {}},
+            "halt": {"reason": "x"},
+        },
+    )
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert pointers(answer) == {
+        "/name",
+        "/source/cluster",
+        "/source/topics",
+        "/source/exclude",
+        "/destination/name",
+        "/start",
+        "/limits",
+        "/metadata/owner",
+        "/metadata/system.taskPrefix",
+        "/metadata/system.start.position",
+        "/status",
+        "/pauses",
+        "/halt",
+    }
+    assert site.client.get(PATH).headers["ETag"] == orders
+
+
+@pytest.mark.parametrize("field", ["name", "destination", "start"])
+def test_what_lasts_cannot_be_taken_away(site: Site, orders: str, field: str) -> None:
+    answer = patch(site.client, orders, {field: None})
+    assert (answer.status_code, pointers(answer)) == (422, {f"/{field}"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        (
+            {"limits": {"min_tasks": 0}, "objective": {"milliseconds": "x"}},
+            {"/limits/min_tasks", "/objective/milliseconds"},
+        ),
+        ({"source": None}, {"/source"}),
+        ({"metadata": {"a/b": 5}}, {"/metadata/a~1b"}),
+        ({"unheard": 1}, {"/unheard"}),
+        ("text", {""}),
+    ],
+    ids=str,
+)
+def test_what_is_no_definition_is_refused_by_its_fields(
+    site: Site, orders: str, changes: Any, wrong: set[str]
+) -> None:
+    answer = patch(site.client, orders, changes)
+    assert (answer.status_code, answer.json()["kind"]) == (400, "InvalidRequest")
+    assert pointers(answer) == wrong
+
+
+def test_what_is_not_there_or_goes_cannot_change(site: Site, orders: str) -> None:
+    assert site.client.patch("/v1/datastreams/nobody", json={}, headers={"If-Match": "*"}).status_code == 404
+    site.client.delete(PATH)
+    answer = patch(site.client, "*", {"metadata": {"owner": "a"}})
+    assert (answer.status_code, answer.json()["kind"]) == (405, "IllegalTransition")
+
+
+def test_a_change_that_would_take_a_topic_from_another_is_refused(site: Site) -> None:
+    site.source.create(TopicDescription("u", 1))
+    site.create("orders")
+    site.create("users", source={"cluster": "source", "topics": "u"})
+    answer = patch(site.client, "*", {"source": {"topics": "t|u"}})
+    assert answer.status_code == 400
+    assert "datastream orders cannot be changed so" in answer.json()["detail"]
+    assert site.stored("orders").selection.include == "t"
+    fine = patch(site.client, "*", {"source": {"topics": "t|v"}})
+    assert fine.status_code == 200, fine.text
+
+
+def test_who_changed_what_is_an_event(site: Site, orders: str) -> None:
+    patch(site.client, orders, {"source": {"exclude": "x"}}, requested_by="alice", reason="ticket 7")
+    events = site.client.get("/v1/events").json()
+    assert [one["sentence"] for one in events if one["kind"] == "command"] == [
+        "alice changed /source/exclude: ticket 7"
+    ]
+
+
+def test_only_partitions_that_enter_or_leave_start_or_stop(site: Site) -> None:
+    site.source.create(TopicDescription("u", 2))
+    site.create()
+    started: list[str] = []
+    site.follower.workers.before_start = lambda specs, _: started.extend(
+        str(one.key.partition) for one in specs
+    )
+    patch(site.client, "*", {"source": {"topics": "t|u"}})
+    site.tick()
+    assert sorted(started) == ["u-0", "u-1"]
+    patch(site.client, "*", {"source": {"topics": "u"}, "metadata": {"owner": "others"}})
+    site.tick()
+    assert {str(key.partition) for key in site.follower.workers.lanes} == {"u-0", "u-1"}
+    assert sorted(started) == ["u-0", "u-1"]
+
+
+def test_tasks_follow_their_limits(site: Site, orders: str) -> None:
+    def tasks() -> list[int]:
+        return [len(one["partitions"]) for one in site.client.get("/v1/plan").json()["tasks"]]
+
+    assert tasks() == [2]
+    patch(site.client, "*", {"limits": {"max_partitions_per_task": 1}})
+    site.tick()
+    assert tasks() == [1, 1]
+    patch(site.client, "*", {"limits": {"max_partitions_per_task": None, "max_tasks": 1}})
+    site.tick()
+    assert tasks() == [2]
+    epoch = site.client.get("/v1/plan").json()["epoch"]
+    site.tick(4)
+    assert site.client.get("/v1/plan").json()["epoch"] == epoch
