@@ -45,7 +45,8 @@ class CopyEngine(Protocol):
         ...
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """Let the lanes of these datastream groups together copy so many bytes a second from now on."""
+        """Let the lanes of these datastream groups together copy so many bytes a second from now on; those of
+        groups that are not named any more have no quota."""
         ...
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:

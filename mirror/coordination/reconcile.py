@@ -13,7 +13,7 @@ two owners at once, and only moved partitions ever stop.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.model.datastreams.datastream import Datastream
@@ -61,13 +61,22 @@ class LaneSpecs:
 
 def duties(view: InstanceView) -> Duties:
     """Safe to repeat, and safe to stop after any step: the next call finds what is left."""
-    surplus = {key for key, spec in view.running.items() if view.desired.get(key) != spec}
+    surplus = {key for key, spec in view.running.items() if needs_restart(spec, view.desired.get(key))}
     releasing = frozenset(key for key in surplus if key not in view.desired)
     groups = frozenset(key.group for keys in (view.desired, view.running) for key in keys)
     return Duties(
         stop=tuple(sorted(surplus - view.stopping)),
         holding=Holding(view.epoch, releasing, groups),
         missing={key: view.desired[key] for key in sorted(view.desired.keys() - view.running.keys())},
+    )
+
+
+def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
+    """Whether a lane cannot go on as it was started. Another quota reaches it while it runs."""
+    if running == desired or desired is None:
+        return running != desired
+    return running != replace(
+        desired, policy=replace(desired.policy, bytes_per_second=running.policy.bytes_per_second)
     )
 
 

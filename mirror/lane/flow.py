@@ -59,6 +59,11 @@ class TokenBucket:
         self._tokens = min(self._tokens, bytes_per_second)
 
     @property
+    def bytes_per_second(self) -> float:
+        """The quota."""
+        return self._rate
+
+    @property
     def share_bytes(self) -> int:
         """A good size of one take: small enough that its debt holds nobody up for long."""
         return max(int(self._rate / 8), 16 * 1024)

@@ -71,6 +71,7 @@ class EngineContext:
         self._clusters: dict[ClusterRef, Cluster] = {}
         self._progress: dict[ClusterRef, ProgressLog] = {}
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._shares: Mapping[GroupName, float] = {}
 
     def cluster(self, reference: ClusterRef) -> Cluster:
         """The cluster of that name. Raises ConfigError for an unknown one."""
@@ -130,10 +131,18 @@ class EngineContext:
         return self._access(reference).rack
 
     def buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """The quotas that the lane shares with others: its task's and its datastream's."""
+        """The quotas that a lane shares with others when it begins: its task's, and its datastream's as that
+        is shared here, or as its definition says until it is shared."""
+        return self._buckets_of(spec, self._shares.get(spec.key.group, spec.policy.bytes_per_second))
+
+    def shared_buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
+        """The same for a lane that runs: what is shared counts, whatever it began with."""
+        return self._buckets_of(spec, self._shares.get(spec.key.group, 0.0))
+
+    def _buckets_of(self, spec: LaneSpec, quota: float) -> tuple[TokenBucket, ...]:
         rates = (
             ("task", spec.task, self.identity.task_bytes_per_second),
-            ("datastream", spec.key.group, spec.policy.bytes_per_second),
+            ("datastream", spec.key.group, quota),
         )
         found = []
         for kind, name, rate in rates:
@@ -144,12 +153,22 @@ class EngineContext:
                 found.append(bucket)
         return tuple(found)
 
-    def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """What lanes of these groups may copy here in a second, as much as others copy elsewhere."""
-        for group, rate in shares.items():
+    def share_quotas(self, shares: Mapping[GroupName, float]) -> set[GroupName]:
+        """What lanes of these groups may copy here in a second, as much as others copy elsewhere; groups that
+        are not named have no quota. Returns those for which that is new."""
+        changed = {
+            group
+            for group in shares.keys() | self._shares.keys()
+            if shares.get(group) != self._shares.get(group)
+        }
+        self._shares = dict(shares)
+        for group in changed:
             bucket = self._buckets.get(("datastream", group))
-            if bucket is not None:
-                bucket.set_rate(rate, self.loop.now())
+            if bucket is not None and group in shares:
+                bucket.set_rate(shares[group], self.loop.now())
+            elif bucket is not None:
+                del self._buckets["datastream", group]
+        return changed
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
         """How much a lane asks for at a time: a quota is shared by small takes."""

@@ -57,7 +57,7 @@ class BatchEngine:
         self._bench = EngineContext(access, settings, identity, clock, selector)
         self._runner = LaneRunner(self._bench, TransactionManager)
         self._quotas = QuotaWatch(self._runner)
-        pacer = ReadPacer(self._runner, self._quotas)
+        self._pacer = pacer = ReadPacer(self._runner, self._quotas)
         rejections = Rejections(self._runner)
         producer_ids = ProducerIdManager(self._runner, pacer)
         self._fetch_handler = FetchHandler(self._runner, pacer, producer_ids, rejections)
@@ -99,8 +99,13 @@ class BatchEngine:
         self._runner.take(LiveLane(spec, self._bench.fetch_bytes(buckets), buckets))
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """Let the lanes of these datastream groups together copy so many bytes a second from now on."""
-        self._bench.share_quotas(shares)
+        """Let the lanes of these datastream groups together copy so many bytes a second from now on; those of
+        groups that are not named any more have no quota."""
+        changed = self._bench.share_quotas(shares)
+        for lane in [one for key, one in self._runner.lanes.items() if key.group in changed]:
+            buckets = self._bench.shared_buckets(lane.spec)
+            lane.limit(self._bench.fetch_bytes(buckets), buckets)
+            self._runner.guard(lane, self._pacer.resume)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
         """Copy until something has happened to a lane, at most for so long."""

@@ -291,6 +291,10 @@ class LiveLane(Lane):
         """The id of the transaction that its batches belong to, None outside of transactions."""
         return identity_name(self.key).encode() if self.identity and self.identity.transactional else None
 
+    def limit(self, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
+        """Other quotas from now on, and the takes that suit them."""
+        self.fetch_bytes, self.buckets = fetch_bytes, buckets
+
     def note_batch(self, size: int) -> None:
         """The largest batch of a response, or one that it was too small for, has so many bytes."""
         self.batch_spread = spread_of(self.batch_spread, self.batch_bytes, size)

@@ -76,15 +76,10 @@ class QuotaWatch:
         for lane, (held, bucket) in list(self._waiting.items()):
             share = held.take(now) / seconds
             if share:
-                found[lane] = Brake(share, self._name_of(lane, bucket))
+                found[lane] = Brake(share, _name_of(bucket))
             else:
                 del self._waiting[lane]
         return found
-
-    def _name_of(self, lane: LiveLane, bucket: TokenBucket) -> str:
-        policy, identity = lane.spec.policy, self._bench.identity
-        rate = identity.task_bytes_per_second if bucket.owner == "task" else policy.bytes_per_second
-        return f"the quota of its {bucket.owner}, {rate:,} bytes/s,"
 
     def _report(self, found: dict[LiveLane, Brake]) -> None:
         for lane in [one for one in self._said if one not in found]:
@@ -113,3 +108,7 @@ def _note(found: dict[LiveLane, Brake], lane: LiveLane, brake: Brake) -> None:
     known = found.get(lane)
     if known is None or brake.share > known.share:
         found[lane] = brake
+
+
+def _name_of(bucket: TokenBucket) -> str:
+    return f"the quota of its {bucket.owner}, {bucket.bytes_per_second:,.0f} bytes/s here,"

@@ -48,6 +48,17 @@ def test_what_runs_already_is_left_alone() -> None:
     assert (dict(todo.missing), todo.stop) == ({}, ())
 
 
+def test_another_quota_or_owner_stops_no_lane_and_another_policy_only_those_that_have_it() -> None:
+    running = {T0: S0, T1: S1}
+    changed = a_datastream(metadata={"headrace.bytes-per-second": "1000", "owner": "others"})
+    found = lane_specs(PLAN, ONE, (changed,)).specs
+    assert found[T0].policy.bytes_per_second == 1000
+    assert duties(a_view(desired=found, running=running)).stop == ()
+    stricter = a_datastream(metadata={"headrace.bytes-per-second": "1000", "headrace.path": "record"})
+    found = lane_specs(PLAN, ONE, (stricter,)).specs
+    assert duties(a_view(desired=found, running=running)).stop == (T0, T1)
+
+
 def test_what_the_plan_took_away_is_stopped_and_announced_until_it_is_gone() -> None:
     todo = duties(a_view(running={T0: S0, T2: a_spec("t-2")}))
     assert todo.stop == (T2,)

@@ -7,7 +7,7 @@ import os
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import LaneHeldBack
 from mirror.model.datastreams.policy import CopyPolicy
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.replication.live_lane import LiveLane
 from tests.fakes.broker.faults import Asked, Delay, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -40,7 +40,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     began = fakes.clock.monotonic()
     fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "it is said of both")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
-    assert "the quota of its datastream, 40,000 bytes/s, holds it back for " in said(fakes)
+    assert "the quota of its datastream, 40,000 bytes/s here, holds it back for " in said(fakes)
     assert not fakes.lane("t").stalled_by
     assert fakes.lane("t").pause is None
     for number in range(2):
@@ -60,6 +60,42 @@ def test_a_lane_below_its_quota_says_nothing(fakes: MirroredFakes) -> None:
         write(fakes, 1)
         fakes.run(1)
     assert not [one for one in fakes.events if isinstance(one, LaneHeldBack)]
+
+
+def test_a_quota_changes_while_lanes_run(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    write(fakes, 200)
+    fakes.start("t", policy=CopyPolicy(bytes_per_second=1_000))
+    lane = fakes.lane("t")
+    group = lane.key.group
+    fakes.run(20)
+    identity, turn = lane.identity, lane.turn
+    assert identity is not None
+    assert lane.checkpoint < 10
+    fakes.engine.share_quotas({group: 100_000_000.0})
+    began = fakes.clock.monotonic()
+    fakes.run_to("t", 200)
+    assert fakes.clock.monotonic() - began < SOON_SECONDS, "also the debt of the former quota is forgiven"
+    fakes.engine.share_quotas({group: 20_000.0, GroupName("elsewhere"): 1.0})
+    write(fakes, 100)
+    fakes.run_until(lambda: "20,000 bytes/s here" in said(fakes), "the new quota holds it back")
+    fakes.engine.share_quotas({GroupName("elsewhere"): 1.0})
+    began = fakes.clock.monotonic()
+    fakes.run_to("t", 300)
+    assert fakes.clock.monotonic() - began < SOON_SECONDS, "there is none any more"
+    assert fakes.lane("t") is lane
+    assert (lane.identity, lane.turn) == (identity, turn)
+
+
+def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    write(fakes, 10)
+    fakes.start("t")
+    fakes.run_to("t", 10)
+    fakes.engine.share_quotas({fakes.lane("t").key.group: 20_000.0})
+    write(fakes, 60)
+    fakes.run_until(lambda: said(fakes), "it holds the lane back")
+    assert "20,000 bytes/s here" in said(fakes)
 
 
 def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFakes) -> None:
