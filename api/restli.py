@@ -1,4 +1,4 @@
-"""Brooklin's wire form of a datastream (Rest.li): JSON to and from `Datastream`. Pure.
+"""Brooklin's wire form of a datastream (Rest.li): JSON to and from `Datastream`, and changes of one. Pure.
 
 Facts: the source is `kafka://host:port[,…]/<regex>`, the regex being everything after the last
 slash; a destination is `kafka://host:port[,…]/<name with *>`; `Status` has a capital S; all
@@ -7,14 +7,21 @@ metadata values are strings; unset fields are omitted.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
+from urllib.parse import unquote, unquote_plus
 
+from api.ignored import refuse_ignored
+from mirror.coordination.brooklin import PAUSED_PARTITIONS
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import choice, digits, shown
+from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
 from mirror.model.datastreams.datastream import Datastream, StartPosition
+from mirror.model.documents import pointer_to
 from mirror.model.expressions import joined_look_ahead
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
@@ -33,6 +40,17 @@ TRANSPORT: Final = "system.transportProviderName"
 PREFIX: Final = "system.destination.destinationTopicPrefix"
 _START: Final = "system.auto.offset.reset"
 _TASK_COUNT: Final = "numTasks"
+_MIN_TASKS: Final = "minTasks"
+_MAX_TASKS: Final = "maxTasks"
+_PARTITIONS_PER_TASK: Final = "partitionsPerTask"
+_IDS: Final = "ids="
+_LIST: Final = ("List(", ")")
+_SAME: Final = {
+    "Status": "status",
+    "connectorName": "connector",
+    "transportProviderName": "transport provider",
+}
+"""Fields that an update must send as they are, with Brooklin's words for them."""
 _TLS: Final = "kafkassl://"
 _SCHEMES: Final = ("kafka://", _TLS)
 
@@ -100,7 +118,7 @@ def datastream_to_restli(
     datastream: Datastream, address_of_cluster: Callable[[ClusterRef], str]
 ) -> dict[str, Any]:
     """The definition as a Brooklin client expects it."""
-    metadata = dict(datastream.metadata)
+    metadata = {**datastream.metadata, **_limit_keys(datastream), **_pause_keys(datastream)}
     connector = metadata.pop(CONNECTOR, OUR_CONNECTOR)
     transport = metadata.pop(TRANSPORT, "")
     transport_field = {"transportProviderName": transport} if transport else {}
@@ -192,7 +210,118 @@ def _limits(metadata: Mapping[str, str]) -> TaskLimits:
         return digits(f"metadata {key}", text, 1, MOST_PARTITIONS)
 
     return TaskLimits(
-        min_tasks=number("minTasks") or 1,
-        max_tasks=number("maxTasks"),
-        max_partitions_per_task=number("partitionsPerTask"),
+        min_tasks=number(_MIN_TASKS) or 1,
+        max_tasks=number(_MAX_TASKS),
+        max_partitions_per_task=number(_PARTITIONS_PER_TASK),
     )
+
+
+def _limit_keys(datastream: Datastream) -> dict[str, str]:
+    """The limits in force, where the metadata says something else, or nothing."""
+    limits, metadata = datastream.limits, datastream.metadata
+    numbers = {
+        _MIN_TASKS: limits.min_tasks,
+        _MAX_TASKS: limits.max_tasks,
+        _PARTITIONS_PER_TASK: limits.max_partitions_per_task,
+    }
+    try:
+        are_said = _limits(metadata) == limits
+    except InvalidRequest:
+        are_said = False
+    return {} if are_said else {key: "" if one is None else str(one) for key, one in numbers.items()}
+
+
+def _pause_keys(datastream: Datastream) -> dict[str, str]:
+    """Paused partitions as Brooklin shows them: by topic, as lists of texts."""
+    pauses = {
+        topic: ["*"] if one.numbers is None else [str(number) for number in sorted(one.numbers)]
+        for topic, one in sorted(datastream.pauses.items())
+    }
+    return {PAUSED_PARTITIONS: json.dumps(pauses, separators=(",", ":"))} if pauses else {}
+
+
+def batch_keys(query: str, version: str) -> tuple[str, ...]:
+    """The keys of a batch, out of a query as it was sent: `ids=List(a,b)` in protocol 2, where a key's own
+    brackets and commas are encoded; `ids=a&ids=b` before. Raises InvalidRequest."""
+    found = [one.removeprefix(_IDS) for one in query.split("&") if one.startswith(_IDS)]
+    if version.startswith("2"):
+        begin, end = _LIST
+        text = found[0] if len(found) == 1 else ""
+        if not text.startswith(begin) or not text.endswith(end):
+            raise InvalidRequest("ids must be a list", advice="ids=List(first,second)")
+        inside = text.removeprefix(begin).removesuffix(end)
+        keys = [unquote(one) for one in inside.split(",")] if inside else []
+    else:
+        keys = [unquote_plus(one) for one in found]
+    if len(set(keys)) < len(keys):
+        raise InvalidRequest("ids names a key twice")
+    return tuple(keys)
+
+
+def datastream_changed_by(
+    present: Datastream,
+    document: Mapping[str, Any],
+    cluster_of_address: Callable[[str], ClusterRef],
+    address_of_cluster: Callable[[ClusterRef], str],
+) -> Datastream:
+    """The present definition as a Brooklin client would have it, which sends the whole of it. What its
+    interface does not show (the objective, whether internal topics are meant) stays. Raises InvalidRequest,
+    RefusedFields."""
+    known = datastream_to_restli(present, address_of_cluster)
+    failed = f"Failed to update {present.name}"
+    if document.get("name") != present.name:
+        raise InvalidRequest(f"{failed} because datastream name doesn't match")
+    for field, what in _SAME.items():
+        given = document.get(field)
+        if given != known.get(field):
+            raise InvalidRequest(f"{failed}. Can't update {what} in update request: {shown(given)}")
+    place = _connection(document.get("destination") or {}, "destination")
+    if not place:
+        raise InvalidRequest(f"{failed}. Can't update destination in update request")
+    problems = FieldProblems()
+    metadata = _changed_metadata(present, _metadata(document.get("metadata")), known["metadata"], problems)
+    source, pattern = _split(_connection(document.get("source"), "source"), "source")
+    wanted = WantedDefinition(
+        selection=_changed_selection(present.selection, pattern, problems),
+        limits=problems.attempt("/metadata", partial(_limits, metadata), present.limits),
+        objective=present.objective,
+        metadata=metadata,
+        source=cluster_of_address(source),
+    )
+    if place != known["destination"]["connectionString"]:
+        destination, template = _split(place, "destination")
+        prefix = present.metadata.get(PREFIX, "") if template == PLACEHOLDER else ""
+        naming = problems.attempt("/destination/name", lambda: TopicNaming(prefix + template), None)
+        wanted = replace(wanted, destination=cluster_of_address(destination), naming=naming)
+    return changed(present, wanted, problems)
+
+
+def _changed_metadata(
+    present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
+) -> dict[str, str]:
+    """What is to be stored: without what only this interface makes of the definition, and with what the
+    interface has fields of its own for."""
+    limits = {_MIN_TASKS, _MAX_TASKS, _PARTITIONS_PER_TASK}
+    metadata = {}
+    for key, value in given.items():
+        is_stated = key not in present.metadata and known.get(key) == value
+        if key == PAUSED_PARTITIONS and value not in ("", "{}", known.get(key)):
+            problems.refuse(
+                pointer_to(["metadata", key]), "pauseSourcePartitions and resumeSourcePartitions change it"
+            )
+        elif key != PAUSED_PARTITIONS and (not is_stated or key in limits):
+            metadata[key] = value
+            if value != present.metadata.get(key):
+                problems.attempt(pointer_to(["metadata", key]), partial(refuse_ignored, {key: value}), None)
+    fields = {CONNECTOR, TRANSPORT} & present.metadata.keys()
+    return {**metadata, **{key: present.metadata[key] for key in fields}}
+
+
+def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
+    """The present one where its pattern is the same: the interface has one expression where there are two."""
+    if pattern == _pattern(present):
+        return present
+    chosen = problems.attempt(
+        "/source/topics", lambda: selection_without_look_ahead(pattern, "", present.internal), present
+    )
+    return replace(chosen, internal=present.internal)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from api.dependencies import ServicesDep
+from api.errors import restli_problem
 from api.ignored import refuse_ignored
 from api.restli import (
     CONNECTOR,
     OUR_CONNECTOR,
     Terms,
+    batch_keys,
     damaged_to_restli,
+    datastream_changed_by,
     datastream_from_restli,
     datastream_to_restli,
     text_field,
 )
 from api.services import Services
-from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, MovePartitions
+from mirror.control.commands import (
+    ChangePauses,
+    ChangeStatus,
+    CreateDatastream,
+    MovePartitions,
+    UpdateDatastream,
+)
 from mirror.coordination.stores.definitions import DamagedDefinition
-from mirror.errors import InvalidRequest
+from mirror.errors import HeadraceError, InvalidRequest
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
@@ -80,6 +90,60 @@ def _element(found: Datastream | DamagedDefinition, services: Services) -> dict[
     if isinstance(found, DamagedDefinition):
         return damaged_to_restli(found)
     return datastream_to_restli(found, services.address_of_cluster)
+
+
+@router.put("/datastream/{name}")
+def update(name: str, document: dict[str, Any], services: ServicesDep) -> Response:
+    """Let a definition become another one; the answer has no body."""
+    outcome = _updated({DatastreamName(name): document}, services)
+    for error in outcome.values():
+        if error is not None:
+            raise error
+    return Response(status_code=200)
+
+
+@router.put("/datastream")
+def batch_update(document: dict[str, Any], services: ServicesDep, request: Request) -> dict[str, Any]:
+    """Let all datastreams of one group become other ones. All are checked before any is written."""
+    version = request.headers.get("X-RestLi-Protocol-Version", "1.0.0")
+    keys = batch_keys(request.url.query, version)
+    entities = document.get("entities")
+    if not isinstance(entities, dict) or set(entities) != set(keys):
+        raise InvalidRequest("entities must have a definition for each of ids, and no other")
+    outcome = _updated({DatastreamName(key): entities[key] for key in keys}, services)
+    instance = services.status.name
+    errors = {
+        name: restli_problem(error, instance, secrets.token_hex(3))
+        for name, error in outcome.items()
+        if error is not None
+    }
+    return {"results": {name: {"status": 200} for name in outcome if name not in errors}, "errors": errors}
+
+
+def _updated(
+    documents: Mapping[DatastreamName, Any], services: Services
+) -> dict[DatastreamName, HeadraceError | None]:
+    """What became of each; the whole group is there. Raises NotFound, InvalidRequest."""
+    commands = []
+    for name, document in documents.items():
+        if not isinstance(document, dict):
+            raise InvalidRequest(f"the definition of {shown(name)} must be an object")
+        before = services.control.stored(name)
+        after = datastream_changed_by(
+            before.datastream, document, services.cluster_of_address, services.address_of_cluster
+        )
+        commands.append(UpdateDatastream(before, after, requested_by=_REST))
+    groups = {one.after.group for one in commands}
+    if len(groups) > 1:
+        raise InvalidRequest("Datastreams being updated do not form the same datastream group")
+    members = {one.name for one in services.control.list().datastreams if one.group in groups}
+    if missing := sorted(members - documents.keys()) if commands else []:
+        raise InvalidRequest(
+            f"Not all datastreams of the group are being updated: {', '.join(missing)} missing",
+            advice="update the datastreams that share a task prefix together",
+        )
+    found = services.control.update_together(commands)
+    return {name: one if isinstance(one, HeadraceError) else None for name, one in found.items()}
 
 
 @router.delete("/datastream/{name}")

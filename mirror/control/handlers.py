@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -25,7 +25,7 @@ from mirror.coordination.stores.definitions import (
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
-from mirror.errors import IllegalTransition, InvalidRequest, StaleVersion, VersionConflict
+from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, StaleVersion, VersionConflict
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.lifecycle import next_status
@@ -100,21 +100,42 @@ class Control:
         self._definitions.create(datastream)
         return datastream
 
-    def check_update(self, before: Datastream, after: Datastream) -> None:
-        """Whether a datastream may become what a change makes of it, beside the others. Raises
-        IllegalTransition, InvalidRequest."""
-        if before.status is DatastreamStatus.DELETING:
-            raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
-        others = [one for one in self.list().datastreams if one.name != after.name]
-        self._check_group(after, others)
-        if _way_of(after) != _way_of(before):
-            self._routes.check(after, others, before)
+    def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
+        """Whether datastreams may all become what changes make of them, beside each other and the others.
+        Raises IllegalTransition, InvalidRequest."""
+        after = {one.after.name: one.after for one in commands}
+        stored = [after.get(one.name, one) for one in self.list().datastreams]
+        for command in commands:
+            before, new = command.before.datastream, command.after
+            if before.status is DatastreamStatus.DELETING:
+                raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
+            others = [one for one in stored if one.name != new.name]
+            self._check_group(new, others)
+            if _way_of(new) != _way_of(before):
+                self._routes.check(new, others, before)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, InvalidRequest;
         StaleVersion or VersionConflict where somebody else has written meanwhile."""
+        self.check_update((command,))
+        return self._become(command)
+
+    def update_together(
+        self, commands: Sequence[UpdateDatastream]
+    ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
+        """All are checked before any is written; one that cannot be written then leaves the others. Returns
+        what became of each. Raises IllegalTransition, InvalidRequest."""
+        self.check_update(commands)
+        found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
+        for command in commands:
+            try:
+                found[command.after.name] = self._become(command)
+            except HeadraceError as error:
+                found[command.after.name] = error
+        return found
+
+    def _become(self, command: UpdateDatastream) -> StoredDatastream:
         before, after = command.before.datastream, command.after
-        self.check_update(before, after)
         for _ in range(_ATTEMPTS):
             stored = self._definitions.get(after.name)
             if command.is_exact and stored.version != command.before.version:
