@@ -17,6 +17,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
+from mirror.instance.world_view import UpdatePreview
 from mirror.jobs.translate_job import StoredLanes
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -122,6 +123,8 @@ class Services:
     """What distinguishes this service from others in the same ZooKeeper: its root."""
     live: Callable[[], tuple[LiveInstance, ...]]
     preview: Callable[[RebalanceRequest], Decision]
+    preview_update: Callable[[Sequence[Datastream]], UpdatePreview]
+    """What would become of lanes and tasks if these definitions were stored."""
     default_destination: ClusterRef
     cluster_of_address: Callable[[str], ClusterRef]
     address_of_cluster: Callable[[ClusterRef], str]

@@ -165,6 +165,7 @@ def _services(
     memory: LoadMemory,
 ) -> Services:
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
+    view = world_views.preview(stores, memory)
     return Services(
         control=Control(control, directory.aliases, clock, world_views.gate(stores.plans)),
         problems=stores.problems,
@@ -175,7 +176,8 @@ def _services(
         assessments=stores.assessments.all,
         service_name=settings.zookeeper.root.strip("/"),
         live=stores.membership.live,
-        preview=world_views.preview(stores, memory).preview,
+        preview=view.preview,
+        preview_update=view.preview_update,
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,
         address_of_cluster=directory.address_of,

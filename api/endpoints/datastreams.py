@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Path, Query, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Response
+from fastapi.concurrency import run_in_threadpool
 
+from api.calls.slow_calls import SlowCalls
 from api.dependencies import ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
 from api.etags import IfMatch, etag_of, is_exact
 from api.ignored import refuse_ignored
-from api.schemas.changes import UpdateBody, patched
+from api.schemas.changes import UpdateBody, UpdatePlanAnswer, patched
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
 from api.schemas.progress import LaneProgressAnswer
@@ -26,13 +30,35 @@ from mirror.control.commands import (
 from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.coordination.stores.problems import Problem
 from mirror.model import bounds
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicPartition
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
-_NO_CAUSE: Final = HaltBody()
-CauseQuery = Annotated[HaltBody, Query()]
+
+
+@dataclass(frozen=True)
+class _ChangeTerms:
+    """How a change is asked for."""
+
+    slow_calls: SlowCalls
+    if_match: str | None
+    dry_run: bool
+    why: HaltBody
+
+
+async def _change_terms(
+    slow_calls: SlowCallsDep,
+    if_match: IfMatch = None,
+    dry_run: Annotated[bool, Query(description="only say what would start, stop and move")] = False,
+    reason: Annotated[str, Query(description="kept with the event")] = "",
+    requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
+) -> _ChangeTerms:
+    return _ChangeTerms(slow_calls, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by))
+
+
+TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 NamePath = Annotated[str, Path(description="the datastream's name")]
 
 
@@ -73,38 +99,60 @@ def _answer(stored: StoredDatastream, services: Services, response: Response) ->
 
 
 @router.put("/{name}")
-def replace(
-    name: NamePath,
-    body: UpdateBody,
-    services: ServicesDep,
-    response: Response,
-    if_match: IfMatch = None,
-    why: CauseQuery = _NO_CAUSE,
-) -> DatastreamAnswer:
+async def replace(
+    name: NamePath, body: UpdateBody, services: ServicesDep, terms: TermsDep, response: Response
+) -> DatastreamAnswer | UpdatePlanAnswer:
     """Let a definition become this one; what can change and is left out has its default then. Only partitions
     that enter or leave start or stop."""
-    stored = services.control.stored(DatastreamName(name))
-    is_this = is_exact(stored, if_match)
-    after = body.to_datastream(stored.datastream, services.cluster_of_address)
-    command = UpdateDatastream(stored, after, is_this, *_cause(why))
-    return _answer(services.control.update(command), services, response)
+    return await _change(
+        name,
+        lambda present: body.to_datastream(present, services.cluster_of_address),
+        services,
+        terms,
+        response,
+    )
 
 
 @router.patch("/{name}")
-def patch(
+async def patch(
     name: NamePath,
     changes: Annotated[Any, Body(media_type="application/merge-patch+json")],
     services: ServicesDep,
+    terms: TermsDep,
     response: Response,
-    if_match: IfMatch = None,
-    why: CauseQuery = _NO_CAUSE,
-) -> DatastreamAnswer:
+) -> DatastreamAnswer | UpdatePlanAnswer:
     """Change what a merge patch (RFC 7386) of the definition names, and nothing else."""
-    stored = services.control.stored(DatastreamName(name))
-    is_this = is_exact(stored, if_match)
-    after = patched(stored.datastream, changes, services.cluster_of_address)
-    command = UpdateDatastream(stored, after, is_this, *_cause(why))
-    return _answer(services.control.update(command), services, response)
+    return await _change(
+        name,
+        lambda present: patched(present, changes, services.cluster_of_address),
+        services,
+        terms,
+        response,
+    )
+
+
+async def _change(
+    name: str,
+    change: Callable[[Datastream], Datastream],
+    services: Services,
+    terms: _ChangeTerms,
+    response: Response,
+) -> DatastreamAnswer | UpdatePlanAnswer:
+    def command() -> UpdateDatastream:
+        stored = services.control.stored(DatastreamName(name))
+        is_this = is_exact(stored, terms.if_match)
+        return UpdateDatastream(stored, change(stored.datastream), is_this, *_cause(terms.why))
+
+    def preview() -> UpdatePlanAnswer:
+        asked = command()
+        services.control.check_update((asked,))
+        before, after = asked.before.datastream, asked.after
+        return UpdatePlanAnswer.from_preview(before, after, services.preview_update((after,)))
+
+    def update() -> DatastreamAnswer:
+        return _answer(services.control.update(command()), services, response)
+
+    return await (terms.slow_calls.run(preview) if terms.dry_run else run_in_threadpool(update))
 
 
 def _damaged(found: DamagedDefinition, told: Problem | None, services: Services) -> DatastreamAnswer:

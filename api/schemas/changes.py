@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from api.errors import invalid_body
 from api.ignored import refuse_ignored
@@ -18,9 +18,12 @@ from api.schemas.datastreams import (
     ObjectiveBody,
     SourceBody,
 )
-from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
+from mirror.coordination.effects import LaneEffect
+from mirror.coordination.stores.problems import reason_of
+from mirror.instance.world_view import UpdatePreview
+from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed, definition_changes
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition
-from mirror.model.documents import merged, pointer_to
+from mirror.model.documents import ChangedValue, merged, pointer_to
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
@@ -133,3 +136,79 @@ def patched(
     except ValidationError as error:
         raise invalid_body(error.errors()) from error
     return body.to_datastream(present, cluster_of_address, lacking=lacking)
+
+
+class FieldChange(BaseModel):
+    """A field that becomes another one; null where it is not there."""
+
+    field: str
+    before: Any
+    after: Any
+
+    @classmethod
+    def from_difference(cls, one: ChangedValue) -> FieldChange:
+        """The JSON form."""
+        return cls(field=one.pointer, before=one.before, after=one.after)
+
+
+class LaneEffectAnswer(BaseModel):
+    """One lane that does not just go on. Tasks and instances are null where it does not run."""
+
+    partition: str
+    from_task: str | None
+    to_task: str | None
+    from_instance: str | None
+    to_instance: str | None
+    reason: str
+
+    @classmethod
+    def from_effect(cls, one: LaneEffect) -> LaneEffectAnswer:
+        """The JSON form."""
+        return cls(
+            partition=str(one.key.partition),
+            from_task=one.before.task if one.before else None,
+            to_task=one.after.task if one.after else None,
+            from_instance=one.before.instance if one.before else None,
+            to_instance=one.after.instance if one.after else None,
+            reason=one.reason,
+        )
+
+
+class UpdatePlanAnswer(BaseModel):
+    """What a change would do, which is not made. `starts`, `stops`, `moves`, `restarts`: the lanes that do
+    not just go on; all others do, undisturbed. `reasons`: why there are these tasks."""
+
+    name: str
+    changes: list[FieldChange]
+    tasks_before: int
+    tasks_after: int
+    loads_known: bool
+    starts: list[LaneEffectAnswer]
+    stops: list[LaneEffectAnswer]
+    moves: list[LaneEffectAnswer]
+    restarts: list[LaneEffectAnswer]
+    reasons: list[str]
+
+    @classmethod
+    def from_preview(cls, before: Datastream, after: Datastream, preview: UpdatePreview) -> UpdatePlanAnswer:
+        """The JSON form."""
+        found = [(one, LaneEffectAnswer.from_effect(one)) for one in preview.effects]
+        decision = preview.decision
+        return cls(
+            name=after.name,
+            changes=[FieldChange.from_difference(one) for one in definition_changes(before, after)],
+            tasks_before=preview.before.tasks,
+            tasks_after=preview.after.tasks,
+            loads_known=decision.are_loads_known,
+            starts=[answer for one, answer in found if one.before is None],
+            stops=[answer for one, answer in found if one.after is None],
+            moves=[answer for one, answer in found if one.is_move],
+            restarts=[answer for one, answer in found if one.reason],
+            reasons=[
+                *(reason for plan in decision.group_plans.values() for reason in plan.reasons),
+                *(
+                    f"{group} is not planned: {reason_of(error)}"
+                    for group, error in decision.problems.items()
+                ),
+            ],
+        )

@@ -77,6 +77,70 @@ def create(
     _show(connect(at, config).post("/v1/datastreams", body), as_json)
 
 
+@app.command()
+def update(
+    name: NameArgument,
+    topics: Annotated[
+        str | None, typer.Option(help="Regular expression over whole topic names.", show_default=False)
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option(help="Regular expression of topics to leave out.", show_default=False)
+    ] = None,
+    min_tasks: Annotated[
+        int | None, typer.Option(min=1, help="Least number of tasks.", show_default=False)
+    ] = None,
+    max_tasks: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of tasks.", show_default=False)
+    ] = None,
+    max_partitions_per_task: Annotated[
+        int | None, typer.Option(min=1, help="Most partitions of a task.", show_default=False)
+    ] = None,
+    objective_ms: Annotated[
+        int | None, typer.Option(min=1, help="Latency objective in ms.", show_default=False)
+    ] = None,
+    owner: Annotated[str | None, typer.Option(help="Who answers for it.", show_default=False)] = None,
+    bytes_per_second: Annotated[int | None, typer.Option(min=1, help="Quota.", show_default=False)] = None,
+    pairs: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE of the metadata.", show_default=False)
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to take away: exclude, max-tasks, max-partitions-per-task, objective-ms,"
+            " bytes-per-second, or a key of the metadata.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Only show what would change, start, stop and move.")] = False,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change a datastream while it runs; only partitions that enter or leave start or stop."""
+    from headrace.console.changes import patch_of, print_update_plan
+
+    options = {
+        "topics": topics,
+        "exclude": exclude,
+        "min_tasks": min_tasks,
+        "max_tasks": max_tasks,
+        "max_partitions_per_task": max_partitions_per_task,
+        "objective_ms": objective_ms,
+        "owner": owner,
+        "bytes_per_second": bytes_per_second,
+    }
+    client, path = connect(at, config), path_of(name)
+    changes = patch_of(options, pairs or (), unset or ())
+    cause = {"reason": reason, "requested_by": requested_by}
+    answer = client.patch(path, changes, client.version(path), dry_run=dry_run, **cause)
+    if dry_run and not as_json:
+        print_update_plan(answer)
+    else:
+        _show(answer, as_json)
+
+
 @app.command(name="list")
 def list_all(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """List datastreams."""

@@ -30,6 +30,16 @@ class RestClient:
         """JSON of the answer. Raises Unreachable, InvalidRequest, HeadraceError."""
         return self._ask("POST", path, json=body)
 
+    def version(self, path: str) -> str:
+        """The ETag of a resource. Raises Unreachable, NotFound, HeadraceError."""
+        return str(self._answer("GET", path).headers.get("ETag", "*"))
+
+    def patch(self, path: str, changes: object, version: str, **parameters: Any) -> Any:
+        """JSON of the answer to a merge patch of that version. Raises Unreachable, InvalidRequest,
+        StaleVersion, HeadraceError."""
+        headers = {"If-Match": version, "Content-Type": "application/merge-patch+json"}
+        return self._ask("PATCH", path, json=changes, headers=headers, params=parameters)
+
     def delete(self, path: str) -> Any:
         """JSON of the answer. Raises Unreachable, NotFound, HeadraceError."""
         return self._ask("DELETE", path)
@@ -38,7 +48,7 @@ class RestClient:
         """Release the connection."""
         self._client.close()
 
-    def _ask(self, method: str, path: str, **arguments: Any) -> Any:
+    def _answer(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         try:
             response = self._client.request(method, path, **arguments)
         except httpx.TransportError as error:
@@ -50,6 +60,10 @@ class RestClient:
             raise InvalidRequest(f"the request holds text that is no UTF-8: {error.object!r}") from error
         if not response.is_success:
             raise _error_of(response)
+        return response
+
+    def _ask(self, method: str, path: str, **arguments: Any) -> Any:
+        response = self._answer(method, path, **arguments)
         try:
             return response.json() if response.content else None
         except ValueError as error:

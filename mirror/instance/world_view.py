@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import structlog
 
+from mirror.coordination.effects import LaneEffect, Standing, effects
 from mirror.coordination.homes import HomeRules
 from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
 from mirror.coordination.routing.routes import Verdict
@@ -71,6 +73,20 @@ class Planning:
     rules: HomeRules = _RULES
     memory: LoadMemory = field(default_factory=LoadMemory)
     freshness: AskFreshness | None = None
+
+
+@dataclass(frozen=True)
+class UpdatePreview:
+    """What a change of definitions would do. `decision`: why there are these tasks then."""
+
+    before: Standing
+    after: Standing
+    decision: Decision
+
+    @cached_property
+    def effects(self) -> tuple[LaneEffect, ...]:
+        """The lanes that would not just go on."""
+        return effects(self.before, self.after)
 
 
 class WorldView:
@@ -213,13 +229,33 @@ class WorldView:
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
             mine = tuple(one for one in definitions.datastreams if one.group == request.group)
-            sources = sorted({one.source for one in mine})
-            for source in set(sources) - self.topic_discovery.topics(sources).keys():
-                raise self.topic_discovery.problem(source)
             refused = self.judgement(definitions.datastreams, plan).refused
             # The other groups are not named, so that they keep what they have.
-            world = self.world(mine, plan, refused)
+            world = self._asked_world(mine, plan, refused)
             return self.decide(replace(world, requests=(request,), is_whole=False))
+
+    def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
+        """What would become of lanes and tasks if these definitions were stored now; only the clusters of
+        their groups are asked. Raises Unreachable, also while a source cluster has not answered."""
+        with self._previewing:
+            definitions, plan = self._latest_definitions.newest(), self._latest_plan()
+            groups, news = {one.group for one in changed}, {one.name: one for one in changed}
+            everything = tuple(news.get(one.name, one) for one in definitions.datastreams)
+            before = tuple(one for one in definitions.datastreams if one.group in groups)
+            after = tuple(one for one in everything if one.group in groups)
+            refused = self.judgement(everything, plan).refused
+            world = self._asked_world(after, plan, refused)
+            decision = self.decide(replace(world, requests=(), is_whole=False))
+            return UpdatePreview(Standing(before, plan), Standing(after, decision.plan or plan), decision)
+
+    def _asked_world(
+        self, mine: tuple[Datastream, ...], plan: Plan, refused: Mapping[DatastreamName, str]
+    ) -> World:
+        """For a preview. Raises Unreachable where a source cluster has not answered."""
+        sources = sorted({one.source for one in mine})
+        for source in set(sources) - self.topic_discovery.topics(sources).keys():
+            raise self.topic_discovery.problem(source)
+        return self.world(mine, plan, refused)
 
     def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:
         """Reports by group; and the groups whose loads are on their way."""

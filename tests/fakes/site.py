@@ -78,6 +78,7 @@ class Site:
             service_name="tests",
             live=Membership(self.session).live,
             preview=self.leader.world_view.preview,
+            preview_update=self.leader.world_view.preview_update,
             default_destination=DESTINATION,
             cluster_of_address=directory.of_address,
             address_of_cluster=directory.address_of,

@@ -225,3 +225,46 @@ def test_tasks_follow_their_limits(site: Site, orders: str) -> None:
     epoch = site.client.get("/v1/plan").json()["epoch"]
     site.tick(4)
     assert site.client.get("/v1/plan").json()["epoch"] == epoch
+
+
+def names(found: list[dict[str, Any]]) -> list[str]:
+    return [one["partition"] for one in found]
+
+
+def test_a_dry_run_says_what_would_start_stop_move_and_begin_again(site: Site, orders: str) -> None:
+    site.source.create(TopicDescription("u", 2))
+    site.tick()
+    wish = {"source": {"topics": "u|t", "exclude": "t"}, "metadata": {"owner": "others"}}
+    found = patch(site.client, orders, wish, dry_run="true")
+    assert found.status_code == 200, found.text
+    answer = found.json()
+    assert [(one["field"], one["before"], one["after"]) for one in answer["changes"]] == [
+        ("/metadata/owner", "tests", "others"),
+        ("/source/exclude", "", "t"),
+        ("/source/topics", "t", "u|t"),
+    ]
+    assert (names(answer["starts"]), names(answer["stops"])) == (["u-0", "u-1"], ["t-0", "t-1"])
+    assert (answer["moves"], answer["restarts"]) == ([], [])
+    assert (answer["tasks_before"], answer["tasks_after"]) == (1, 1)
+    assert answer["starts"][0]["to_instance"] == "one"
+    assert site.client.get(PATH).headers["ETag"] == orders, "nothing is stored"
+    site.tick()
+    assert {str(key.partition) for key in site.follower.workers.lanes} == {"t-0", "t-1"}
+
+
+def test_a_dry_run_says_why_lanes_begin_again(site: Site, orders: str) -> None:
+    quota = patch(
+        site.client, orders, {"metadata": {"headrace.bytes-per-second": "5"}}, dry_run="true"
+    ).json()
+    assert (quota["restarts"], quota["moves"]) == ([], [])
+    path = patch(site.client, orders, {"metadata": {"headrace.path": "record"}}, dry_run="true").json()
+    assert names(path["restarts"]) == ["t-0", "t-1"]
+    assert path["restarts"][0]["reason"] == "path: decided when a lane begins"
+    narrow = patch(site.client, orders, {"limits": {"max_partitions_per_task": 1}}, dry_run="true").json()
+    assert (narrow["tasks_before"], narrow["tasks_after"], len(narrow["moves"])) == (1, 2, 1)
+
+
+def test_a_dry_run_is_refused_as_the_change_would_be(site: Site, orders: str) -> None:
+    assert patch(site.client, orders, {"start": "latest"}, dry_run="true").status_code == 422
+    assert patch(site.client, '"0-0"', {}, dry_run="true").status_code == 412
+    assert patch(site.client, None, {}, dry_run="true").status_code == 428

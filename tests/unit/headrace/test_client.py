@@ -10,7 +10,7 @@ import pytest
 from api.errors import problem, status_of
 from headrace.commands.datastream import path_of
 from headrace.console.client import RestClient
-from mirror.errors import HeadraceError, InvalidRequest, NotFound, Unreachable
+from mirror.errors import HeadraceError, InvalidRequest, NotFound, StaleVersion, Unreachable
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site, a_body
 
@@ -85,3 +85,15 @@ def test_it_speaks_with_the_real_application() -> None:
     assert [event["kind"] for event in client.get("/v1/events", limit=5)] == ["command"]
     with pytest.raises(NotFound):
         client.get(path_of("a"))
+
+
+def test_a_change_names_the_version_that_was_read() -> None:
+    site = Site()
+    site.create()
+    client, path = client_over(InProcess(site.app)), path_of("orders")
+    version = client.version(path)
+    assert client.patch(path, {"limits": {"max_tasks": 3}}, version)["limits"]["max_tasks"] == 3
+    with pytest.raises(StaleVersion):
+        client.patch(path, {"limits": {"max_tasks": 4}}, version)
+    plan = client.patch(path, {"limits": {"max_tasks": 4}}, client.version(path), dry_run=True)
+    assert plan["changes"] == [{"field": "/limits/max_tasks", "before": 3, "after": 4}]

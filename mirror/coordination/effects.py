@@ -1,0 +1,101 @@
+"""What a change does to lanes: which start, which stop, which move, which begin again and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+from mirror.coordination.reconcile import lane_specs, needs_restart
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
+from mirror.model.identifiers import GroupName, InstanceName, TaskName
+from mirror.model.plan import Plan
+
+_IN_ITS_PLACE: Final = frozenset({"key", "task"})
+_QUOTA: Final = "bytes_per_second"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHome:
+    """Where a lane runs."""
+
+    task: TaskName
+    instance: InstanceName
+
+
+@dataclass(frozen=True, slots=True)
+class LaneEffect:
+    """What becomes of one lane. `before` and `after`: None where it does not run. `reason`: why it begins
+    again where it is."""
+
+    key: LaneKey
+    before: LaneHome | None
+    after: LaneHome | None
+    reason: str = ""
+
+    @property
+    def is_move(self) -> bool:
+        """Whether another task or instance has it afterwards."""
+        return self.before is not None and self.after is not None and self.before != self.after
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Some datastreams and the plan that their tasks are in."""
+
+    datastreams: Sequence[Datastream]
+    plan: Plan
+
+    @property
+    def tasks(self) -> int:
+        """Their tasks that have partitions."""
+        groups = {one.group for one in self.datastreams}
+        return sum(bool(one.partitions) for group in groups for one in self.plan.of_group(GroupName(group)))
+
+    def lanes(self) -> Mapping[LaneKey, tuple[LaneHome, LaneSpec]]:
+        """The lanes that run, once every instance has done what the plan says."""
+        return {
+            key: (LaneHome(spec.task, instance), spec)
+            for instance in self.plan.by_instance
+            if instance is not None
+            for key, spec in lane_specs(self.plan, instance, self.datastreams).specs.items()
+        }
+
+
+def effects(before: Standing, after: Standing) -> tuple[LaneEffect, ...]:
+    """The lanes that do not just go on, sorted."""
+    were, will = before.lanes(), after.lanes()
+    return tuple(_effects(were, will))
+
+
+def _effects(
+    were: Mapping[LaneKey, tuple[LaneHome, LaneSpec]], will: Mapping[LaneKey, tuple[LaneHome, LaneSpec]]
+) -> Iterator[LaneEffect]:
+    for key in sorted(were.keys() | will.keys()):
+        if key not in were:
+            yield LaneEffect(key, None, will[key][0])
+        elif key not in will:
+            yield LaneEffect(key, were[key][0], None)
+        else:
+            (home, spec), (next_home, next_spec) = were[key], will[key]
+            if home != next_home:
+                yield LaneEffect(key, home, next_home)
+            elif needs_restart(spec, next_spec):
+                yield LaneEffect(key, home, next_home, _what_differs(spec, next_spec))
+
+
+def _what_differs(one: LaneSpec, other: LaneSpec) -> str:
+    """In words, what is fixed when a lane begins."""
+    found = [
+        field.name
+        for field in fields(LaneSpec)
+        if field.name not in _IN_ITS_PLACE | {"policy"}
+        and getattr(one, field.name) != getattr(other, field.name)
+    ]
+    found += [
+        field.name
+        for field in fields(one.policy)
+        if field.name != _QUOTA and getattr(one.policy, field.name) != getattr(other.policy, field.name)
+    ]
+    return f"{', '.join(name.replace('_', ' ') for name in found)}: decided when a lane begins"
