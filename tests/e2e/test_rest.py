@@ -284,6 +284,7 @@ def test_what_is_promised_of_brooklins_interface(kafka_pair: KafkaPair, new_inst
     world = World(kafka_pair, new_instance)
     with asking(world.instances["one"], JAVA) as asked:
         _create_as_brooklins_client(asked, world, kafka_pair)
+        _update_as_brooklins_client(asked)
         _pause_source_partitions(asked, world)
         _move_partitions(asked, world)
         _ask_for_health(asked, world)
@@ -337,6 +338,18 @@ def _create_as_brooklins_client(asked: Asked, world: World, kafka_pair: KafkaPai
     world.await_all_but()
 
 
+def _update_as_brooklins_client(asked: Asked) -> None:
+    document = asked.ask("GET", "/datastream/m1").json()
+    document["metadata"]["owner"] = "others"
+    answer = asked.ask("PUT", "/datastream?ids=List(m1)", json={"entities": {"m1": document}})
+    assert answer.json() == {"results": {"m1": {"status": 200}}, "errors": {}}
+    assert asked.ask("GET", "/datastream/m1").json() == document
+    asked.ask("PUT", "/datastream/m1", 400, json={**document, "Status": "PAUSED"})
+    document["metadata"]["note"] = "n"
+    assert asked.ask("PUT", "/datastream/m1", json=document).content == b""
+    assert asked.ask("GET", "/datastream/m1").json() == document
+
+
 def _pause_source_partitions(asked: Asked, world: World) -> None:
     act(asked, "pauseSourcePartitions", body={"sourcePartitions": {world.topic: "0,2"}})
     wait_until(lambda: world.copying() == world.partitions(0, 2), "two partitions are paused")
@@ -380,5 +393,5 @@ def _stop_and_delete(asked: Asked, world: World) -> None:
 def _what_is_not_there(asked: Asked) -> None:
     """What docs/migrating.md says is refused is refused, and not answered with something else."""
     asked.ask("GET", "/datastream?datastreamName=m1&q=findGroup", 400)
-    asked.ask("PUT", "/datastream?ids=List(m1)", 405, json={"entities": {}})
+    asked.ask("PUT", "/datastream?ids=List(m1)", 404, json={"entities": {"m1": {"name": "m1"}}})
     asked.ask("GET", "/diag?q=status&type=connector", 404)

@@ -187,6 +187,19 @@ def test_a_change_that_would_take_a_topic_from_another_is_refused(site: Site) ->
     assert fine.status_code == 200, fine.text
 
 
+def test_troubles_that_were_there_before_do_not_hold_up_a_change(site: Site) -> None:
+    site.source.create(TopicDescription("u", 1))
+    site.create("users", source={"cluster": "source", "topics": "t|x"})
+    site.create("orders", source={"cluster": "source", "topics": "u|x"})
+    site.source.create(TopicDescription("x", 1))
+    site.tick()
+    assert "x: datastream users writes" in site.client.get(PATH).json()["problem"]["reason"]
+    assert patch(site.client, "*", {"source": {"topics": "u|x|v"}}).status_code == 200
+    refused = patch(site.client, "*", {"source": {"topics": "u|x|t"}})
+    assert refused.status_code == 400
+    assert "1 topic is left out (t: datastream users writes" in refused.json()["detail"]
+
+
 def test_who_changed_what_is_an_event(site: Site, orders: str) -> None:
     patch(site.client, orders, {"source": {"exclude": "x"}}, requested_by="alice", reason="ticket 7")
     events = site.client.get("/v1/events").json()

@@ -1,0 +1,220 @@
+"""A datastream that changes under traffic: what stays goes on, what enters or leaves starts or stops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
+
+from headrace.console.client import RestClient
+from mirror.errors import RefusedFields, StaleVersion, VersionConflict
+from tests.contract.kafka.asking import BrokerClient
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import Record, make_topic, produce, read_all
+from tests.patience import wait_until
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+
+pytestmark = pytest.mark.servers
+
+PARTITIONS: Final = 2
+PATH: Final = "/v1/datastreams/updated"
+_NOW: Final = 1_700_000_000_000
+
+
+class Traffic:
+    """Numbered records into every partition of some topics, one round after the other, until it is told to
+    end."""
+
+    def __init__(self, servers: str, topics: tuple[str, ...]) -> None:
+        self._servers = servers
+        self._topics = topics
+        self._ending = threading.Event()
+        self.rounds = 0
+
+    @contextmanager
+    def running(self) -> Iterator[Traffic]:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._ending.set()
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._ending.wait(0.05):
+            for topic in self._topics:
+                value = b"%d" % self.rounds
+                records = [Record(number, b"k", value, (), _NOW) for number in range(PARTITIONS)]
+                produce(self._servers, topic, records)
+            self.rounds += 1
+
+    def await_rounds(self, more: int) -> None:
+        wanted = self.rounds + more
+        wait_until(lambda: self.rounds >= wanted, "more records are written")
+
+
+class Updated:
+    """A datastream of one of three topics, and what its lanes were taken under."""
+
+    def __init__(self, kafka: KafkaPair, instance: RunningInstance) -> None:
+        self.kafka, self.rest = kafka, instance.rest
+        self.topics = tuple(f"{name}-{uuid4().hex[:8]}" for name in ("stays", "comes", "goes"))
+        for topic in self.topics:
+            make_topic(kafka.source.address, topic, PARTITIONS)
+        stays, _, goes = self.topics
+        self.rest.post(
+            "/v1/datastreams",
+            {
+                "name": "updated",
+                "source": {"cluster": "source", "topics": f"{stays}|{goes}"},
+                "destination": {"cluster": "destination", "name": "updated.*"},
+                "metadata": {"owner": "tests"},
+            },
+        )
+
+    def patch(self, changes: Mapping[str, Any], **parameters: Any) -> Any:
+        return self.rest.patch(PATH, changes, self.rest.version(PATH), **parameters)
+
+    def lanes(self) -> dict[str, dict[str, Any]]:
+        return {one["partition"]: one for one in self.rest.get("/v1/lanes")}
+
+    def copying(self) -> set[str]:
+        return {name for name, one in self.lanes().items() if one["phase"] == "copying"}
+
+    def partitions(self, *topics: str) -> set[str]:
+        return {f"{topic}-{number}" for topic in topics for number in range(PARTITIONS)}
+
+    def arrived(self, topic: str) -> dict[int, list[int]]:
+        """The numbers at the destination, in their order, by partition."""
+        found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
+        for record in read_all(self.kafka.destination.address, f"updated.{topic}"):
+            assert record.value is not None
+            found[record.partition].append(int(record.value))
+        return found
+
+    def has(self, topic: str, wanted: Mapping[int, list[int]]) -> bool:
+        """Whether these are at the destination, and nothing else."""
+        return self.arrived(topic) == wanted
+
+    def writers(self, topic: str) -> dict[int, set[tuple[int, int]]]:
+        """Who has written a destination topic, by partition: producer ids with their epochs. A lane that
+        begins again takes the next epoch."""
+        client = BrokerClient(self.kafka.destination.address)
+        try:
+            kind = DescribeProducersRequest.TopicRequest
+            numbers = list(range(PARTITIONS))
+            request = DescribeProducersRequest(
+                topics=[kind(name=f"updated.{topic}", partition_indexes=numbers)]
+            )
+            answer: Any = client.ask(request, DescribeProducersResponse, 0).topics[0].partitions
+        finally:
+            client.close()
+        assert not any(one.error_code for one in answer)
+        return {
+            one.partition_index: {(each.producer_id, each.producer_epoch) for each in one.active_producers}
+            for one in answer
+        }
+
+
+def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    updated = Updated(kafka_pair, new_instance("one"))
+    stays, comes, goes = updated.topics
+    traffic = Traffic(kafka_pair.source.address, updated.topics)
+    with traffic.running():
+        wait_until(lambda: updated.copying() == updated.partitions(stays, goes), "both topics are copied")
+        wait_until(lambda: all(updated.arrived(stays).values()), "their records arrive")
+        writers = updated.writers(stays)
+        assert all(len(one) == 1 for one in writers.values())
+
+        change = {"source": {"topics": f"{stays}|{comes}"}, "metadata": {"owner": "others"}}
+        plan = updated.patch(change, dry_run=True)
+        found = {
+            kind: {one["partition"] for one in plan[kind]}
+            for kind in ("starts", "stops", "moves", "restarts")
+        }
+        assert found["starts"] == updated.partitions(comes)
+        assert found["stops"] == updated.partitions(goes)
+        assert not found["moves"]
+        assert not found["restarts"]
+        assert updated.copying() == updated.partitions(stays, goes), "a dry run changes nothing"
+
+        version = updated.rest.version(PATH)
+        updated.patch(change)
+        with pytest.raises(StaleVersion):
+            updated.rest.patch(PATH, change, version)
+        wait_until(lambda: updated.copying() == updated.partitions(stays, comes), "one topic for another")
+        traffic.await_rounds(5)
+
+        updated.patch({"metadata": {"headrace.bytes-per-second": "100000"}})
+        updated.patch({"metadata": {"headrace.bytes-per-second": "20"}})
+        wait_until(
+            lambda: any("the quota of its datastream" in one["reason"] for one in updated.lanes().values()),
+            "the quota holds lanes back",
+        )
+        with pytest.raises(RefusedFields, match=r"/destination/name.*; /start"):
+            updated.patch({"destination": {"name": "else.*"}, "start": "latest"})
+        updated.patch({"metadata": {"headrace.bytes-per-second": None}})
+        wait_until(
+            lambda: not any(one["reason"] for one in updated.lanes().values()), "nothing does any more"
+        )
+        traffic.await_rounds(5)
+
+        assert updated.writers(stays) == writers, "no lane has begun again"
+        updated.patch({"source": {"topics": "|".join(updated.topics)}})
+        wait_until(lambda: updated.copying() == updated.partitions(*updated.topics), "it comes back")
+        traffic.await_rounds(5)
+    wanted = {number: list(range(traffic.rounds)) for number in range(PARTITIONS)}
+    for topic in updated.topics:
+        wait_until(partial(updated.has, topic, wanted), f"all of {topic} arrives once, in order")
+    assert updated.writers(stays) == writers
+
+
+def test_of_writers_of_one_version_on_zookeeper_one_wins(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    instances = [new_instance(name) for name in ("one", "two")]
+    updated = Updated(kafka_pair, instances[0])
+    wait_until(lambda: updated.rest.get(PATH)["status"] == "READY", "it is ready")
+    for turn in range(5):
+        version = updated.rest.version(PATH)
+        outcomes = _at_once(instances, turn, version)
+        assert sorted(outcomes.values()) == ["changed", *["refused"] * 5]
+        (winner,) = [key for key, outcome in outcomes.items() if outcome == "changed"]
+        metadata = updated.rest.get(PATH)["metadata"]
+        assert {key for key in metadata if key.startswith(f"w{turn}-")} == {winner}
+        assert sum(key.startswith("w") for key in metadata) == turn + 1, "nothing that was answered is lost"
+
+
+def _at_once(instances: list[RunningInstance], turn: int, version: str) -> dict[str, str]:
+    """What became of six writers of one version, three at each instance."""
+    outcomes: dict[str, str] = {}
+
+    def write(instance: RunningInstance, key: str) -> None:
+        client = RestClient(instance.address)
+        try:
+            client.patch(PATH, {"metadata": {key: "x"}}, version)
+            outcomes[key] = "changed"
+        except VersionConflict:
+            outcomes[key] = "refused"
+        finally:
+            client.close()
+
+    threads = [
+        threading.Thread(target=write, args=(instances[number % 2], f"w{turn}-{number}"))
+        for number in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
