@@ -1,24 +1,37 @@
 """What the worked examples of CONTRIBUTING.md bring, seen where a user sees it.
 
-    python -m tests.worked_examples metric|transform
+    python -m tests.worked_examples metric|transform|connector
 
-copies records with a whole engine between fake clusters, and prints what it has seen as JSON.
+copies records with a whole engine between fake clusters, or holds the connector to its contract, and prints
+what it has seen as JSON.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
+from mirror.adapters.system_clock import SystemClock
+from mirror.client.event_loop import Loop
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.records import Record
+from mirror.replication.connector import RecordSink, open_sink
 from mirror.worker.protocol import LaneRates, MessageReader, encode_message
 from mirror.worker.reports import MetricReports
 from pinot.tables import MIRROR_METRICS
+from tests.contract.connectors import RecordSinkContract
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.site import Site
+
+T = TypeVar("T")
 
 
 class _Published:
@@ -73,5 +86,56 @@ def transform() -> dict[str, Any]:
     return {"headers": [[[key, (value or b"").decode()] for key, value in one.headers] for one in seen]}
 
 
+class _Database:
+    """The sink of the example as an entry point finds it, and what another program sees of its table."""
+
+    def __init__(self, path: Path) -> None:
+        self.place = TopicPartition("t", 0)
+        self._path = path
+        self._loop = Loop(SystemClock())
+
+    def run(self, steps: Coroutine[Any, Any, T]) -> T:
+        promise = self._loop.spawn(steps)
+        while not promise.is_done:
+            self._loop.run_once(1)
+        return promise.result()
+
+    def open(self) -> RecordSink:
+        return open_sink(f"sqlite:{self._path}")
+
+    def seen(self, place: TopicPartition) -> Sequence[Record]:
+        with closing(sqlite3.connect(self._path)) as database:
+            rows = database.execute(
+                "SELECT offset, timestamp, key, value, headers FROM records WHERE topic = ? AND partition = ?"
+                " ORDER BY rowid",
+                place,
+            ).fetchall()
+        return [
+            Record(offset, timestamp, key, value, _headers(json.loads(headers)))
+            for offset, timestamp, key, value, headers in rows
+        ]
+
+
+def _headers(named: Sequence[tuple[str, str | None]]) -> tuple[tuple[bytes, bytes | None], ...]:
+    return tuple((bytes.fromhex(name), None if text is None else bytes.fromhex(text)) for name, text in named)
+
+
+def connector() -> dict[str, Any]:
+    """Which promises of a sink it keeps; one that it does not keep ends the process."""
+    names = [name for name in dir(RecordSinkContract) if name.startswith("test_")]
+    with TemporaryDirectory() as folder:
+        metadata = Path(folder, "example-1.dist-info")
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: example\nVersion: 1\n")
+        (metadata / "entry_points.txt").write_text(
+            "[headrace.sinks]\nsqlite = mirror.replication.connectors.sqlite_table:open_sink\n"
+        )
+        sys.path.append(folder)
+        for name in names:
+            getattr(RecordSinkContract(), name)(_Database(Path(folder, f"{name}.db")))
+    return {"kept": names}
+
+
 if __name__ == "__main__":
-    print(json.dumps({"metric": metric, "transform": transform}[sys.argv[1]]()))
+    shows = {"metric": metric, "transform": transform, "connector": connector}
+    print(json.dumps(shows[sys.argv[1]]()))

@@ -8,11 +8,12 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -26,15 +27,21 @@ if TYPE_CHECKING:
     from mirror.model.datastreams.lanes import LaneSpec
 
 _PATIENCE_SECONDS: Final = 30.0
+_BOTH: Final = 2
 _POSITIONS: Final = frozenset({"earliest", "latest", "checkpoint"})
 
 
 def copy(
     ctx: typer.Context,
     source: Annotated[
-        str, typer.Option(help="Cluster to copy from: an alias of the settings, or host:port.")
+        str,
+        typer.Option(
+            help="Cluster to copy from: an alias of the settings, or host:port; or files, file:/folder."
+        ),
     ],
-    destination: Annotated[str, typer.Option(help="Cluster to copy to: an alias, or host:port.")],
+    destination: Annotated[
+        str, typer.Option(help="Cluster to copy to: an alias, or host:port; or a folder, file:/folder.")
+    ],
     topics: Annotated[str, typer.Option(help="Regular expression over whole topic names.")],
     exclude: Annotated[str, typer.Option(help="Regular expression of topics to leave out.")] = "",
     rename: Annotated[str, typer.Option(help="Names at the destination; * stands for the source's.")] = "*",
@@ -97,7 +104,11 @@ def copy(
     job = replace(_job(ctx.params), own=own_topics(load_settings(config)))
     if report is not None:
         _require_room(report)
-    run = CopyRun(_setup(config, job, replication_factor), job, workers or usable_cores())
+    setup = _setup(config, job, replication_factor)
+    if len(setup.clusters) < _BOTH:
+        _transfer(setup, job, workers, report, keeps_state=bool(state), as_json=as_json)
+        return
+    run = CopyRun(setup, job, workers or usable_cores())
     plan = run.plan()
     tell_plan(plan)
     _follow(run, plan.specs, ends=until_end)
@@ -110,6 +121,27 @@ def copy(
     finally:  # also where the report has no room: what was copied is copied
         tell_outcome(document, as_json=as_json)
     if document["failures"] or (until_end and not document["complete"]):
+        raise typer.Exit(1)
+
+
+def _transfer(
+    setup: CopySetup, job: CopyJob, workers: int, report: Path | None, *, keeps_state: bool, as_json: bool
+) -> None:
+    """Copy from or to a connector. Raises InvalidRequest for what it cannot do."""
+    from headrace.console.files import write_file
+    from headrace.copy.report import ProgressLine
+    from headrace.copy.transfer import TransferRun, tell_transfer
+
+    run, line = TransferRun(setup, job, workers=workers, keeps_state=keeps_state), ProgressLine()
+    _stop_at_signals(run.stop, signal.default_int_handler)
+    document = run.run(line.show)
+    line.end()
+    try:
+        if report is not None:
+            write_file(report, json.dumps(document, indent=2) + "\n")
+    finally:
+        tell_transfer(document, as_json=as_json)
+    if document["failures"] or (job.until_end and not document["complete"]):
         raise typer.Exit(1)
 
 
@@ -178,12 +210,15 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
     from headrace.clusters.directory import ClusterDirectory
     from headrace.copy.run import CopySetup
     from headrace.settings import load_settings
+    from mirror.replication.connector import is_connector
     from mirror.replication.context import EngineIdentity
     from mirror.worker.pool import PoolLimits
 
     settings = load_settings(config)
     directory = ClusterDirectory(settings.clusters)
-    for option, reference in (("--source", job.source), ("--destination", job.destination)):
+    sides = {"--source": job.source, "--destination": job.destination}
+    sides = {option: reference for option, reference in sides.items() if not is_connector(reference)}
+    for option, reference in sides.items():
         directory.checked(option, reference)
     identity = EngineIdentity(
         instance=socket.gethostname(),
@@ -191,11 +226,25 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
         progress_topic=settings.mirror.progress_topic,
         replication_factor=replication_factor,
     )
-    clusters = {name: directory.resolve(name) for name in (job.source, job.destination)}
+    clusters = {name: directory.resolve(name) for name in sides.values()}
     level = "DEBUG" if settings.logging.level == "debug" else "WARNING"
     worker = settings.mirror.worker
     limits = PoolLimits(worker.restart_delay_seconds, worker.silence_limit_seconds)
     return CopySetup(clusters, settings.mirror.copying.options(), identity, limits, level)
+
+
+def _stop_at_signals(stop: Callable[[], None], kill: Callable[[int, FrameType | None], object]) -> None:
+    """Stop at the first SIGINT or SIGTERM, kill at the second."""
+    asked = itertools.count()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if next(asked):
+            kill(number, frame)
+        else:
+            stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
 
 
 def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
@@ -203,16 +252,7 @@ def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
     is left of a copy that is to end has paused and nothing is copied any more."""
     from headrace.copy.report import ProgressLine
 
-    asked = itertools.count()
-
-    def stop(*_: object) -> None:
-        if next(asked):
-            run.kill()
-        else:
-            run.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    _stop_at_signals(run.stop, lambda *_: run.kill())
     line = ProgressLine()
     stuck_since: float | None = None
     with closing(run.run(specs)) as steps:

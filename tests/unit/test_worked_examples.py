@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.contract.connectors import RecordSinkContract
 from tests.patience import PATIENCE_SECONDS
 
 HOUSE: Final = Path(__file__).parents[2]
@@ -51,7 +52,10 @@ def test_every_way_to_add_something_has_an_example() -> None:
 def test_an_example_fits_the_sources_and_is_as_small_as_it_says(heading: str) -> None:
     changed = set()
     for name, before, _ in hunks_of(examples()[heading]):
-        assert (HOUSE / name).read_text(encoding="utf-8").count(before) == 1, f"{name}:\n{before}"
+        if before:
+            assert (HOUSE / name).read_text(encoding="utf-8").count(before) == 1, f"{name}:\n{before}"
+        else:
+            assert not (HOUSE / name).exists(), f"{name} is there already"
         changed.add(name)
     assert len(changed) == NUMBERS[heading.split()[-2]]
 
@@ -64,7 +68,8 @@ def with_example(tmp_path: Path) -> dict[str, Any]:
     for diff in examples().values():
         for name, before, after in hunks_of(diff):
             file = tmp_path / name
-            file.write_text(file.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+            text = file.read_text(encoding="utf-8").replace(before, after) if before else after
+            file.write_text(text, encoding="utf-8")
 
     def seen(kind: str) -> Any:
         done = subprocess.run(
@@ -79,7 +84,7 @@ def with_example(tmp_path: Path) -> dict[str, Any]:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])  # behind what was logged
 
-    return {kind: seen(kind) for kind in ("metric", "transform")}
+    return {kind: seen(kind) for kind in ("metric", "transform", "connector")}
 
 
 def test_the_examples_bring_what_they_say(with_example: dict[str, Any]) -> None:
@@ -94,3 +99,5 @@ def test_the_examples_bring_what_they_say(with_example: dict[str, Any]) -> None:
     assert metric["lane"]["per_second"]["merged_batches"] > 0
     stamped = [["h", "x"], ["site", "east"]]
     assert with_example["transform"]["headers"] == [stamped] * 3
+    promises = [name for name in dir(RecordSinkContract) if name.startswith("test_")]
+    assert with_example["connector"]["kept"] == promises

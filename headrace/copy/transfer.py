@@ -1,0 +1,200 @@
+"""A copy with a connector at one of its ends: in this process, partition by partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from headrace.console.terminal import print_json, print_table
+from headrace.copy.run import CopyProgress, CopySetup
+from mirror.adapters.kafka.access import plain
+from mirror.adapters.system_clock import SystemClock
+from mirror.client.access import access_from
+from mirror.errors import InvalidRequest
+from mirror.jobs.copy_job import CopyJob
+from mirror.jobs.transfer_job import Transfer, TransferJob, TransferLane
+from mirror.lane.rules import RoutingRules
+from mirror.model.datastreams.policy import CopyPath, Isolation, OnRejection
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.replication.connector import RecordSink, RecordSource, is_connector, open_sink, open_source
+from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
+from mirror.replication.context import EngineContext
+from mirror.replication.transforms import load_transforms
+
+_TICK_SECONDS: Final = 0.2
+_PATIENCE_SECONDS: Final = 30.0
+_MOST_ROWS: Final = 40
+
+
+class TransferRun:
+    """One copy. `run`; `stop` from a signal handler. `keeps_state`: what a cluster stores of it stays there,
+    to be continued from."""
+
+    def __init__(self, setup: CopySetup, job: CopyJob, *, workers: int, keeps_state: bool) -> None:
+        self._job = job
+        self._keeps_state = keeps_state
+        _refuse_what_takes_lanes(job, workers)
+        clusters = {name: plain(cluster) for name, cluster in setup.clusters.items()}
+        self._bench = EngineContext(
+            lambda reference: access_from(clusters[reference]), setup.options, setup.identity, SystemClock()
+        )
+        try:
+            self._source = self._open_source(job.source)
+            self._sink = self._open_sink(job.destination)
+        except BaseException:
+            self._bench.close()
+            raise
+        self._transfer = Transfer(self._bench.loop, self._source, self._sink, _transfer_job(job))
+
+    def _open_source(self, reference: ClusterRef) -> RecordSource:
+        if is_connector(reference):
+            return open_source(reference)
+        committed = self._job.policy.isolation is Isolation.READ_COMMITTED
+        return KafkaSource(self._bench.cluster(reference), committed=committed)
+
+    def _open_sink(self, reference: ClusterRef) -> RecordSink:
+        if not is_connector(reference):
+            return KafkaSink(self._bench, reference, GroupName(self._job.state))
+        sink, guarantee = open_sink(reference), self._job.policy.guarantee
+        if guarantee not in sink.guarantees:
+            sink.close()
+            given = " or ".join(sorted(sink.guarantees))
+            raise InvalidRequest(f"{reference} cannot give {guarantee}", advice=f"choose {given}")
+        if self._keeps_state:
+            sink.close()
+            raise InvalidRequest(
+                f"--state names progress at a cluster; {reference} keeps its own",
+                advice="leave --state out: a copy into the same place continues there",
+            )
+        return sink
+
+    def run(self, show: Callable[[CopyProgress, float], None]) -> dict[str, Any]:
+        """Copy to the end, or until it is stopped; the report. Raises what `Transfer.prepare` raises."""
+        started = time.monotonic()
+        try:
+            self._bench.run(self._transfer.prepare())
+            self._follow(show)
+            document = _document(self._job, self._transfer.lanes, time.monotonic() - started)
+            if document["complete"] and not self._keeps_state and isinstance(self._sink, KafkaSink):
+                self._bench.run(self._sink.forget([lane.target for lane in self._transfer.lanes]))
+            return document
+        finally:
+            self._source.close()
+            self._sink.close()
+            self._bench.close()
+
+    def stop(self) -> None:
+        """Commit what was written, and end. Idempotent."""
+        self._transfer.stop()
+
+    def _follow(self, show: Callable[[CopyProgress, float], None]) -> None:
+        """Give up where all that is left of a copy that is to end has paused for some time."""
+        running = self._bench.loop.spawn(self._transfer.run())
+        stuck_since: float | None = None
+        while not running.is_done:
+            self._bench.loop.run_once(_TICK_SECONDS)
+            now, progress = time.monotonic(), _progress(self._transfer.lanes)
+            show(progress, now)
+            is_stuck = self._job.until_end and 0 < progress.remaining <= len(progress.paused)
+            stuck_since = (stuck_since or now) if is_stuck else None
+            if stuck_since is not None and now - stuck_since > _PATIENCE_SECONDS:
+                self.stop()
+        running.result()
+
+
+def _refuse_what_takes_lanes(job: CopyJob, workers: int) -> None:
+    """Raises InvalidRequest for options that only the lanes between two clusters know."""
+    policy = job.policy
+    refused: Mapping[str, bool] = {
+        "--path passthrough": policy.path is CopyPath.PASSTHROUGH,
+        f"--on-rejection {policy.on_rejection}": policy.on_rejection is not OnRejection.PAUSE,
+        "--bytes-per-second": policy.bytes_per_second > 0,
+        "a time as --from": job.start_ms is not None,
+        f"--workers {workers}": workers > 1,
+    }
+    for option, is_asked in refused.items():
+        if is_asked:
+            raise InvalidRequest(f"{option} is for copies between two clusters", advice="leave it out")
+
+
+def _transfer_job(job: CopyJob) -> TransferJob:
+    names = job.policy.transforms
+    return TransferJob(
+        job.selection,
+        job.naming,
+        job.start,
+        job.until_end,
+        job.needs_checkpoint,
+        job.policy.on_loss,
+        RoutingRules(transforms=load_transforms(names), transform_names=names),
+        job.own,
+    )
+
+
+def _progress(lanes: list[TransferLane]) -> CopyProgress:
+    paused = {str(lane.place): lane.reason for lane in lanes if lane.reason and not lane.is_over}
+    reasons: dict[str, str] = {}
+    for lane in lanes:
+        if lane.reason:
+            reasons.setdefault(lane.reason, str(lane.place))
+    return CopyProgress(
+        sum(lane.counts.records for lane in lanes),
+        sum(lane.counts.bytes for lane in lanes),
+        sum(max(lane.seen_end - lane.read_to, 0) for lane in lanes if lane.read_to >= 0),
+        sum(not lane.is_over for lane in lanes),
+        paused,
+        reasons,
+    )
+
+
+def _document(job: CopyJob, lanes: list[TransferLane], seconds: float) -> dict[str, Any]:
+    """The report, with the names of that of a copy between clusters."""
+    return {
+        "state": job.state,
+        "source": job.source,
+        "destination": job.destination,
+        "guarantee": job.policy.guarantee,
+        "isolation": job.policy.isolation,
+        "complete": all(lane.is_complete for lane in lanes),
+        "seconds": round(seconds, 3),
+        "records": sum(lane.settled.records for lane in lanes),
+        "bytes": sum(lane.settled.bytes for lane in lanes),
+        "failures": [f"{lane.place}: {lane.reason}" for lane in lanes if lane.is_over and lane.reason],
+        "partitions": [
+            {
+                "topic": lane.place.topic,
+                "partition": lane.place.partition,
+                "start_offset": lane.start,
+                "next_offset": lane.committed,
+                "end_offset": lane.end,
+                **lane.settled._asdict(),
+                "gaps": lane.gaps,
+                "reason": lane.reason,
+            }
+            for lane in lanes
+        ],
+        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def tell_transfer(document: Mapping[str, Any], *, as_json: bool) -> None:
+    """The report for a program, or the gist of it for a person."""
+    if as_json:
+        print_json(document)
+        return
+    rows = [
+        {
+            "partition": f"{lane['topic']}-{lane['partition']}",
+            "offsets": f"{lane['start_offset']} … {lane['next_offset']}",
+            "records": lane["records"],
+            "state": lane["reason"] or "committed",
+        }
+        for lane in document["partitions"]
+    ]
+    title = (
+        f"{document['records']:,} records, {document['bytes'] / 1e6:,.1f} MB in {document['seconds']:.1f} s"
+        f"{'' if document['complete'] else ', not complete'}"
+    )
+    shown = [row for row in rows if row["state"] != "committed"] or rows
+    print_table(title, ["partition", "offsets", "records", "state"], shown[:_MOST_ROWS])

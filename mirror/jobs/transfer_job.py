@@ -1,0 +1,309 @@
+"""Running records from a source to a sink, one of which at least is a connector.
+
+Every second or so it is asked what can be read now; what is new is read, written and committed, a few
+partitions at a time. The position is the sink's: it says where to begin when the partition is taken, and
+nothing else is remembered. A partition that fails is given up, taken again after a while, and touches no
+other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from mirror.client.event_loop import Loop, Slots
+from mirror.errors import (
+    DataLossDetected,
+    Fenced,
+    HeadraceError,
+    InvalidRequest,
+    SourceTruncated,
+    TopicMissing,
+    TopicRecreated,
+    Unexpected,
+    Unreachable,
+)
+from mirror.lane.rules import RoutingRules
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.policy import OnLoss
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.protocol.batches.records import Record
+from mirror.replication.connector import Bounds, Position, RecordSink, RecordSource
+
+_log = logging.getLogger(__name__)
+_ROUND_SECONDS: Final = 0.2
+_TURN_SECONDS: Final = 5.0
+"""What one partition may take before others that wait have their turn."""
+_AT_ONCE: Final = 8
+_FIRST_RETRY_SECONDS: Final = 0.5
+_LONGEST_RETRY_SECONDS: Final = 30.0
+
+
+_AllBounds = Mapping[TopicPartition, Bounds]
+_Step = Callable[["TransferLane", _AllBounds], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class TransferJob:
+    """What to run. `until_end` stops each partition at the end that it has when the job begins.
+    `needs_position`: refuse partitions of which nothing was committed. `rules`: the transforms. `own`: topics
+    that Headrace writes for itself under names that were configured."""
+
+    selection: TopicSelection
+    naming: TopicNaming = field(default_factory=TopicNaming)
+    start: StartPosition = StartPosition.EARLIEST
+    until_end: bool = False
+    needs_position: bool = False
+    on_loss: OnLoss = OnLoss.HALT
+    rules: RoutingRules = field(default_factory=RoutingRules)
+    own: frozenset[str] = frozenset()
+
+
+class Counts(NamedTuple):
+    """What was written of a partition: records, bytes of their keys and values, and records left out."""
+
+    records: int = 0
+    bytes: int = 0
+    filtered: int = 0
+
+
+_NOTHING: Final = Counts()
+
+
+@dataclass
+class TransferLane:
+    """One partition. `read_to`: the next offset to read; `committed`: what the sink has;
+    `end`: where to stop; `seen_end`: the source's end, as it was seen last. `counts`: what was
+    written; `settled`: of that, what is committed. `reason`: why it does not get on; `gaps`: sentences about
+    records that were gone."""
+
+    place: TopicPartition
+    target: TopicPartition
+    start: int = -1
+    read_to: int = -1
+    committed: int = -1
+    end: int | None = None
+    seen_end: int = -1
+    counts: Counts = _NOTHING
+    settled: Counts = _NOTHING
+    reason: str = ""
+    gaps: list[str] = field(default_factory=list)
+    is_taken: bool = False
+    is_busy: bool = False
+    is_over: bool = False
+    retry_at: float = 0.0
+    retry_seconds: float = _FIRST_RETRY_SECONDS
+    pending_since: float | None = None
+    origin: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything up to its end is committed."""
+        return self.end is not None and self.committed >= self.end and not self.reason
+
+
+class Transfer:
+    """`prepare`, then `run`; `stop` from a signal handler."""
+
+    def __init__(self, loop: Loop, source: RecordSource, sink: RecordSink, job: TransferJob) -> None:
+        self._loop = loop
+        self._source = source
+        self._sink = sink
+        self._job = job
+        self._slots = Slots(_AT_ONCE)
+        self._is_stopping = False
+        self.lanes: list[TransferLane] = []
+
+    async def prepare(self) -> None:
+        """Choose the partitions, make room for them, and say where each ends. Raises TopicMissing when none
+        matches, Unreachable, Refused."""
+        job, topics = self._job, await self._source.topics()
+        chosen = [
+            topic
+            for topic in job.selection.choose(topics)
+            if topic not in job.own or job.selection.takes_own(topic)
+        ]
+        if not chosen:
+            raise TopicMissing(
+                f"no topic of the source matches {job.selection.include}",
+                advice="it must match the whole name",
+            )
+        for topic in chosen:
+            if job.naming.destination(topic) in job.own:
+                raise InvalidRequest(
+                    f"topic {topic} would be copied into a topic that Headrace writes for itself",
+                    advice="choose another --rename",
+                )
+        await self._sink.prepare({job.naming.destination(topic): topics[topic] for topic in chosen})
+        self.lanes = [
+            TransferLane(TopicPartition(topic, number), TopicPartition(job.naming.destination(topic), number))
+            for topic in chosen
+            for number in range(topics[topic])
+        ]
+        if job.until_end:
+            bounds = await self._source.bounds([lane.place for lane in self.lanes])
+            for lane in self.lanes:
+                if lane.place not in bounds:
+                    raise Unreachable(f"the end of {lane.place} is not known now")
+                lane.end = bounds[lane.place].end
+
+    def stop(self) -> None:
+        """Commit what was written, and end. Idempotent."""
+        self._is_stopping = True
+
+    async def run(self) -> None:
+        """Until every partition is over, or `stop`."""
+        while not self._is_stopping and not all(lane.is_over for lane in self.lanes):
+            await self._round()
+            await self._loop.sleep(_ROUND_SECONDS)
+        while any(lane.is_busy for lane in self.lanes):
+            await self._loop.sleep(_ROUND_SECONDS)
+        for lane in self.lanes:
+            await self._guard(lane, self._commit_last)
+            await self._sink.release(lane.target)
+
+    async def _round(self) -> None:
+        now = self._loop.now()
+        lanes = [lane for lane in self.lanes if not (lane.is_over or lane.is_busy) and now >= lane.retry_at]
+        if not lanes:
+            return
+        try:
+            bounds = await self._source.bounds([lane.place for lane in lanes])
+        except Exception as error:  # noqa: BLE001 - a connector's fault ends no copy
+            for lane in lanes:
+                await self._set_aside(lane, _problem(error))
+            return
+        for lane in lanes:
+            lane.is_busy = True
+            self._loop.spawn(self._guard(lane, self._advance, bounds))
+
+    async def _guard(self, lane: TransferLane, step: _Step, bounds: _AllBounds | None = None) -> None:
+        try:
+            async with self._slots:
+                await step(lane, bounds or {})
+        except Exception as error:  # noqa: BLE001 - a connector's fault in one partition touches no other
+            await self._set_aside(lane, _problem(error))
+        finally:
+            lane.is_busy = False
+
+    async def _set_aside(self, lane: TransferLane, error: HeadraceError) -> None:
+        """Give the partition up; what was not committed is read again."""
+        if lane.reason != str(error):
+            _log.warning("%s pauses: %s", lane.place, error)
+        lane.reason = str(error)
+        lane.is_taken = False
+        lane.counts, lane.pending_since = lane.settled, None
+        await self._sink.release(lane.target)
+        if isinstance(error, Fenced) or (self._job.until_end and not error.retriable):
+            lane.is_over = True
+            return
+        lane.retry_at = self._loop.now() + lane.retry_seconds
+        lane.retry_seconds = min(lane.retry_seconds * 2, _LONGEST_RETRY_SECONDS)
+
+    async def _advance(self, lane: TransferLane, all_bounds: _AllBounds) -> None:
+        bounds = all_bounds.get(lane.place)
+        if bounds is None:
+            raise Unreachable(f"the offsets of {lane.place} are not known now")
+        lane.seen_end = bounds.end
+        if not lane.is_taken:
+            await self._take(lane, bounds)
+        self._check(lane, bounds)
+        end = bounds.end if lane.end is None else min(lane.end, bounds.end)
+        if lane.read_to < end:
+            await self._read(lane, end)
+        is_at_end = lane.end is not None and lane.read_to >= lane.end
+        if is_at_end or self._is_due(lane):
+            await self._commit(lane)
+        lane.reason, lane.retry_seconds = "", _FIRST_RETRY_SECONDS
+        lane.is_over = is_at_end
+
+    async def _take(self, lane: TransferLane, bounds: Bounds) -> None:
+        held = await self._sink.take(lane.target)
+        lane.is_taken = True
+        lane.origin = (held.origin if held else "") or bounds.origin
+        if held is None:
+            if self._job.needs_position:
+                raise InvalidRequest(
+                    f"nothing of {lane.place} was committed", advice="--from earliest begins with it"
+                )
+            is_new = self._job.start is StartPosition.LATEST and lane.start < 0
+            lane.read_to = bounds.end if is_new else bounds.first
+            await self._commit(lane)
+        else:
+            lane.read_to = lane.committed = held.next_offset
+        if lane.start < 0:
+            lane.start = lane.read_to
+
+    def _check(self, lane: TransferLane, bounds: Bounds) -> None:
+        elsewhere = "copy it into another place, or with another --state"
+        if lane.origin and bounds.origin and lane.origin != bounds.origin:
+            raise TopicRecreated(
+                f"{lane.place} is another log than the one that was copied up to {lane.read_to}",
+                advice=elsewhere,
+            )
+        known_end = max(lane.read_to, lane.end or 0)
+        if known_end > bounds.end:
+            raise DataLossDetected(
+                f"{lane.place} ends at {bounds.end}, and ended at {known_end}: the source has lost records",
+                advice=elsewhere,
+            )
+        if lane.read_to < bounds.first:
+            missing = f"offsets {lane.read_to} to {bounds.first - 1} of {lane.place} are gone from the source"
+            if self._job.on_loss is OnLoss.HALT:
+                raise SourceTruncated(missing, advice="--on-loss continue goes on behind them")
+            _log.warning("%s; going on behind the gap", missing)
+            lane.gaps.append(missing)
+            lane.read_to = bounds.first
+
+    async def _read(self, lane: TransferLane, end: int) -> None:
+        until = self._loop.now() + _TURN_SECONDS
+        portions = self._source.read(lane.place, lane.read_to, end)
+        try:
+            async for records in portions:
+                await self._write(lane, records)
+                lane.read_to = records[-1].offset + 1
+                if self._is_due(lane):
+                    await self._commit(lane)
+                if self._is_stopping or self._loop.now() >= until:
+                    await portions.aclose()
+                    return
+        except Exception:  # where the loop is closed meanwhile, nothing can be awaited any more
+            await portions.aclose()
+            raise
+        lane.read_to = end
+
+    async def _write(self, lane: TransferLane, records: Sequence[Record]) -> None:
+        kept = [made for record in records if (made := self._job.rules.transform(record)) is not None]
+        await self._sink.write(lane.target, kept)
+        size = sum(len(record.key or b"") + len(record.value or b"") for record in kept)
+        before = lane.counts
+        lane.counts = Counts(
+            before.records + len(kept), before.bytes + size, before.filtered + len(records) - len(kept)
+        )
+        if lane.pending_since is None:
+            lane.pending_since = self._loop.now()
+
+    def _is_due(self, lane: TransferLane) -> bool:
+        rule, since = self._sink.commit_rule, lane.pending_since
+        if since is None:
+            return False
+        is_full = lane.counts.bytes - lane.settled.bytes >= rule.most_bytes
+        return is_full or self._loop.now() - since >= rule.most_seconds
+
+    async def _commit_last(self, lane: TransferLane, _bounds: _AllBounds) -> None:
+        if lane.is_taken and not lane.is_over:
+            await self._commit(lane)
+
+    async def _commit(self, lane: TransferLane) -> None:
+        await self._sink.commit(lane.target, Position(lane.read_to, lane.origin))
+        lane.committed = lane.read_to
+        lane.settled, lane.pending_since = lane.counts, None
+
+
+def _problem(error: Exception) -> HeadraceError:
+    if isinstance(error, HeadraceError):
+        return error
+    _log.error("a step of a connector failed", exc_info=error)
+    return Unexpected(f"unexpected: {type(error).__name__}: {error}", advice="the log has the traceback")

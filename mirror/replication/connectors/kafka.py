@@ -1,0 +1,359 @@
+"""Kafka behind the two Protocols of a connector: what a file or a plug-in is copied from or to.
+
+The source reads aside from the channels of lanes, one partition at a time. The sink has one transaction for
+each commit, with the records and the lane's progress record in it, under the transactional id of the lane:
+the next owner takes the id, which aborts what a former one had open, and reads progress that cannot change
+any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.log_reader import fetch_once
+from mirror.client.log_writer import write_patiently
+from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
+from mirror.client.producer_identity import add_to_transaction, end, take_identity
+from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
+from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, main_key
+from mirror.lane.rules import AbortedFilter
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.policy import Guarantee
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.batch import CONTROL, ProducerStamp, next_sequence, scan, stamp, verify
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.legacy import last_offset, read_message
+from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.codes import Code, error_of
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.topics import create_topic
+from mirror.protocol.control.transactions import NEW_EPOCH_FROM
+from mirror.protocol.fetch import FetchedPartition
+from mirror.replication.connector import Bounds, CommitRule, Position
+from mirror.replication.context import EngineContext
+from mirror.replication.live_lane import identity_name
+from mirror.replication.progress_log import batches_of
+
+_log = logging.getLogger(__name__)
+_STEP_BYTES: Final = 1024 * 1024
+_MOST_BYTES: Final = 128 * 1024 * 1024
+_MOST_EMPTY_ANSWERS: Final = 20
+_BATCH_BYTES: Final = 512 * 1024
+"""Of keys and values; compressed they are less than what a topic takes by default."""
+_COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
+_OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
+_SETTLE_SECONDS: Final = 30.0
+
+
+def size_of(records: Sequence[Record]) -> int:
+    """Bytes of keys and values."""
+    return sum(len(record.key or b"") + len(record.value or b"") for record in records)
+
+
+class KafkaSource:
+    """Every topic of a cluster. `committed`: only records of committed transactions. Satisfies
+    `connector.RecordSource`."""
+
+    def __init__(self, cluster: Cluster, *, committed: bool = True) -> None:
+        self._cluster = cluster
+        self._committed = committed
+
+    async def topics(self) -> Mapping[str, int]:
+        """Without those that a cluster keeps for itself, or that cannot be described."""
+        found = await self._cluster.patiently(self._cluster.all_topics)
+        return {
+            name: len(topic.leaders)
+            for name, topic in found.items()
+            if not topic.error and not topic.internal
+        }
+
+    async def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        """From the log's start to the last stable offset, or to the high watermark."""
+        cluster = self._cluster
+        await cluster.patiently(lambda: cluster.refresh({place.topic for place in places}))
+        starts = await cluster.offsets(dict.fromkeys(places, EARLIEST))
+        ends = await cluster.offsets(dict.fromkeys(places, LATEST), committed=self._committed)
+        return {
+            place: Bounds(starts[place].offset, ends[place].offset, self._origin(place.topic))
+            for place in places
+            if not (starts[place].error or ends[place].error)
+        }
+
+    def _origin(self, topic: str) -> str:
+        identity = self._cluster.topic_id(topic)
+        return f"{self._cluster.cluster_id}/{identity.hex()}" if identity else ""
+
+    async def read(
+        self, place: TopicPartition, start: int, end: int
+    ) -> AsyncGenerator[Sequence[Record], None]:
+        """Answers without records do not mean that there are none: a quota empties them, too."""
+        cluster, position, size, empty = self._cluster, start, _STEP_BYTES, 0
+        origin = self._origin(place.topic)
+        while position < end:
+            ask = partial(fetch_once, cluster, place, position, committed=self._committed, most_bytes=size)
+            part = await self._part(place, ask)
+            if self._origin(place.topic) != origin:
+                raise Unreachable(f"topic {place.topic} on {cluster.name} was created again just now")
+            before = position
+            for records, behind in _batches_of(part, before, end, committed=self._committed):
+                position = behind
+                if records:
+                    yield records
+            if position > before:
+                empty = 0
+            else:
+                empty, size = empty + 1, min(size * 2, _MOST_BYTES)
+            if empty > _MOST_EMPTY_ANSWERS:
+                raise Unreachable(
+                    f"{cluster.name} sends no records of {place} from offset {position} on,"
+                    f" and says they go to {end}"
+                )
+
+    async def _part(
+        self, place: TopicPartition, ask: Callable[[], Awaitable[FetchedPartition]]
+    ) -> FetchedPartition:
+        """An answer. An offset that is out of range is no last word: the bounds say what has become of it."""
+        try:
+            return await self._cluster.patiently(ask, topic=place.topic)
+        except Refused as error:
+            if type(error) is not Refused:
+                raise
+            raise Unreachable(error.message, advice="its bounds are looked at before the next try") from error
+
+    def close(self) -> None:
+        """Its cluster belongs to the context that it came from."""
+
+
+def _batches_of(
+    part: FetchedPartition, position: int, end: int, *, committed: bool
+) -> Iterator[tuple[list[Record], int]]:
+    """The records of each batch of a response in [position, end), and where to read on behind it. Raises
+    CorruptData."""
+    aborted = AbortedFilter(part.aborted) if committed else None
+    for first_byte, last_byte, header in scan(part.records):
+        batch = part.records[first_byte:last_byte]
+        last = last_offset(batch) if header is None else header.last_offset
+        if last < position:
+            continue
+        if (last if header is None else header.base_offset) >= end:
+            yield [], end
+            return
+        if header is None:
+            records = read_message(batch)
+        else:
+            verify(batch, header)
+            is_marker = header.attributes & CONTROL
+            is_left_out = aborted.fate(batch, header) is not None if aborted else bool(is_marker)
+            records = [] if is_left_out else read_batch(batch, header)
+        wanted = [record for record in records if position <= record.offset < end]
+        position = min(last + 1, end)
+        yield wanted, position
+
+
+class _Owned:
+    """A partition that was taken: its identity, and the transaction that is open."""
+
+    def __init__(self, key: LaneKey, identity: ProducerStamp, progress: LaneProgress | None) -> None:
+        self.key = key
+        self.name = identity_name(key)
+        self.identity = identity
+        self.ledger = progress.ledger if progress else None
+        self.offset_map = progress.offset_map if progress else OffsetMap()
+        self.sequence = 0
+        self.progress_sequence = 0
+        self.waiting: list[Record] = []
+        self.waiting_bytes = 0
+        self.is_open = False
+
+
+class KafkaSink:
+    """Topics of a cluster; `state` names the stored progress. Satisfies `connector.RecordSink`."""
+
+    guarantees = frozenset(Guarantee)
+    commit_rule = _COMMIT
+
+    def __init__(self, bench: EngineContext, reference: ClusterRef, state: GroupName) -> None:
+        self._bench = bench
+        self._cluster = bench.cluster(reference)
+        self._progress = bench.progress(reference)
+        self._state = state
+        self._owned: dict[TopicPartition, _Owned] = {}
+
+    async def prepare(self, topics: Mapping[str, int]) -> None:
+        """Make the topics that are missing, with the cluster's own settings, and wait for their leaders.
+
+        Raises Refused, Unreachable.
+        """
+        cluster, replication = self._cluster, self._bench.identity.replication_factor
+        await cluster.patiently(lambda: cluster.refresh(topics))
+        for name, partitions in topics.items():
+            if cluster.topics[name].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                settings = {"message.timestamp.type": "CreateTime"}
+                made = await cluster.ask_controller(create_topic(name, partitions, replication, settings))
+                if made.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                    raise error_of(made.error, f"creating topic {name}", made.message)
+        await cluster.patiently(partial(self._look, topics), _SETTLE_SECONDS)
+
+    async def _look(self, topics: Mapping[str, int]) -> None:
+        await self._cluster.refresh(topics)
+        for name, partitions in topics.items():
+            known = self._cluster.topics[name]
+            if known.error or any(leader < 0 for leader, _ in known.leaders):
+                raise Unreachable(f"topic {name} of {self._cluster.name} has no leaders yet")
+            if len(known.leaders) < partitions:
+                raise Refused(
+                    f"topic {name} of {self._cluster.name} has {len(known.leaders)} partitions and"
+                    f" needs {partitions}",
+                    advice="add partitions to it",
+                )
+
+    async def take(self, place: TopicPartition) -> Position | None:
+        cluster, key = self._cluster, LaneKey(self._state, place)
+        patience = self._bench.settings.transaction_timeout_seconds
+        await cluster.patiently(lambda: cluster.refresh([place.topic]))
+        identity = await take_identity(cluster, identity_name(key), patience, transactional=True)
+        stored = (await self._progress.load([key]))[key]
+        if stored is not None and not stored.is_of(place.topic, cluster.topic_id(place.topic)):
+            stored = None
+        if stored is not None and stored.target_id not in (b"", cluster.topic_id(place.topic)):
+            raise DataLossDetected(
+                f"topic {place.topic} on {cluster.name} was deleted and created again: what was copied is"
+                " gone",
+                advice="choose another --state to copy everything again",
+            )
+        self._owned[place] = _Owned(key, identity, stored)
+        return None if stored is None else Position(stored.next_offset, stored.source.cluster_id)
+
+    async def write(self, place: TopicPartition, records: Sequence[Record]) -> None:
+        owned = self._owned[place]
+        owned.waiting += records
+        owned.waiting_bytes += size_of(records)
+        if owned.waiting_bytes >= _BATCH_BYTES:
+            await self._flush(owned)
+
+    async def commit(self, place: TopicPartition, position: Position) -> None:
+        owned = self._owned[place]
+        await self._flush(owned)
+        if owned.ledger is None:
+            owned.ledger = Ledger(position.next_offset)
+        elif position.next_offset == owned.ledger.next and not owned.is_open:
+            return
+        _pass_over(owned.ledger, position.next_offset)
+        await self._begin(owned)
+        progress = LaneProgress(
+            owned.ledger,
+            owned.offset_map,
+            SourceIdentity(cluster_id=position.origin),
+            self._cluster.topic_id(place.topic),
+            target_topic=place.topic,
+            owner=(owned.identity.producer_id, owned.identity.epoch),
+        )
+        now_ms = self._bench.clock.now_ms()
+        entries, sealed = entries_of(owned.key, progress, now_ms, self._bench.token)
+        for batch in batches_of(entries, now_ms):
+            stamp(memoryview(batch), Codec.NONE, owned.identity, owned.progress_sequence)
+            await write_patiently(self._cluster, self._progress_place(owned), batch, owned.name.encode())
+            header = next(scan(memoryview(batch)))[2]
+            assert header is not None, "we write format 2"
+            owned.progress_sequence = next_sequence(owned.progress_sequence, header.record_count)
+        await self._end(owned)
+        owned.offset_map.sealed = max(owned.offset_map.sealed, sealed)
+
+    async def release(self, place: TopicPartition) -> None:
+        owned = self._owned.pop(place, None)
+        if owned is None or not owned.is_open:
+            return
+        try:
+            await end(self._cluster, owned.name, owned.identity, commit=False, newest=self._newest)
+        except HeadraceError as error:
+            _log.info("%s: the next owner will abort its transaction: %s", owned.key.partition, error)
+
+    def close(self) -> None:
+        """A transaction that is open is aborted by the next owner, or for its age."""
+        self._owned.clear()
+
+    async def forget(self, places: Sequence[TopicPartition]) -> None:
+        """Remove what is stored of these. Raises Unreachable."""
+        await self._progress.forget(
+            [LaneKey(self._state, place) for place in places], self._bench.clock.now_ms()
+        )
+
+    @property
+    def _newest(self) -> int:
+        return NEW_EPOCH_FROM if self._is_implicit else _OLD_PROTOCOL
+
+    @property
+    def _is_implicit(self) -> bool:
+        return self._cluster.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
+
+    def _progress_place(self, owned: _Owned) -> TopicPartition:
+        return TopicPartition(self._progress.topic, self._progress.partition_of(main_key(owned.key)))
+
+    async def _begin(self, owned: _Owned) -> None:
+        if owned.is_open:
+            return
+        owned.is_open = True
+        if not self._is_implicit:
+            places = [owned.key.partition, self._progress_place(owned)]
+            await add_to_transaction(self._cluster, owned.name, owned.identity, places)
+
+    async def _end(self, owned: _Owned) -> None:
+        answer = await end(self._cluster, owned.name, owned.identity, commit=True, newest=self._newest)
+        if answer.error:
+            raise error_of(answer.error, f"committing {owned.key.partition}")
+        owned.is_open = False
+        if answer.producer_id >= 0:
+            owned.identity = ProducerStamp(answer.producer_id, answer.epoch, transactional=True)
+            owned.sequence = owned.progress_sequence = 0
+
+    async def _flush(self, owned: _Owned) -> None:
+        records, owned.waiting, owned.waiting_bytes = owned.waiting, [], 0
+        for part in _parts(records):
+            await self._send(owned, part)
+
+    async def _send(self, owned: _Owned, records: Sequence[Record]) -> None:
+        await self._begin(owned)
+        batch = write_batch(records, Codec.LZ4)
+        stamp(memoryview(batch), Codec.LZ4, owned.identity, owned.sequence)
+        place = owned.key.partition
+        try:
+            answer = await write_patiently(self._cluster, place, batch, owned.name.encode())
+        except RecordTooLarge:
+            if len(records) == 1:
+                raise
+            middle = len(records) // 2
+            await self._send(owned, records[:middle])
+            await self._send(owned, records[middle:])
+            return
+        owned.sequence = next_sequence(owned.sequence, len(records))
+        assert owned.ledger is not None, "a start is committed before the first record"
+        for target, record in enumerate(records, answer.base_offset):
+            _pass_over(owned.ledger, record.offset)
+            owned.ledger.enter(Fate.MIRRORED, 1)
+            owned.offset_map.add(record.offset, target, 1)
+
+
+def _pass_over(ledger: Ledger, upto: int) -> None:
+    """Offsets without a record."""
+    if upto > ledger.next:
+        ledger.enter(Fate.COMPACTED, upto - ledger.next)
+
+
+def _parts(records: Sequence[Record]) -> list[list[Record]]:
+    """Records in batches of a size that brokers take."""
+    parts: list[list[Record]] = []
+    size = _BATCH_BYTES
+    for record in records:
+        if size >= _BATCH_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(record)
+        size += size_of([record])
+    return parts

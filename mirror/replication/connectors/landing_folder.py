@@ -1,0 +1,339 @@
+"""The files of one partition: a chain of ranges of offsets, one owner, and a position that commits.
+
+    ROOT/topic=orders/partition=3/
+        00000000000000000000-00000000000000001000-5d1c6f0e.avro   [0, 1000) and the checksum of the bytes
+        00000000000000001000-00000000000000001750-0b77a1c2.avro
+        .position.json       what is committed; replaced as a whole
+        .lock                held by the owner as long as its process lives
+        .00000000000000001750.part   what is being written, by its first offset
+
+A commit: the part is complete and on the disk (fsync), then the position that names it replaces the former
+one, then the part gets its name. The second step decides: a part that the position names is given its name by
+the next owner, any other is thrown away. A part says where it begins, or it could be taken for that of a file
+which is there already. So a file is never seen before it is whole, and no process that dies loses records or
+writes them twice, also where files are taken away as soon as they are there. Names that begin with a dot are
+invisible to Spark, Hive and their like.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import RawIOBase
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+from crc32c import crc32c
+
+from mirror.errors import CorruptData, Fenced, Unreachable
+from mirror.model.topics import MOST_PARTITIONS, TopicPartition, is_legal_topic
+from mirror.replication.connector import Position
+
+POSITION: Final = ".position.json"
+LOCK: Final = ".lock"
+_NAME: Final = re.compile(r"(\d{20})-(\d{20})-([0-9a-f]{8})\.([a-z]+)")
+_NUMBER: Final = re.compile("0|[1-9][0-9]{0,9}")
+_STEP_BYTES: Final = 1024 * 1024
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class LandedFile(NamedTuple):
+    """A complete file: the offsets [first, end) that it accounts for, and the checksum of its bytes."""
+
+    first: int
+    end: int
+    checksum: str
+    path: Path
+
+
+class Committed(NamedTuple):
+    """What the position file holds. `landed`: where the next file begins; offsets between it and the position
+    have no record. `file`: what the part is called that this has committed, empty for none."""
+
+    position: Position
+    landed: int
+    file: str = ""
+
+
+def folder_of(root: Path, place: TopicPartition) -> Path:
+    """Where the files of a partition lie."""
+    return root / f"topic={place.topic}" / f"partition={place.partition}"
+
+
+def part_of(folder: Path, first: int) -> Path:
+    """What the file that begins at this offset is called while it is written."""
+    return folder / f".{first:020}.part"
+
+
+def partitions_in(root: Path) -> dict[str, int]:
+    """The number of partitions of every topic that has folders there. Raises Unreachable."""
+    found: dict[str, int] = {}
+    with translated(root):
+        for folder in sorted(root.glob("topic=*/partition=*")):
+            topic, number = folder.parent.name.partition("=")[2], folder.name.partition("=")[2]
+            if is_legal_topic(topic) and _NUMBER.fullmatch(number) and int(number) < MOST_PARTITIONS:
+                found[topic] = max(found.get(topic, 0), int(number) + 1)
+    return found
+
+
+def files_in(folder: Path, suffix: str) -> list[LandedFile]:
+    """The complete files, by offsets. Raises Unreachable, and CorruptData where two overlap."""
+    found: list[LandedFile] = []
+    with translated(folder):
+        names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is not None and match[4] == suffix:
+            file = LandedFile(int(match[1]), int(match[2]), match[3], folder / name)
+            if found and file.first < found[-1].end:
+                raise CorruptData(
+                    f"{file.path} begins before {found[-1].path.name} ends",
+                    advice="keep the files of one landing in one folder",
+                )
+            found.append(file)
+    return found
+
+
+def position_in(folder: Path, suffix: str) -> Position | None:
+    """What is committed: what the position says, and what the files say where somebody has left the position
+    behind. Raises Unreachable, CorruptData."""
+    committed = _committed(folder, suffix)
+    return committed.position if committed else None
+
+
+def _committed(folder: Path, suffix: str) -> Committed | None:
+    stored = _stored(folder)
+    if stored is not None:
+        return stored
+    files = files_in(folder, suffix)
+    return Committed(Position(files[-1].end), files[-1].end) if files else None
+
+
+def check(file: LandedFile) -> None:
+    """Compare a file with its checksum. Raises CorruptData, Unreachable."""
+    found = 0
+    with translated(file.path), file.path.open("rb") as content:
+        while data := content.read(_STEP_BYTES):
+            found = crc32c(data, found)
+    if f"{found:08x}" != file.checksum:
+        raise CorruptData(
+            f"{file.path} is damaged: its bytes do not match the checksum in its name",
+            advice="put a good copy of the file in its place",
+        )
+
+
+class PartFile(RawIOBase):
+    """The file that is being written, with the checksum of what was written so far."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = path.open("wb")
+        self._checksum = 0
+
+    @property
+    def checksum(self) -> str:
+        """Of the bytes written."""
+        return f"{self._checksum:08x}"
+
+    def write(self, data: Any) -> int:
+        """Append."""
+        self._checksum = crc32c(data, self._checksum)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Nothing is expected to be readable before `finish`."""
+
+    def finish(self) -> None:
+        """Bring it to the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.close()
+
+    def close(self) -> None:
+        """Let go of it, whatever state it is in."""
+        super().close()
+        with suppress(OSError):  # what is still in the buffer may find no room, and does not count
+            self._file.close()
+
+
+class OwnedFolder:
+    """The folder of a partition, owned by this object until `close`. Raises Fenced, Unreachable, CorruptData
+    when it is made."""
+
+    def __init__(self, folder: Path, suffix: str) -> None:
+        self._folder = folder
+        self._suffix = suffix
+        self._part: PartFile | None = None
+        with translated(folder):
+            make_folder(folder)
+            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._own()
+            self._committed = self._recovered()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def part(self) -> IO[bytes]:
+        """What is being written; a new one after each commit. Raises Unreachable."""
+        with translated(self._folder):
+            if self._part is None:
+                self._part = PartFile(part_of(self._folder, self._first))
+        part: Any = self._part  # `write` and `flush` are all that is needed of a file
+        opened: IO[bytes] = part
+        return opened
+
+    def commit(self, position: Position) -> None:
+        """Make the part, if there is one, and the position durable. Raises Fenced, Unreachable."""
+        with translated(self._folder):
+            self._require_ours()
+            name = ""
+            if self._part is not None:
+                name = f"{self._first:020}-{position.next_offset:020}-{self._part.checksum}.{self._suffix}"
+                self._part.finish()
+                self._part = None
+            self._store(position, name)
+            if name:
+                self._publish(name)
+
+    @property
+    def _first(self) -> int:
+        """Where the next file begins."""
+        return self._committed.landed if self._committed else 0
+
+    @property
+    def position(self) -> Position | None:
+        """What is committed."""
+        return self._committed.position if self._committed else None
+
+    def close(self) -> None:
+        """Give the folder up. Idempotent."""
+        part, self._part = self._part, None
+        if part is not None:
+            part.close()
+            with suppress(OSError, Fenced):  # it may be another owner's by now; who comes next removes it
+                self._require_ours()
+                part_of(self._folder, self._first).unlink(missing_ok=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _own(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Fenced(
+                f"another process writes to {self._folder}", advice="let only one copy write to a folder"
+            ) from error
+        except OSError as error:
+            raise Unreachable(f"{self._folder} cannot be locked: {error.strerror}") from error
+
+    def _require_ours(self) -> None:
+        """Raises Fenced where the folder was removed or replaced: another process may have the new one."""
+        try:
+            there = os.stat(self._folder / LOCK)
+        except FileNotFoundError:
+            there = None
+        ours = os.fstat(self._lock)
+        if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            raise Fenced(
+                f"{self._folder} was removed or replaced", advice="start the copy again when it is there"
+            )
+
+    def _recovered(self) -> Committed | None:
+        """What is committed, after the last owner's unfinished step is finished or undone."""
+        stored = _stored(self._folder)
+        with translated(self._folder):
+            if stored is not None and stored.file:
+                self._publish(stored.file)
+            for part in self._folder.glob(".*.part"):
+                part.unlink()
+        return _committed(self._folder, self._suffix)
+
+    def _store(self, position: Position, name: str) -> None:
+        before = self._committed.landed if self._committed else position.next_offset
+        made = Committed(position, position.next_offset if name else before, name)
+        document = {**position._asdict(), "landed": made.landed, "file": name}
+        new = self._folder / (POSITION + ".new")
+        with new.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(document) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self._folder / POSITION)
+        self._committed = made
+        sync_folder(self._folder)
+
+    def _publish(self, name: str) -> None:
+        """Give the part that begins where the file does the file's name, unless that was done before."""
+        part = part_of(self._folder, int(name.partition("-")[0]))
+        if part.exists():
+            os.rename(part, self._folder / name)
+            sync_folder(self._folder)
+
+
+def _stored(folder: Path) -> Committed | None:
+    path = folder / POSITION
+    with translated(folder):
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+    try:
+        document = json.loads(text)
+        found = Committed(
+            Position(document["next_offset"], document["origin"]), document["landed"], document["file"]
+        )
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise _damaged(path) from error
+    if not _is_sound(found):
+        raise _damaged(path)
+    return found
+
+
+def _damaged(path: Path) -> CorruptData:
+    return CorruptData(
+        f"{path} is damaged", advice="remove it to continue behind the newest file of the folder"
+    )
+
+
+def _is_sound(stored: Committed) -> bool:
+    (next_offset, origin), landed, file = stored
+    are_offsets = type(next_offset) is int and type(landed) is int and 0 <= landed <= next_offset
+    are_texts = isinstance(origin, str) and isinstance(file, str)
+    return are_offsets and are_texts and (file == "" or _NAME.fullmatch(file) is not None)
+
+
+def make_folder(folder: Path) -> None:
+    """Make it with its parents, durably."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        sync_folder(one.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the folder's entries to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """What the file system refuses, as Unreachable."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise Unreachable(
+                f"the disk of {path} is full",
+                advice="free some room; what was not committed is read again, and nothing is lost",
+            ) from error
+        raise Unreachable(f"{path}: {error.strerror or error}") from error
