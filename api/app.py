@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -12,16 +11,15 @@ from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
 from api.bodies import CheckedBodies
+from api.brooklin.protocol import VERSION, check_call, is_brooklins, protocol_of
+from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_of
 from api.calls.cut_off import CutOffCalls
 from api.calls.slow_calls import SlowCalls
-from api.endpoints import brooklin, datastreams, plans, status
-from api.errors import LegibleJson, invalid_body, problem, restli_problem, restli_status_of, status_of
+from api.endpoints import brooklin, datastreams, diagnostics, plans, status
+from api.errors import LegibleJson, invalid_body, problem, status_of
 from api.prometheus import InstanceCollector
 from api.services import Services
 from mirror.errors import Busy, HeadraceError, IllegalTransition, InvalidRequest, NotFound
-
-_BROOKLIN_PATHS = ("/datastream", "/diag", "/health")
-_RESTLI_VERSION = "X-RestLi-Protocol-Version"
 
 
 def create_app(services: Services) -> FastAPI:
@@ -36,10 +34,10 @@ def create_app(services: Services) -> FastAPI:
     app.state.slow_calls = SlowCalls()
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
-    for router in (datastreams.router, plans.router, status.router, brooklin.router):
+    for router in (datastreams.router, plans.router, status.router, brooklin.router, diagnostics.router):
         app.include_router(router)
     app.add_middleware(CheckedBodies, refuse=_explain)
-    app.middleware("http")(_echo_restli_version)
+    app.middleware("http")(_speak_restli)
     app.add_middleware(CutOffCalls, refuse=_explain)
     app.exception_handler(HeadraceError)(_explain)
     app.exception_handler(RequestValidationError)(_explain_validation)
@@ -48,25 +46,29 @@ def create_app(services: Services) -> FastAPI:
     return app
 
 
-async def _echo_restli_version(
-    request: Request, call_next: Callable[[Request], Awaitable[Response]]
-) -> Response:
-    response = await call_next(request)
-    if request.url.path.startswith(_BROOKLIN_PATHS):
-        response.headers[_RESTLI_VERSION] = request.headers.get(_RESTLI_VERSION, "1.0.0")
+async def _speak_restli(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    """Every answer on Brooklin's paths says the version that the call was made in."""
+    if not is_brooklins(request.url.path):
+        return await call_next(request)
+    try:
+        check_call(request.headers)
+    except RoutingRefusal as error:
+        response = await _explain(request, error)
+    else:
+        response = await call_next(request)
+    response.headers[VERSION] = protocol_of(request.headers).text
     return response
 
 
 async def _explain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadraceError)
-    if not request.url.path.startswith(_BROOKLIN_PATHS):
+    if not is_brooklins(request.url.path):
         body, media = problem(error), "application/problem+json"
         headers = {"Retry-After": "5"} if isinstance(error, Busy) else {}
         return LegibleJson(body, status_of(error), headers=headers, media_type=media)
     services: Services = request.app.state.services
-    version = request.headers.get(_RESTLI_VERSION, "1.0.0")
-    marker = "X-RestLi-Error-Response" if version.startswith("2") else "X-LinkedIn-Error-Response"
-    body = restli_problem(error, services.status.name, secrets.token_hex(3))
+    marker = protocol_of(request.headers).error_header
+    body = restli_problem(error, services.status.name)
     return LegibleJson(body, restli_status_of(error), headers={marker: "true"})
 
 
@@ -82,6 +84,8 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
     meant: HeadraceError = InvalidRequest(str(error.detail))
     if error.status_code == HTTPStatus.NOT_FOUND:
         meant = NotFound(f"there is nothing at {path}", advice="/v1/docs lists what there is")
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and is_brooklins(path):
+        meant = RoutingRefusal(f"Method '{request.method}' is not supported for URI '{path}'")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         meant = IllegalTransition(f"{request.method} is not possible at {path}")
     response = await _explain(request, meant)

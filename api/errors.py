@@ -73,20 +73,6 @@ def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
     return errors.InvalidRequest(f"{where or 'the body'}: {found[0]['msg']}", fields=fields)
 
 
-def restli_status_of(error: errors.HeadraceError) -> HTTPStatus:
-    """The HTTP status of an error at Brooklin's paths: 400 for every field that it refuses."""
-    return HTTPStatus.BAD_REQUEST if isinstance(error, errors.RefusedFields) else status_of(error)
-
-
-def restli_problem(error: errors.HeadraceError, instance: str, correlation: str) -> dict[str, Any]:
-    """The envelope of Rest.li 2 with Brooklin's message format; without a stack trace."""
-    return {
-        "status": restli_status_of(error).value,
-        "exceptionClass": "com.linkedin.restli.server.RestLiServiceException",
-        "message": f"msg={error}; cause=None; instance={instance}; id={correlation};",
-    }
-
-
 class LegibleJson(JSONResponse):
     """JSON that can always be sent: half of a surrogate pair is shown as its escape."""
 

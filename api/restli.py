@@ -1,7 +1,8 @@
 """Brooklin's wire form of a datastream (Rest.li): JSON to and from `Datastream`, and changes of one. Pure.
 
-Facts: the source is `kafka://host:port[,…]/<regex>`, the regex being everything after the last
-slash; a destination is `kafka://host:port[,…]/<name with *>`; `Status` has a capital S; all
+What Brooklin's server adds to the metadata when it creates a datastream is added here when one is shown: it
+follows from the definition. Facts: the source is `kafka://host:port[,…]/<regex>`, the regex being everything
+after the last slash; a destination is `kafka://host:port[,…]/<name with *>`; `Status` has a capital S; all
 metadata values are strings; unset fields are omitted.
 """
 
@@ -18,9 +19,10 @@ from api.ignored import refuse_ignored
 from mirror.coordination.brooklin import PAUSED_PARTITIONS
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
-from mirror.model.bounds import choice, digits, shown
+from mirror.model.bounds import LONGEST_NAME, choice, digits, shown
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
 from mirror.model.datastreams.datastream import Datastream, StartPosition
+from mirror.model.datastreams.metadata import BROKERS, GROUP_ID, MANAGED, OWNER, TASK_PREFIX
 from mirror.model.documents import pointer_to
 from mirror.model.expressions import joined_look_ahead
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -55,6 +57,10 @@ _TLS: Final = "kafkassl://"
 _SCHEMES: Final = ("kafka://", _TLS)
 
 
+class UnknownConnector(InvalidRequest):
+    """The connector that is asked for is none that mirrors Kafka."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What a definition is read with. `tls`: clusters that are reached through TLS; `connectors`: names that
@@ -68,10 +74,14 @@ class Terms:
 
 def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastream:
     """A definition as a Brooklin client sends it. Raises InvalidRequest that names the field."""
-    for field in ("name", "connectorName", "source", "metadata"):
+    if not document.get("name"):
+        raise InvalidRequest("invalid datastream name", advice="Must specify name")
+    for field in ("connectorName", "source", "metadata"):
         if not document.get(field):
             raise InvalidRequest(f"Must specify {field}")
     metadata = _metadata(document["metadata"])
+    if not metadata.get(OWNER):
+        raise InvalidRequest("missing or invalid owner", advice='give metadata {"owner": "your team"}')
     source, pattern = _split(_connection(document["source"], "source"), "source")
     place = document.get("destination") or {}
     destination, template = cluster_address(place)
@@ -94,8 +104,8 @@ def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastr
 def _connector(value: object, terms: Terms) -> str:
     name = _text(value, "connectorName")
     if name not in terms.connectors:
-        raise InvalidRequest(
-            f"Invalid connector: {shown(name)}",
+        raise UnknownConnector(
+            f"Invalid connector: {plain(name)}",
             advice=f"known are {', '.join(sorted(terms.connectors))}; others that mirror Kafka"
             " are named in the setting api.connector_names",
         )
@@ -118,12 +128,14 @@ def datastream_to_restli(
     datastream: Datastream, address_of_cluster: Callable[[ClusterRef], str]
 ) -> dict[str, Any]:
     """The definition as a Brooklin client expects it."""
+    brokers = address_of_cluster(datastream.destination)
     metadata = {**datastream.metadata, **_limit_keys(datastream), **_pause_keys(datastream)}
+    metadata |= _stamps(datastream, brokers)
     connector = metadata.pop(CONNECTOR, OUR_CONNECTOR)
     transport = metadata.pop(TRANSPORT, "")
     transport_field = {"transportProviderName": transport} if transport else {}
     source = f"kafka://{address_of_cluster(datastream.source)}/{_pattern(datastream.selection)}"
-    destination = f"kafka://{address_of_cluster(datastream.destination)}/{datastream.naming.template}"
+    destination = f"kafka://{brokers}/{_template(datastream)}"
     return {
         "name": datastream.name,
         "connectorName": connector,
@@ -133,6 +145,23 @@ def datastream_to_restli(
         "Status": datastream.status.value,
         "metadata": metadata,
     }
+
+
+def _stamps(datastream: Datastream, brokers: str) -> dict[str, str]:
+    """What Brooklin's server says of a datastream in its metadata."""
+    return {
+        GROUP_ID: datastream.consumer_group,
+        TASK_PREFIX: datastream.group,
+        BROKERS: brokers,
+        MANAGED: "true",
+    }
+
+
+def _template(datastream: Datastream) -> str:
+    """The name at the destination; a prefix that the metadata has is not repeated."""
+    template = datastream.naming.template
+    is_prefixed = template == datastream.metadata.get(PREFIX, "") + PLACEHOLDER
+    return PLACEHOLDER if is_prefixed else template
 
 
 def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
@@ -153,9 +182,10 @@ def _pattern(selection: TopicSelection) -> str:
     return joined_look_ahead(selection.include, selection.exclude)
 
 
-def text_field(document: Mapping[str, Any], field: str) -> str:
-    """Text that a request must have under this name. Raises InvalidRequest."""
-    return _text(document.get(field, ""), field)
+def plain(value: object) -> str:
+    """What somebody called something, as Brooklin shows it; in quotes and cut where that could do harm."""
+    is_harmless = isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME
+    return str(value) if is_harmless else shown(value)
 
 
 def cluster_address(destination: object) -> tuple[str, str]:
@@ -183,8 +213,8 @@ def _split(connection: str, role: str) -> tuple[str, str]:
             if slash and address and rest:
                 return address, rest
     raise InvalidRequest(
-        f"{role} {shown(connection)} is not kafka://host:port/<topics>",
-        advice="for example kafka://broker:9092/^(orders|users)$",
+        f"{plain(connection)} is not a valid kafka connection string",
+        advice=f"the {role} is, for example, kafka://broker:9092/^(orders|users)$",
     )
 
 

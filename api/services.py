@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -134,3 +134,7 @@ class Services:
     """Connector names of Brooklin's that stand for mirroring Kafka."""
     progress: Callable[[ClusterRef, GroupName], StoredLanes]
     """What a group of datastreams has stored at a destination. Raises InvalidRequest, Unreachable."""
+    topics: Callable[[ClusterRef], Mapping[str, int] | None]
+    """Partition counts by topic of a cluster; None: it does not answer in time."""
+    sleep: Callable[[float], Awaitable[None]]
+    """Lets a call wait some seconds before it looks again."""

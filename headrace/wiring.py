@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import socket
@@ -166,6 +167,7 @@ def _services(
 ) -> Services:
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     view = world_views.preview(stores, memory)
+    questions = world_views.questions()
     return Services(
         control=Control(control, directory.aliases, clock, world_views.gate(stores.plans)),
         problems=stores.problems,
@@ -184,6 +186,8 @@ def _services(
         tls=directory.tls,
         connectors=frozenset(settings.api.connector_names),
         progress=lambda destination, group: _stored_progress(settings, destination, group),
+        topics=lambda cluster: questions.topics([cluster]).get(cluster),
+        sleep=asyncio.sleep,
     )
 
 

@@ -31,7 +31,7 @@ from mirror.ports import NodeStore
 _PREVIEW_SECONDS: Final = 10.0
 """What a dry run waits for a slow cluster: a person asked for it."""
 _CREATION_SECONDS: Final = 3.0
-"""What a creation waits for a slow cluster."""
+"""What a creation, or a pause of a whole topic, waits for a slow cluster."""
 _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}
 
 
@@ -81,8 +81,11 @@ class WorldViews:
     def gate(self, plans: PlanStore) -> RouteGate:
         """What a datastream must pass to be created. It asks each time: topics may have come just now."""
         route_map = RouteMap(ClusterIds(self.nodes), own_topics(self.settings))
-        questions = Questions(self.admin_of, _CREATION_SECONDS)
-        return RouteGate(route_map, questions, LatestPlan(plans), SystemClock())
+        return RouteGate(route_map, self.questions(), LatestPlan(plans), SystemClock())
+
+    def questions(self) -> Questions:
+        """Asks clusters what a person waits for."""
+        return Questions(self.admin_of, _CREATION_SECONDS)
 
     def _topic_discovery(self, background_calls: BackgroundCalls, interval_seconds: float) -> TopicDiscovery:
         most = self.settings.mirror.leader.max_partitions_per_topic

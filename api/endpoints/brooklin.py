@@ -1,89 +1,125 @@
-"""/datastream and /health as Brooklin's clients know them."""
+"""/datastream as Brooklin's clients know it."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Query, Request, Response
+import anyio.to_thread
+from fastapi import APIRouter, Depends, Request, Response
 
+from api.brooklin import actions
+from api.brooklin.collections import Page, chosen_fields, collection
+from api.brooklin.definitions import definition_of, is_repeated
+from api.brooklin.protocol import METHOD, path_of, protocol_of, unknown, unsupported
+from api.brooklin.refusals import RoutingRefusal, in_brooklins_words, restli_problem
 from api.dependencies import ServicesDep
-from api.errors import restli_problem
-from api.ignored import refuse_ignored
 from api.restli import (
-    CONNECTOR,
-    OUR_CONNECTOR,
-    Terms,
+    UnknownConnector,
     batch_keys,
     damaged_to_restli,
     datastream_changed_by,
-    datastream_from_restli,
     datastream_to_restli,
-    text_field,
+    plain,
 )
 from api.services import Services
-from mirror.control.commands import (
-    ChangePauses,
-    ChangeStatus,
-    CreateDatastream,
-    MovePartitions,
-    UpdateDatastream,
-)
+from mirror.control.commands import CreateDatastream, UpdateDatastream
 from mirror.coordination.stores.definitions import DamagedDefinition
-from mirror.errors import HeadraceError, InvalidRequest
-from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.errors import AlreadyExists, HeadraceError, InvalidRequest, NotFound
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.pauses import read_partitions
+from mirror.model.documents import parsed
 from mirror.model.identifiers import DatastreamName
-from mirror.model.topics import TopicPartition
 
 router = APIRouter(tags=["brooklin"])
-_REST: Final = "Brooklin's REST"
-"""Who asked, as far as that interface says."""
+_FINDER: Final = "findGroup"
+
+
+async def _document(request: Request) -> dict[str, Any]:
+    """The body, whatever its type is said to be; none counts as an empty one."""
+    body = await request.body()
+    found = parsed(body) if body else {}
+    if not isinstance(found, dict):
+        raise RoutingRefusal("Cannot parse request entity")
+    return found
+
+
+DocumentDep = Annotated[dict[str, Any], Depends(_document)]
 
 
 @router.post("/datastream", status_code=201)
-def create(document: dict[str, Any], services: ServicesDep, request: Request) -> Response:
-    """Create; the body is empty and the id is in a header, as Rest.li has it."""
-    terms = Terms(
-        services.cluster_of_address, services.default_destination, services.tls, services.connectors
-    )
-    datastream = datastream_from_restli(document, terms)
-    refuse_ignored(datastream.metadata)
-    stored = services.control.create(CreateDatastream(datastream))
-    version = request.headers.get("X-RestLi-Protocol-Version", "1.0.0")
-    header = "X-RestLi-Id" if version.startswith("2") else "X-LinkedIn-Id"
-    key = quote(stored.name, safe="")
-    return Response(status_code=201, headers={"Location": f"/datastream/{key}", header: key})
+def create(document: DocumentDep, services: ServicesDep, request: Request) -> Response:
+    """Create; the body is empty and the name is in a header, as Rest.li has it."""
+    if request.headers.get(METHOD, "create") != "create" or "action" in request.query_params:
+        raise unsupported("POST", _target(request), request.headers)
+    name = plain(document.get("name", ""))
+    with in_brooklins_words(
+        {
+            UnknownConnector: f"Failed to initialize Datastream: {name}",
+            AlreadyExists: f"Datastream with the same name already exists: {name}",
+            InvalidRequest: "Invalid input params for create request",
+        }
+    ):
+        stored = _created(definition_of(document, services), services)
+    answer = Response(status_code=201, headers={"Location": path_of(stored.name)})
+    # The name as it is: not as a header of Starlette's, which would have to be Latin-1.
+    answer.raw_headers.append((protocol_of(request.headers).id_header.lower().encode(), stored.name.encode()))
+    return answer
+
+
+def _created(asked: Datastream, services: Services) -> Datastream:
+    """Also one that was created by the same call before. Raises InvalidRequest, AlreadyExists."""
+    try:
+        return services.control.create(CreateDatastream(asked))
+    except AlreadyExists:
+        stored = services.control.get(asked.name)
+        if not is_repeated(asked, stored):
+            raise
+        return stored
 
 
 @router.get("/datastream")
-def list_all(
-    services: ServicesDep,
-    start: Annotated[int, Query(ge=0)] = 0,
-    count: Annotated[int | None, Query(ge=0)] = None,
-    q: Annotated[str, Query(description="a finder of Rest.li; there is none here")] = "",
-) -> dict[str, Any]:
-    """Every datastream; paging only when it is asked for."""
-    if q:
-        raise InvalidRequest(f"there is no finder {q!r}", advice="get all, and choose from them")
+def list_all(services: ServicesDep, request: Request) -> dict[str, Any]:
+    """Every datastream, a page of them, or what a finder finds."""
+    query = request.query_params
+    if "q" in query:
+        found = _found(query["q"], services, request)
+    elif "ids" in query or "action" in query:
+        raise unsupported("GET", _target(request), request.headers)
+    else:
+        found = _all(services)
+    page, chosen = Page.of(query), chosen_fields(query)
+    shown = page.of_all(found) if "q" not in query else found
+    return collection([chosen(_element(one, services)) for one in shown], page, request.url.path, query)
+
+
+def _all(services: Services) -> list[Datastream | DamagedDefinition]:
     found = services.control.list()
     stored: list[Datastream | DamagedDefinition] = [one.datastream for one in found.readable]
-    everything = sorted(stored + list(found.damaged), key=lambda one: one.name)
-    page = everything[start : start + count] if count is not None else everything[start:]
-    elements = [_element(one, services) for one in page]
-    paging = {"start": start, "count": 10 if count is None else count, "links": []}
-    return {"elements": elements, "paging": paging}
+    return sorted(stored + list(found.damaged), key=lambda one: one.name)
 
 
-@router.get("/datastream/{name}")
-def get(name: str, services: ServicesDep) -> dict[str, Any]:
+def _found(finder: str, services: Services, request: Request) -> list[Datastream | DamagedDefinition]:
+    """All datastreams that share tasks with the one that is named."""
+    if finder != _FINDER:
+        raise unknown("GET", finder, _target(request))
+    name = request.query_params.get("datastreamName")
+    if name is None:
+        raise RoutingRefusal("Parameter 'datastreamName' is required")
+    with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
+        group = services.control.get(DatastreamName(name)).group
+    return [one for one in services.control.list().datastreams if one.group == group]
+
+
+@router.get("/datastream/{name:path}")
+def get(name: str, services: ServicesDep, request: Request) -> dict[str, Any]:
     """One datastream."""
-    found = services.control.look(DatastreamName(name))
-    return _element(found if isinstance(found, DamagedDefinition) else found.datastream, services)
+    if "action" in request.query_params:
+        raise unsupported("GET", _target(request), request.headers)
+    chosen = chosen_fields(request.query_params)
+    with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
+        found = services.control.look(DatastreamName(name))
+    return chosen(_element(found if isinstance(found, DamagedDefinition) else found.datastream, services))
 
 
 def _element(found: Datastream | DamagedDefinition, services: Services) -> dict[str, Any]:
@@ -92,8 +128,8 @@ def _element(found: Datastream | DamagedDefinition, services: Services) -> dict[
     return datastream_to_restli(found, services.address_of_cluster)
 
 
-@router.put("/datastream/{name}")
-def update(name: str, document: dict[str, Any], services: ServicesDep) -> Response:
+@router.put("/datastream/{name:path}")
+def update(name: str, document: DocumentDep, services: ServicesDep) -> Response:
     """Let a definition become another one; the answer has no body."""
     outcome = _updated({DatastreamName(name): document}, services)
     for error in outcome.values():
@@ -103,20 +139,15 @@ def update(name: str, document: dict[str, Any], services: ServicesDep) -> Respon
 
 
 @router.put("/datastream")
-def batch_update(document: dict[str, Any], services: ServicesDep, request: Request) -> dict[str, Any]:
+def batch_update(document: DocumentDep, services: ServicesDep, request: Request) -> dict[str, Any]:
     """Let all datastreams of one group become other ones. All are checked before any is written."""
-    version = request.headers.get("X-RestLi-Protocol-Version", "1.0.0")
-    keys = batch_keys(request.url.query, version)
+    keys = batch_keys(request.url.query, protocol_of(request.headers).text)
     entities = document.get("entities")
     if not isinstance(entities, dict) or set(entities) != set(keys):
         raise InvalidRequest("entities must have a definition for each of ids, and no other")
     outcome = _updated({DatastreamName(key): entities[key] for key in keys}, services)
     instance = services.status.name
-    errors = {
-        name: restli_problem(error, instance, secrets.token_hex(3))
-        for name, error in outcome.items()
-        if error is not None
-    }
+    errors = {name: restli_problem(error, instance) for name, error in outcome.items() if error is not None}
     return {"results": {name: {"status": 200} for name in outcome if name not in errors}, "errors": errors}
 
 
@@ -128,11 +159,14 @@ def _updated(
     for name, document in documents.items():
         if not isinstance(document, dict):
             raise InvalidRequest(f"the definition of {shown(name)} must be an object")
-        before = services.control.stored(name)
+        with in_brooklins_words(
+            {NotFound: f"Datastream to update does not exist: {plain(name)}"}, cause="None"
+        ):
+            before = services.control.stored(name)
         after = datastream_changed_by(
             before.datastream, document, services.cluster_of_address, services.address_of_cluster
         )
-        commands.append(UpdateDatastream(before, after, requested_by=_REST))
+        commands.append(UpdateDatastream(before, after, requested_by=actions.REST))
     groups = {one.after.group for one in commands}
     if len(groups) > 1:
         raise InvalidRequest("Datastreams being updated do not form the same datastream group")
@@ -146,76 +180,36 @@ def _updated(
     return {name: one if isinstance(one, HeadraceError) else None for name, one in found.items()}
 
 
-@router.delete("/datastream/{name}")
+@router.delete("/datastream/{name:path}")
 def delete(name: str, services: ServicesDep) -> Response:
     """Mark for removal."""
-    services.control.delete(DatastreamName(name))
+    with in_brooklins_words(
+        {NotFound: f"Datastream requested to be deleted does not exist: {plain(name)}"}, cause="None"
+    ):
+        services.control.delete(DatastreamName(name))
     return Response(status_code=200)
 
 
-@router.post("/datastream/{name}")
-def act(
-    name: str, action: str, services: ServicesDep, body: Annotated[dict[str, Any] | None, Body()] = None
-) -> Response:
-    """Rest.li actions; those of Brooklin that answer nothing have no body here either."""
-    key, given = DatastreamName(name), body or {}
-    if action in {"pause", "resume", "stop"}:
-        services.control.change_status(ChangeStatus(key, action, requested_by=_REST))
-    elif action in {"pauseSourcePartitions", "resumeSourcePartitions"}:
-        partitions = read_partitions(_texts(given, "sourcePartitions"))
-        is_pause = action == "pauseSourcePartitions"
-        services.control.change_pauses(ChangePauses(key, partitions, is_pause, "", _REST))
+@router.post("/datastream/{name:path}")
+async def act(name: str, given: DocumentDep, services: ServicesDep, request: Request) -> Any:
+    """Rest.li's actions; those of Brooklin that answer nothing have no body here either."""
+    action = request.query_params.get("action")
+    if action is None or request.headers.get(METHOD, "action") != "action":
+        raise unsupported("POST", _target(request), request.headers)
+    key = DatastreamName(name)
+    if action in actions.STATUS_ACTIONS:
+        await actions.change_status(key, action, given, services)
+    elif action in actions.PAUSE_ACTIONS:
+        await anyio.to_thread.run_sync(actions.change_pauses, key, action, given, services)
     elif action == "movePartitions":
-        names = text_field(given, "partitions").split(",")
-        moved = frozenset(TopicPartition.parse(one.strip()) for one in names)
-        services.control.move(MovePartitions(key, moved, text_field(given, "targetHost"), _REST))
+        await anyio.to_thread.run_sync(actions.move, key, given, services)
+    elif action == "getTaskAssignment":
+        instance = await anyio.to_thread.run_sync(actions.instance_of_task, key, given, services)
+        return {"value": instance}
     else:
-        raise InvalidRequest(
-            f"there is no action {shown(action)}", advice="pause, resume, stop, movePartitions …"
-        )
+        raise unknown("POST", action, _target(request))
     return Response(status_code=200)
 
 
-def _texts(body: dict[str, Any], field: str) -> dict[str, str]:
-    value = body.get(field)
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise InvalidRequest(
-            f"{field} must map topics to partitions", advice='{"orders": "0,13,2", "users": "*"}'
-        )
-    return value
-
-
-@router.get("/health")
-async def health(services: ServicesDep) -> dict[str, Any]:
-    """ServerHealth: connectors with their tasks on this instance. Waits for nothing."""
-    connectors = {
-        one.group: one.metadata.get(CONNECTOR, OUR_CONNECTOR) for one in services.status.datastreams
-    }
-    tasks: dict[str, list[LaneStatus]] = {}
-    for _, state in sorted(services.status.lanes.items()):
-        tasks.setdefault(state.spec.task, []).append(state)
-    by_connector: dict[str, list[dict[str, Any]]] = {}
-    for task, lanes in sorted(tasks.items()):
-        connector = connectors.get(lanes[0].spec.key.group, OUR_CONNECTOR)
-        by_connector.setdefault(connector, []).append(_task_health(task, lanes))
-    return {
-        "clusterName": services.service_name,
-        "instanceName": services.status.name,
-        "connectors": [{"connectorName": name, "tasks": found} for name, found in by_connector.items()],
-    }
-
-
-def _task_health(task: str, lanes: Sequence[LaneStatus]) -> dict[str, Any]:
-    """ERROR where a lane stands still, with the reason; without a status while no lane has begun."""
-    found = {
-        "name": task,
-        "datastreams": lanes[0].spec.key.group,
-        "partitions": f"[{', '.join(str(one.spec.key.partition) for one in lanes)}]",
-    }
-    still = [one for one in lanes if one.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
-    if still:
-        reason = f"{still[0].spec.key.partition}: {still[0].reason}"
-        return {**found, "statusCode": "ERROR", "statusMessage": reason}
-    if any(one.phase is LanePhase.COPYING for one in lanes):
-        return {**found, "statusCode": "OK", "statusMessage": "OK"}
-    return found
+def _target(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -38,6 +38,8 @@ class Site:
         self.progress: dict[LaneKey, LaneProgress] = {}
         self.topic_ids: dict[str, bytes | None] = {}
         self.before_progress: Callable[[], None] = lambda: None
+        self.while_asleep: Callable[[], None] = self.tick
+        self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
         self.follower = FollowerRig(self.server, name)
@@ -85,6 +87,8 @@ class Site:
             tls=directory.tls,
             connectors=frozenset({"kafkaMirroringConnector", "headrace"}),
             progress=lambda _, group: self._progress_of(group),
+            topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
+            sleep=self._sleep,
         )
         self.app = create_app(services)
         self.client = client_of(self.app)
@@ -93,6 +97,11 @@ class Site:
         self.before_progress()
         mine = {key: one for key, one in self.progress.items() if key.group == group}
         return StoredLanes(mine, self.topic_ids)
+
+    async def _sleep(self, seconds: float) -> None:
+        """What a call waits for happens meanwhile."""
+        self.slept += 1
+        self.while_asleep()
 
     def tick(self, times: int = 2) -> None:
         """Let follower and leader do what is to be done."""

@@ -17,6 +17,10 @@ TASK_PREFIX: Final = "system.taskPrefix"
 GROUP_ID: Final = "group.id"
 CREATED_MS: Final = "system.creation.ms"
 TTL_MS: Final = "system.ttl.ms"
+BROKERS: Final = "system.destination.KafkaBrokers"
+MANAGED: Final = "system.IsConnectorManagedDestination"
+UUID: Final = "datastreamUUID"
+"""Brooklin's client makes one for each creation, however often it sends it."""
 
 _LARGEST_BYTES: Final = 100_000
 """All keys and values together, as UTF-8; as JSON they can take six times as much."""

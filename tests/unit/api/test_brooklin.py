@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from httpx import Client
 
 from api.restli import Terms, datastream_from_restli, datastream_to_restli
-from mirror.errors import InvalidRequest
+from mirror.errors import InvalidRequest, Unreachable
 from mirror.model.datastreams.datastream import DatastreamStatus, StartPosition
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicDescription
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.site import Site, a_body
 
@@ -83,8 +86,12 @@ def test_get_returns_the_whole_definition(client: Client, site: Site) -> None:
         "Status": "INITIALIZING",
         "metadata": {
             "owner": "sre",
+            "group.id": "m1",
+            "system.IsConnectorManagedDestination": "true",
             "system.creation.ms": str(site.clock.now_ms()),
+            "system.destination.KafkaBrokers": "destination-host:9192",
             "system.reuseExistingDestination": "false",
+            "system.taskPrefix": "m1",
         },
     }
     site.tick()
@@ -100,7 +107,9 @@ def test_getall_returns_everything_unless_a_page_is_asked_for(client: Client) ->
     assert every["paging"] == {"start": 0, "count": 10, "links": []}
     page = client.get("/datastream", params={"start": 5, "count": 3}).json()
     assert [one["name"] for one in page["elements"]] == ["m05", "m06", "m07"]
-    assert page["paging"] == {"start": 5, "count": 3, "links": []}
+    links = {one["rel"]: one["href"] for one in page["paging"]["links"]}
+    assert links == {"prev": "/datastream?start=2&count=3", "next": "/datastream?start=8&count=3"}
+    assert client.get(links["next"]).json()["elements"][0]["name"] == "m08"
     assert client.get("/datastream", params={"start": 12, "count": 5}).json()["elements"][0]["name"] == "m12"
     assert client.get("/datastream", params={"start": 90, "count": 5}).json()["elements"] == []
 
@@ -126,10 +135,24 @@ def test_a_name_is_trimmed_and_so_is_the_id(client: Client) -> None:
     assert client.get("/datastream/m1").status_code == 200
 
 
-def test_names_are_encoded_in_headers(client: Client) -> None:
-    answer = client.post("/datastream", json=document(name="ä b/c".replace("/", "?")), headers=JAVA)
-    assert answer.headers["X-RestLi-Id"] == "%C3%A4%20b%3Fc"
-    assert client.get(answer.headers["Location"]).json()["name"] == "ä b?c"
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("with space", "with%20space"),
+        ("café-日", "caf%C3%A9-%E6%97%A5"),
+        ("a(b),c:d'e", "a%28b%29%2Cc%3Ad%27e"),
+        ("100%", "100%25"),
+        ("q?x=1&y=#z", "q%3Fx=1&y=%23z"),
+        ("dot.under_score-~!*;@$+=", "dot.under_score-~!*%3B@$+="),
+    ],
+)
+def test_names_are_encoded_in_addresses_and_plain_in_headers(client: Client, name: str, path: str) -> None:
+    answer = client.post("/datastream", json=document(name=name), headers=JAVA)
+    assert answer.headers["X-RestLi-Id"] == name
+    assert answer.headers["Location"] == f"/datastream/{path}"
+    assert client.get(answer.headers["Location"]).json()["name"] == name
+    found = client.get("/datastream", params={"q": "findGroup", "datastreamName": name}).json()
+    assert [one["name"] for one in found["elements"]] == [name]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +168,7 @@ def test_an_error_has_brooklins_envelope(client: Client, version: str | None, ma
     assert body["status"] == 404
     assert body["exceptionClass"] == "com.linkedin.restli.server.RestLiServiceException"
     assert re.fullmatch(
-        r"msg=there is no datastream x; cause=None; instance=one; id=[0-9a-f]{6};", body["message"]
+        r"msg=Datastream not found: x; cause=None; instance=one; id=[0-9a-f]{6};", body["message"]
     )
 
 
@@ -298,31 +321,117 @@ def test_what_is_asked_for_through_tls_is_not_copied_openly(role: str) -> None:
 def test_a_connector_that_does_not_mirror_kafka_is_refused(client: Client, site: Site) -> None:
     answer = client.post("/datastream", json=document(connectorName="no-such-connector"), headers=JAVA)
     assert answer.status_code == 400
-    assert "Invalid connector: 'no-such-connector'" in answer.json()["message"]
+    assert "Invalid connector: no-such-connector" in answer.json()["message"]
     assert site.definitions.names() == ()
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("system.start.position", '{"0": 12}'),
-        ("system.pausedSourcePartitions", '{"t": ["0"]}'),
-        ("system.destination.encryptionRequired", "true"),
-        ("system.source.decryptionRequired", "TRUE"),
-    ],
-)
-def test_metadata_that_would_not_be_followed_is_refused(
-    client: Client, site: Site, key: str, value: str
-) -> None:
-    metadata = {"owner": "sre", key: value}
-    assert client.post("/datastream", json=document(metadata=metadata)).status_code == 400
-    answer = client.post("/v1/datastreams", json=a_body(metadata=metadata))
+REFUSED = {
+    "system.reuseExistingDestination": "true",
+    "system.IsUserManagedDestination": "true",
+    "system.IsConnectorManagedDestination": "false",
+    "system.createValidationTime.ms": "1",
+    "system.destination.creation.ms": "1",
+    "system.destination.KafkaBrokers": "other:9092",
+    "system.destination.retention.ms": "1",
+    "system.destination.identityPartitioningEnabled": "false",
+    "system.destination.keySchemaName": "k",
+    "system.destination.payloadSchemaName": "p",
+    "system.destination.encryptionRequired": "true",
+    "system.source.decryptionRequired": "TRUE",
+    "system.start.position": '{"0": 12}',
+    "system.auto.offset.reset": "none",
+    "system.customCheckpoint": "true",
+    "system.usePassthroughCompression": "false",
+    "system.enableTopicAutoCreation": "false",
+    "system.uid": "u",
+    "system.cdcBootstrapRequired": "true",
+    "system.isBootstrapComplete": "true",
+    "system.event.metadata.x": "y",
+    "system.disableSlaMetric": "true",
+    "skipMessageOnSerializationErrors": "true",
+    "throughputViolatingTopics": "t",
+    "numTasks": "3",
+    "partitionFullnessThresholdPct": "80",
+    "producersPerTask": "3",
+    "headrace.no-such-choice": "x",
+}
+FOLLOWED = {
+    "system.reuseExistingDestination": "false",
+    "system.IsConnectorManagedDestination": "true",
+    "system.destination.KafkaBrokers": "destination-host:9192",
+    "system.destination.identityPartitioningEnabled": "true",
+    "system.usePassthroughCompression": "true",
+    "system.enableTopicAutoCreation": "true",
+    "system.disableSlaMetric": "false",
+    "throughputViolatingTopics": "",
+    "system.start.position": "{}",
+    "some.other": "kept",
+}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_metadata_that_would_not_be_followed_is_refused(client: Client, site: Site, key: str) -> None:
+    metadata = {"owner": "sre", key: REFUSED[key]}
+    answer = client.post("/datastream", json=document(metadata=metadata))
+    assert (answer.status_code, key in answer.json()["message"]) == (400, True)
+    assert site.definitions.names() == ()
+
+
+def test_the_page_on_migrating_lists_what_is_refused() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "migrating.md").read_text(encoding="utf-8")
+    rows = [row.split("|")[1:3] for row in page.partition("## Metadata")[2].splitlines() if row[:3] == "| `"]
+    refused = {key for keys, here in rows if "refused" in here for key in re.findall("`([^`]+)`", keys)}
+    taken = {key for keys, here in rows if "refused" not in here for key in re.findall("`([^`]+)`", keys)}
+    ours = {key.replace("metadata.x", "metadata") for key in REFUSED if not key.startswith("headrace.")}
+    assert refused == ours
+    assert not taken & ours
+
+
+@pytest.mark.parametrize("key", ["system.start.position", "system.pausedSourcePartitions"])
+def test_v1_refuses_it_too(client: Client, site: Site, key: str) -> None:
+    answer = client.post("/v1/datastreams", json=a_body(metadata={"owner": "sre", key: '{"t": ["0"]}'}))
     assert answer.status_code == 400
     assert key in answer.json()["detail"]
     assert answer.json()["advice"]
     assert site.definitions.names() == ()
-    nothing = {"owner": "sre", "system.start.position": "{}", "system.source.decryptionRequired": "false"}
-    assert client.post("/datastream", json=document(metadata=nothing)).status_code == 201
+
+
+def test_metadata_that_asks_for_what_is_done_anyway_is_taken_and_shown(client: Client) -> None:
+    assert client.post("/datastream", json=document(metadata={"owner": "x", **FOLLOWED})).status_code == 201
+    assert FOLLOWED.items() <= client.get("/datastream/m1").json()["metadata"].items()
+
+
+def test_partitions_can_be_paused_from_the_beginning(client: Client, site: Site) -> None:
+    metadata = {"owner": "sre", "system.pausedSourcePartitions": '{"t":["1"]}'}
+    assert client.post("/datastream", json=document(metadata=metadata)).status_code == 201
+    assert client.get("/datastream/m1").json()["metadata"]["system.pausedSourcePartitions"] == '{"t":["1"]}'
+    site.tick()
+    assert site.follower.lanes == ["t-0"]
+
+
+def test_writing_back_what_was_read_adds_nothing_to_the_definition(client: Client, site: Site) -> None:
+    metadata = {"owner": "sre", "system.pausedSourcePartitions": '{"t":["1"]}'}
+    client.post("/datastream", json=document(metadata=metadata))
+    before = site.stored("m1")
+    again = client.get("/datastream/m1").json() | {"name": "m1"}
+    client.delete("/datastream/m1")
+    site.tick()
+    assert client.post("/datastream", json=again).status_code == 201
+    after = site.stored("m1")
+    assert set(after.metadata) == set(before.metadata)
+    assert after.pauses.keys() == before.pauses.keys()
+
+
+def test_a_creation_that_is_sent_again_is_one_datastream(client: Client, site: Site) -> None:
+    assert client.post("/datastream", json=document(), headers=JAVA).status_code == 201
+    version = site.definitions.get(site.stored("m1").name).version
+    again = client.post("/datastream", json=document(), headers=JAVA)
+    assert (again.status_code, again.headers["X-RestLi-Id"]) == (201, "m1")
+    assert site.definitions.get(site.stored("m1").name).version == version
+    other = {"owner": "sre", "datastreamUUID": "u-2"}
+    assert client.post("/datastream", json=document(metadata=other), headers=JAVA).status_code == 409
+    elsewhere = {"connectionString": "kafka://source-host:9092/u"}
+    assert client.post("/datastream", json=document(source=elsewhere), headers=JAVA).status_code == 409
 
 
 @pytest.mark.parametrize("pattern", [r"^(?!__)\w+", r"^(?!a)(?!b|c).*", "^(?!test-).*"])
@@ -343,7 +452,10 @@ def test_what_is_read_is_written_back() -> None:
     known = {address: alias for alias, address in addresses.items()}
     found = datastream_from_restli(whole, terms(lambda address: known[address]))
     written = datastream_to_restli(found, lambda cluster: addresses[cluster])
-    assert written == whole | {"Status": "INITIALIZING"}
+    again = datastream_from_restli(written, terms(lambda address: known[address]))
+    assert datastream_to_restli(again, lambda cluster: addresses[cluster]) == written
+    assert written == whole | {"Status": "INITIALIZING", "metadata": written["metadata"]}
+    assert whole["metadata"].items() <= written["metadata"].items()
 
 
 def test_what_was_never_set_is_left_out() -> None:
@@ -364,21 +476,76 @@ def test_actions_on_a_datastream_answer_nothing(client: Client, site: Site) -> N
     assert act(client, "pause") == 405
     assert act(client, "resume", {"force": False}) == 200
     assert act(client, "stop", {"force": False}) == 200
-    assert site.stored("orders").status is DatastreamStatus.STOPPING
+    assert site.stored("orders").status is DatastreamStatus.STOPPED
+    assert site.follower.lanes == []
+    assert act(client, "stop", {"force": False}) == 200
+    assert act(client, "pause", {"force": "yes"}) == 400
     assert act(client, "pause", name="nobody") == 404
     assert act(client, "dance") == 400
 
 
+def two_that_share_tasks(site: Site) -> tuple[str, str]:
+    site.source.topics["u"] = TopicDescription("u", 1)
+    names = ("orders", "users")
+    for name, topic in zip(names, ("t", "u"), strict=True):
+        metadata = {"owner": "tests", "system.taskPrefix": "shared"}
+        site.create(name, source={"cluster": "source", "topics": topic}, metadata=metadata)
+    return names
+
+
+def test_force_acts_on_all_that_share_tasks(client: Client, site: Site) -> None:
+    names = two_that_share_tasks(site)
+
+    def statuses() -> set[str]:
+        return {site.stored(name).status.value for name in names}
+
+    found = client.get("/datastream?q=findGroup&datastreamName=users").json()["elements"]
+    assert [one["name"] for one in found] == list(names)
+    for action, status in (("pause", "PAUSED"), ("resume", "READY"), ("stop", "STOPPED")):
+        assert act(client, action, {"force": True}) == 200
+        assert statuses() == {status}
+    assert act(client, "resume", {"force": False}) == 200
+    assert statuses() == {"READY", "STOPPED"}
+
+
+def test_a_stop_that_takes_too_long_says_so_and_force_ends_it(client: Client, site: Site) -> None:
+    site.create()
+    site.while_asleep = lambda: site.clock.advance(10)
+    answer = client.post("/datastream/orders?action=stop", json={"force": False})
+    assert answer.status_code == 408
+    assert site.stored("orders").status is DatastreamStatus.STOPPING
+    assert site.slept == 9
+    assert act(client, "stop", {"force": True}) == 200
+    assert site.stored("orders").status is DatastreamStatus.STOPPED
+
+
+def test_a_stop_that_somebody_undoes_says_so(client: Client, site: Site) -> None:
+    site.create()
+
+    def undo() -> None:
+        stored = site.definitions.get(site.stored("orders").name)
+        site.definitions.replace(stored, replace(stored.datastream, status=DatastreamStatus.READY))
+
+    site.while_asleep = undo
+    answer = client.post("/datastream/orders?action=stop", json={})
+    assert answer.status_code == 405
+    assert "cause=it is READY now" in answer.json()["message"]
+
+
 def test_partitions_are_paused_and_resumed_as_the_java_client_does(client: Client, site: Site) -> None:
     site.create()
-    assert act(client, "pauseSourcePartitions", {"sourcePartitions": {"t": "0,1", "u": "*"}}) == 200
+    assert act(client, "pauseSourcePartitions", {"sourcePartitions": {"t": "0", "u": "*"}}) == 400
+    assert act(client, "pauseSourcePartitions", {"sourcePartitions": {"t": "*"}}) == 200
     assert site.stored("orders").pauses["t"].numbers == frozenset({0, 1})
-    assert site.stored("orders").pauses["u"].numbers is None
     site.tick()
     assert site.follower.lanes == []
     assert act(client, "resumeSourcePartitions", {"sourcePartitions": {"t": "1"}}) == 200
     site.tick()
     assert site.follower.lanes == ["t-1"]
+    site.source.failure = Unreachable("away")
+    assert act(client, "pauseSourcePartitions", {"sourcePartitions": {"t": "*"}}) == 200
+    paused = client.get("/datastream/orders").json()["metadata"]["system.pausedSourcePartitions"]
+    assert paused == '{"t":["*"]}'
     for body in ({}, {"sourcePartitions": {"t": "x"}}, {"sourcePartitions": ["t"]}):
         assert act(client, "pauseSourcePartitions", body) == 400
 
@@ -388,3 +555,35 @@ def test_partitions_are_moved_as_the_java_client_does(client: Client, site: Site
     assert act(client, "movePartitions", {"partitions": "t-0,t-1", "targetHost": "one"}) == 200
     assert act(client, "movePartitions", {"partitions": "t-0", "targetHost": "nobody"}) == 400
     assert act(client, "movePartitions", {"partitions": "", "targetHost": "one"}) == 400
+
+
+def test_a_task_is_found_where_it_runs(client: Client, site: Site) -> None:
+    site.create()
+    answer = client.post("/datastream/orders?action=getTaskAssignment", json={"task": "orders-0"})
+    assert (answer.status_code, answer.json()) == (200, {"value": "one"})
+    assert act(client, "getTaskAssignment", {"task": "no-such"}) == 404
+    assert act(client, "getTaskAssignment", {"task": "orders-0"}, name="nobody") == 404
+    assert act(client, "getTaskAssignment", {"task": 5}) == 400
+    assert act(client, "getTaskAssignment") == 400
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "2.0.1", "3.0.0", "two", ""])
+def test_other_versions_of_the_protocol_are_refused(client: Client, version: str) -> None:
+    answer = client.get("/datastream", headers={VERSION: version})
+    assert answer.status_code == 400
+    assert "is not supported!" in answer.json()["message"]
+    assert (
+        client.get("/datastream", headers={VERSION: "1.1.0"}).headers["X-RestLi-Protocol-Version"] == "1.1.0"
+    )
+
+
+@pytest.mark.parametrize("fields", ["(", "name,", ",name", "source:(", "source:(x", "name)", "a:(b:(c)"])
+def test_fields_that_cannot_be_are_refused(client: Client, fields: str) -> None:
+    assert client.get("/datastream", params={"fields": fields}).status_code == 400
+
+
+def test_fields_of_fields(client: Client) -> None:
+    client.post("/datastream", json=document())
+    found = client.get("/datastream/m1?fields=name,source:(connectionString),metadata:(owner)").json()
+    source = {"connectionString": "kafka://source-host:9092/^(t|u)$"}
+    assert found == {"name": "m1", "source": source, "metadata": {"owner": "sre"}}

@@ -15,6 +15,7 @@ from api.restli import batch_keys
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicDescription
 from tests.fakes.site import Site, a_body
 
 VERSION = "X-RestLi-Protocol-Version"
@@ -108,10 +109,11 @@ def test_what_the_interface_does_not_show_stays(site: Site) -> None:
 
 def test_pauses_are_shown_and_come_back_as_they_are(site: Site) -> None:
     create(site)
+    site.source.topics["u"] = TopicDescription("u", 2)
     act = "/datastream/check-1?action=pauseSourcePartitions"
     site.client.post(act, json={"sourcePartitions": {"t": "0,1", "u": "*"}}, headers=JAVA)
     document = read(site.client)
-    assert document["metadata"]["system.pausedSourcePartitions"] == '{"t":["0","1"],"u":["*"]}'
+    assert document["metadata"]["system.pausedSourcePartitions"] == '{"t":["0","1"],"u":["0","1"]}'
     assert batch(site.client, document).status_code == 200
     assert "system.pausedSourcePartitions" not in site.stored("check-1").metadata
     assert site.stored("check-1").pauses.keys() == {"t", "u"}
@@ -131,7 +133,7 @@ def test_pauses_are_shown_and_come_back_as_they_are(site: Site) -> None:
         ({"destination": {"connectionString": "kafka://destination-host:9192/other.*"}}, "/destination/name"),
         ({"source": {"connectionString": "kafka://destination-host:9192/^t$"}}, "/source/cluster"),
         ({"source": {"connectionString": "kafka://source-host:9092/("}}, "/source/topics"),
-        ({"source": {"connectionString": "nonsense"}}, "is not kafka://"),
+        ({"source": {"connectionString": "nonsense"}}, "is not a valid kafka connection string"),
         ({"metadata": None}, "metadata must map strings to strings"),
         ({"metadata": {"owner": "a", "numTasks": "4"}}, "numTasks"),
         ({"metadata": {"owner": "a"}}, "/metadata/group.id"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 
 import pytest
 
-from api.errors import STATUS, problem, restli_problem, status_of
+from api.brooklin.refusals import restli_problem
+from api.errors import STATUS, problem, status_of
 from mirror import errors
 
 OURS = {
@@ -43,9 +45,11 @@ def test_every_error_has_a_status(kind: type[errors.HeadraceError]) -> None:
         "detail": "what happened",
         "advice": "what to do",
     }
-    envelope = restli_problem(error, "one", "abc123")
+    envelope = restli_problem(error, "one")
     assert envelope["status"] == (400 if kind is errors.RefusedFields else status)
-    assert envelope["message"] == "msg=what happened: what to do; cause=None; instance=one; id=abc123;"
+    assert re.fullmatch(
+        r"msg=what happened: what to do; cause=None; instance=one; id=[0-9a-f]{6};", envelope["message"]
+    )
 
 
 def test_what_may_succeed_later_is_never_the_callers_fault() -> None:

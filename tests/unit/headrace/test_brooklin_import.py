@@ -182,7 +182,10 @@ def test_the_destination_may_be_the_brokers_that_brooklin_noted_or_ours() -> Non
         (a_stream("o", topics="[a-z&&b]+"), "a class is an intersection"),
         (a_stream("o", topics="[a[bc]]+"), "a class holds another"),
         (a_stream("o", topics=r"\\[^a[bc]]+"), "a class holds another"),
-        (a_stream("o") | {"source": {"connectionString": "oracle://h:1/t"}}, "is not kafka://"),
+        (
+            a_stream("o") | {"source": {"connectionString": "oracle://h:1/t"}},
+            "is not a valid kafka connection string",
+        ),
         (a_stream("o") | {"source": {}}, "Must specify source"),
         (a_stream("o") | {"destination": {"connectionString": "kafka://h:1/plain"}}, "must contain one *"),
         (a_stream("o", metadata={"owner": None}), "--owner"),

@@ -1,0 +1,113 @@
+"""Lists as Rest.li answers them: elements, the page and the links to its neighbours; chosen fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from api.brooklin.refusals import RoutingRefusal
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+
+_USUAL_COUNT: Final = 10
+"""What Rest.li says of a call without a count, although Brooklin then answers with everything."""
+_DEEPEST: Final = 20
+Mask = dict[str, "Mask | None"]
+"""Fields that are wanted, with those that are wanted of each; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What part of a list is asked for. `count` None: all that is behind `start`."""
+
+    start: int = 0
+    count: int | None = None
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Page:
+        """Raises RoutingRefusal for numbers that cannot be."""
+        start, count = _number(query, "start"), _number(query, "count")
+        return cls(start or 0, count)
+
+    def of_all(self, elements: Sequence[Any]) -> Sequence[Any]:
+        """The part."""
+        end = None if self.count is None else self.start + self.count
+        return elements[self.start : end]
+
+
+def collection(elements: Sequence[Any], page: Page, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """The answer with one page of elements; there is a next one as far as a full page shows."""
+    count = _USUAL_COUNT if page.count is None else page.count
+    paging: dict[str, Any] = {"start": page.start, "count": count}
+    if count:
+        links = []
+        if page.start:
+            links.append(_link("prev", max(0, page.start - count), count, path, query))
+        if len(elements) == count:
+            links.append(_link("next", page.start + count, count, path, query))
+        paging["links"] = links
+    return {"elements": list(elements), "paging": paging}
+
+
+def chosen_fields(query: Mapping[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Leaves of a document what `fields=name,source:(connectionString)` names. Raises RoutingRefusal."""
+    text = query.get("fields", "")
+    if not text:
+        return lambda document: document
+    mask, rest = _mask(text, 0)
+    if rest:
+        raise _unreadable(text)
+    return lambda document: _masked(document, mask)
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    if text.startswith("-"):
+        raise RoutingRefusal("start/count parameters must be non-negative")
+    try:
+        return bounds.digits(name, text, 0, bounds.LARGEST_PARTITION)
+    except InvalidRequest as error:
+        raise RoutingRefusal(f"Invalid value for parameter '{name}': {error.message}") from error
+
+
+def _link(rel: str, start: int, count: int, path: str, query: Mapping[str, str]) -> dict[str, str]:
+    others = {key: value for key, value in query.items() if key not in {"start", "count"}}
+    parameters = urlencode({"start": start, "count": count, **others}, quote_via=quote)
+    return {"rel": rel, "type": "application/json", "href": f"{path}?{parameters}"}
+
+
+def _mask(text: str, depth: int) -> tuple[Mask, str]:
+    """Names up to the end or a closing bracket, and what is behind them."""
+    found: Mask = {}
+    while depth <= _DEEPEST:
+        end = next((at for at, one in enumerate(text) if one in ",:()"), len(text))
+        name, rest = text[:end], text[end:]
+        if not name:
+            break
+        found[name] = None
+        if rest.startswith(":("):
+            found[name], rest = _mask(rest[2:], depth + 1)
+            if not rest.startswith(")"):
+                break
+            rest = rest[1:]
+        if not rest.startswith(","):
+            return found, rest
+        text = rest[1:]
+    raise _unreadable(text)
+
+
+def _masked(document: dict[str, Any], mask: Mask) -> dict[str, Any]:
+    left = {}
+    for name, value in document.items():
+        if name in mask:
+            inner = mask[name]
+            left[name] = _masked(value, inner) if inner is not None and isinstance(value, dict) else value
+    return left
+
+
+def _unreadable(text: str) -> RoutingRefusal:
+    return RoutingRefusal(f"Invalid value for parameter 'fields': {bounds.shown(text)}")

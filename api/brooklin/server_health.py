@@ -1,0 +1,47 @@
+"""What an instance says at /health: its connectors with their tasks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from api.restli import OUR_CONNECTOR, datastream_to_restli
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+
+
+def connectors_of(
+    lanes: Sequence[LaneStatus],
+    datastreams: Sequence[Datastream],
+    address_of_cluster: Callable[[ClusterRef], str],
+) -> list[dict[str, Any]]:
+    """The tasks of an instance by connector. `datastreams`: all, as the instance read them last."""
+    members: dict[GroupName, list[Datastream]] = {}
+    for one in datastreams:
+        members.setdefault(one.group, []).append(one)
+    tasks: dict[TaskName, list[LaneStatus]] = {}
+    for state in lanes:
+        tasks.setdefault(state.spec.task, []).append(state)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for task, states in sorted(tasks.items()):
+        sharing = members.get(states[0].spec.key.group, [])
+        first = datastream_to_restli(sharing[0], address_of_cluster) if sharing else {}
+        connector = first.get("connectorName", OUR_CONNECTOR)
+        ends = {end: first[end]["connectionString"] for end in ("source", "destination") if sharing}
+        names = ",".join(one.name for one in sharing) or states[0].spec.key.group
+        task_health = {"name": task, "datastreams": names, **ends, **_state_of(states)}
+        found.setdefault(connector, []).append(task_health)
+    return [{"connectorName": name, "tasks": tasks_of} for name, tasks_of in found.items()]
+
+
+def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
+    """ERROR where a lane stands still, with the reason; without a status while no lane has begun."""
+    partitions = {"partitions": f"[{', '.join(str(one.spec.key.partition) for one in lanes)}]"}
+    still = [one for one in lanes if one.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
+    if still:
+        reason = f"{still[0].spec.key.partition}: {still[0].reason}"
+        return {**partitions, "statusCode": "ERROR", "statusMessage": reason}
+    if any(one.phase is LanePhase.COPYING for one in lanes):
+        return {**partitions, "statusCode": "OK", "statusMessage": "OK"}
+    return partitions
