@@ -226,6 +226,21 @@ def is_0_somewhere(seen: Snapshot) -> bool:
     )
 
 
+def is_held_back(seen: Snapshot, by: str) -> bool:
+    """Lanes copy too slowly for the objective, and say which quota it is; nothing is ill. While the brokers'
+    quota for reading keeps a lane from asking, it does not know what waits."""
+    return (
+        seen.status == 200
+        and lanes_are(seen, "copying")
+        and not is_0_somewhere(seen)
+        and all(by in lane["reason"] for lane in seen.lanes)
+        and by in (seen.datastream.get("problem") or {"reason": ""})["reason"]
+        and seen.metrics.get(f'headrace_held_back_lanes{{datastream="{seen.datastream["name"]}"}}')
+        == PARTITIONS
+        and seen.standing in {Standing.BREACHED, Standing.UNKNOWN}
+    )
+
+
 def stands_still(seen: Snapshot) -> bool:
     """Lanes have paused by themselves, and it is said at each place that nothing flows."""
     return (

@@ -34,6 +34,8 @@ TOPICS: Final = (
     "a quota holds the datastream back",
 )
 SERVERS: Final = (
+    "a quota of the source's brokers holds the datastream back",
+    "a quota of the destination's brokers holds the datastream back",
     "the source topic may not be described",
     "the source topic may not be read",
     "the destination topic may not be written",
@@ -46,6 +48,7 @@ SERVERS: Final = (
 SLOW: Final = ("the source is slow", "the destination is slow")
 PROCESSES: Final = (
     "ZooKeeper is frozen",
+    "ZooKeeper is dead",
     "ZooKeeper is slow",
     "a worker process is frozen",
     "a worker process was killed",
@@ -62,6 +65,7 @@ _GAUGES: Final = (
     "headrace_paused_partitions",
     "headrace_unplaced_partitions",
     "headrace_left_out_partitions",
+    "headrace_held_back_lanes",
     "headrace_part_healthy",
     "headrace_loads",
 )

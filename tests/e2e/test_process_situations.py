@@ -26,6 +26,16 @@ SLOW_SECONDS: Final = 0.75
 
 
 @contextmanager
+def killed(server: ZooKeeperServer) -> Iterator[None]:
+    """Dead in the block."""
+    server.kill()
+    try:
+        yield
+    finally:
+        server.start()
+
+
+@contextmanager
 def suspended(server: ZooKeeperServer) -> Iterator[None]:
     """Frozen in the block."""
     server.suspend()
@@ -51,6 +61,8 @@ class Processes:
         match situation:
             case "ZooKeeper is frozen":
                 ending.enter_context(suspended(self._zookeeper))
+            case "ZooKeeper is dead":
+                ending.enter_context(killed(self._zookeeper))
             case "ZooKeeper is slow":
                 ending.enter_context(self._way.delayed(SLOW_SECONDS))
             case "a worker process is frozen":
@@ -77,18 +89,25 @@ def is_taken_over(seen: Snapshot) -> bool:
 def is_slow(seen: Snapshot) -> bool:
     """It is said, and everything is copied on: nothing has stopped, moved or begun anew."""
     remark = seen.parts.get("ZooKeeper", {"sentence": ""})["sentence"]
-    return "s to answer" in remark and seen.status == 200 and lanes_are(seen, "copying")
+    answers = "no answer" not in seen.events and "status" in seen.datastream
+    return "s to answer" in remark and answers and seen.status == 200 and lanes_are(seen, "copying")
 
 
-SHOWN: Final[Mapping[str, Shown]] = {
-    "ZooKeeper is frozen": lambda seen: (
+def are_given_up(seen: Snapshot) -> bool:
+    """Nothing is copied here, and nobody says anything of what only ZooKeeper knows."""
+    return (
         seen.status == 503
         and "follower" in seen.ill
         and lanes_are(seen, "waiting")
         and not is_0_somewhere(seen)
         and all("given up" in lane["reason"] for lane in seen.lanes)
         and "status" not in seen.datastream
-    ),
+    )
+
+
+SHOWN: Final[Mapping[str, Shown]] = {
+    "ZooKeeper is frozen": are_given_up,
+    "ZooKeeper is dead": are_given_up,
     "ZooKeeper is slow": is_slow,
     "a worker process is frozen": lambda seen: (
         seen.status == 503

@@ -31,15 +31,22 @@ from tests.freezing import frozen
 from tests.kafka_data import read_all
 from tests.mirrored import by_partition
 from tests.patience import wait_until
-from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, lanes_are, stands_still
+from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, is_held_back, lanes_are, stands_still
 from tests.servers import KafkaPair, NewKafka
 from tests.situations import SERVERS, SLOW, Snapshot
+from tests.throttling import READING, WRITING, throttled
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 SLOW_SECONDS: Final = 3.0
 """Each way: an answer takes longer than the objective allows a record to take."""
+THROTTLED: Final = {
+    "a quota of the source's brokers holds the datastream back": READING,
+    "a quota of the destination's brokers holds the datastream back": WRITING,
+}
+QUOTA: Final = 20_000
+"""Bytes a second that may be read or written then."""
 DETOUR: Final = "SLOW"
 """The listener that is reached through a slow port."""
 
@@ -111,6 +118,11 @@ def failed_disk(scene: Scene, disks: tuple[Path, Path]) -> Iterator[None]:
 def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: ExitStack) -> None:
     scene.begin_copied()
     source, destination = scene.kafka
+    if situation in THROTTLED:
+        side = source if THROTTLED[situation] == READING else destination
+        ending.enter_context(throttled(side.address, THROTTLED[situation], "headrace-one", QUOTA))
+        scene.write(40, size=QUOTA // PARTITIONS)
+        return
     side = source if situation.startswith("the source") else destination
     if "may not" in situation and "described" not in situation:
         _allow_the_rest(side.address, scene.name if side is source else f"copy.{scene.name}")
@@ -158,8 +170,19 @@ def is_hidden(seen: Snapshot) -> bool:
     )
 
 
+def is_held_back_for_reading(seen: Snapshot) -> bool:
+    """A quota of the source's brokers is named."""
+    return is_held_back(seen, "brokers' quota of cluster source for reading")
+
+
+def is_held_back_for_writing(seen: Snapshot) -> bool:
+    """One of the destination's is."""
+    return is_held_back(seen, "brokers' quota of cluster destination for writing")
+
+
 SHOWN: Final[Mapping[str, Shown]] = {
     **dict.fromkeys(SERVERS, stands_still),
+    **dict(zip(THROTTLED, (is_held_back_for_reading, is_held_back_for_writing), strict=True)),
     "a disk of the destination has failed": part_stands_still,
     "the source topic may not be described": is_hidden,
 }

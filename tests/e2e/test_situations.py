@@ -20,11 +20,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from monitor.latency import Standing
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import delete_topic, make_topic
 from tests.patience import PATIENCE_SECONDS
-from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, lanes_are, stands_still
+from tests.scene import PARTITIONS, Scene, Shown, is_held_back, lanes_are, stands_still
 from tests.servers import KafkaPair
 from tests.situations import TOPICS
 
@@ -101,11 +100,8 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "the destination refuses a record": stands_still,
     "the source topic was deleted and created again": stands_still,
     "the destination topic was deleted": stands_still,
-    "a quota holds the datastream back": lambda seen: (
-        lanes_are(seen, "copying")
-        and not is_0_somewhere(seen)
-        and any(lane["lag_records"] for lane in seen.lanes)
-        and seen.standing == Standing.BREACHED
+    "a quota holds the datastream back": lambda seen: is_held_back(
+        seen, f"the quota of its datastream, {QUOTA:,} bytes/s"
     ),
 }
 """When a situation is shown as it is."""
