@@ -158,7 +158,7 @@ def test_what_lasts_cannot_be_taken_away(site: Site, orders: str, field: str) ->
         ({"unheard": 1}, {"/unheard"}),
         ("text", {""}),
     ],
-    ids=str,
+    ids=["two fields", "a part without content", "a key", "an unknown field", "no object"],
 )
 def test_what_is_no_definition_is_refused_by_its_fields(
     site: Site, orders: str, changes: Any, wrong: set[str]
