@@ -29,7 +29,7 @@ _STEP_BYTES: Final = 1024 * 1024
 async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
-    """One fetch of one partition from its leader.
+    """One fetch of one partition from its leader, repeated while a quota of the broker empties the answers.
 
     Raises Unreachable while there is no leader, and what the broker's error code stands for.
     """
@@ -39,9 +39,12 @@ async def fetch_once(
         leader = cluster.leader(place)
     if leader is None:
         raise Unreachable(f"{place} of {cluster.name} has no leader now")
-    connection = await cluster.connection(leader[0], ASIDE)
     position = FetchPosition(-1, offset, -1, most_bytes)
-    part = await _ask(cluster, connection, place, position, committed)
+    part = None
+    while part is None:
+        connection = await cluster.connection(leader[0], ASIDE)
+        await cluster.loop.sleep(max(0.0, connection.throttled_until - cluster.loop.now()))
+        part = await _ask(cluster, connection, place, position, committed)
     if part.error:
         if part.error in TRANSIENT:
             raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
@@ -51,7 +54,8 @@ async def fetch_once(
 
 def _ask(
     cluster: Cluster, connection: Connection, place: TopicPartition, position: FetchPosition, committed: bool
-) -> Promise[FetchedPartition]:
+) -> Promise[FetchedPartition | None]:
+    """None where a quota has emptied the answer (KIP-219): it is to be asked for again."""
     version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
     if version >= fetch.BY_ID_FROM and not topic_id:
@@ -59,13 +63,16 @@ def _ask(
     topic = topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
     asked = {topic: [(place.partition, position)]}
     body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, position.max_bytes, committed, asked))
-    promise = Promise[FetchedPartition]()
+    promise = Promise[FetchedPartition | None]()
 
     def on_answer(frame: memoryview, _slab: Slab) -> None:
         response = fetch.decode_response(version, frame)
+        connection.throttle(response.throttle_ms)
+        if response.throttle_ms and not response.partitions:
+            promise.resolve(None)
+            return
         if len(response.partitions) != 1:
             raise CorruptData(f"{cluster.name} answers a fetch of {place} with other partitions")
-        connection.throttle(response.throttle_ms)
         (part,) = response.partitions
         promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 

@@ -20,6 +20,7 @@ from tests.fakes.broker.handlers.entry import NO_ANSWER
 from tests.fakes.broker.memory import MemorySelector, Network
 from tests.fakes.broker.state import Broker, ClusterState
 
+_FETCH: Final = 1
 _READ_BYTES: Final = 256 * 1024
 _SIZE: Final = struct.Struct(">i")
 _START: Final = struct.Struct(">hhi")
@@ -143,6 +144,8 @@ class Peer:
         for fault in asked.faults:
             if isinstance(fault, Throttle):
                 answer.throttle_time_ms = fault.milliseconds
+                if asked.api == _FETCH:
+                    answer.responses = []  # a broker keeps back what it has read
             elif isinstance(fault, Edit):
                 fault.change(answer)
         self._under_way = None

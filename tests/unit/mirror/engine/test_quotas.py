@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
+import pytest
+
 from mirror.lane.out_batch import OutBatch
-from mirror.model.datastreams.lanes import LaneHeldBack
+from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.replication.live_lane import LiveLane
@@ -153,3 +156,23 @@ def _oldest(lane: LiveLane, fakes: MirroredFakes) -> float:
     now = fakes.clock.monotonic()
     sent = [one.sent_at for one in lane.sent if isinstance(one, OutBatch) and one.outstanding]
     return now - min(sent, default=now)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_quota_that_empties_answers_does_not_disturb_the_look_for_what_a_killed_owner_wrote(
+    fakes: MirroredFakes, caplog: pytest.LogCaptureFixture, side: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    fakes.make_topic("t")
+    fakes.write("t", 0, 5)
+    fakes.start("t")
+    fakes.run_until(lambda: len(fakes.copied("t")) == 5, "all is copied")
+    throttled = fakes.source if side == "source" else fakes.target
+    throttled.faults.plant(FETCH, Throttle(1_500), times=6)
+    fakes.restart("t")
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 5, "all is found or copied")
+    assert throttled.faults.taken
+    assert "5 offsets were at the destination already" in caplog.text
+    assert not any(isinstance(one, LanePaused) for one in fakes.events)
+    assert "answers a fetch" not in caplog.text
+    assert fakes.numbers("t") == [0, 1, 2, 3, 4]
