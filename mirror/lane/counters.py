@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mirror.lane.out_batch import OutBatch, Path
-from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, latency_bucket
+from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, age_ms, latency_bucket
 
 MEASURED: Final = tuple(name for name in SUMMED if name != "cpu_ms")
 """Fields of `MirrorMetric` that have their names here, too; CPU time is a worker's, and shared out."""
@@ -39,7 +39,8 @@ class LaneCounters:
         self.produce_ms = 0.0
 
     def delivered(self, outgoing: OutBatch, now_ms: int, now: float) -> None:
-        """One batch was acknowledged. `now_ms` is wall time, `now` monotonic seconds."""
+        """One batch was acknowledged. `now_ms` is wall time, `now` monotonic seconds. Of records whose
+        timestamp says no age the latency is not known: they are in no bucket of the histogram."""
         self.records_copied += outgoing.count
         self.bytes_copied += outgoing.source_bytes
         self.uncompressed_bytes += outgoing.payload_bytes
@@ -47,17 +48,18 @@ class LaneCounters:
         self.passthrough_batches += outgoing.path is Path.PASSTHROUGH
         self.source_batches += outgoing.source_batches
         self.batches_by_path[outgoing.path] += 1
-        if not self.latency:
-            self.latency = [0] * LATENCY_BUCKETS
-        total_ms = now_ms - outgoing.max_timestamp
-        self.latency[latency_bucket(total_ms)] += outgoing.count
         produce_ms = (now - outgoing.sent_at) * 1000
         queue_ms = (outgoing.sent_at - outgoing.fetched_at) * 1000
         self.produce_ms += produce_ms
         self.queue_ms += queue_ms
         fetch_ms = (outgoing.fetched_at - outgoing.began_at) * 1000
         self.fetch_ms += fetch_ms
-        self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
+        total_ms = age_ms(now_ms, outgoing.max_timestamp)
+        if total_ms is not None:
+            if not self.latency:
+                self.latency = [0] * LATENCY_BUCKETS
+            self.latency[latency_bucket(total_ms)] += outgoing.count
+            self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
 
     def measured(self) -> dict[str, Any]:
         """The values of `MEASURED`, by name."""

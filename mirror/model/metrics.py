@@ -23,6 +23,7 @@ LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
 LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
 LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
 """The counter whose stages together are the latency of all batches."""
+_CLOCK_SKEW_MS: Final = 1_000
 _LATENCY_TEXT: Final = "latency of all batches by where they spent it; divide by headrace_batches"
 _SERIES: Final = "series"
 
@@ -179,6 +180,13 @@ def total_of(drops: Iterable[Drops]) -> Drops:
     all_of_them = tuple(drops)
     reason = next((one.reason for one in all_of_them if one.reason), "")
     return Drops(sum(one.count for one in all_of_them), reason)
+
+
+def age_ms(now_ms: int, timestamp: int) -> int | None:
+    """The age of a record with that timestamp; None where it says nothing: there is none, or it is still to
+    come, by more than clocks may differ."""
+    age = now_ms - timestamp
+    return max(age, 0) if timestamp >= 0 and age > -_CLOCK_SKEW_MS else None
 
 
 def latency_bucket(milliseconds: float) -> int:

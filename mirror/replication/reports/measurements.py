@@ -8,12 +8,10 @@ from typing import Final, NamedTuple
 
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
-from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
+from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
 from mirror.replication.live_lane import LiveLane
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
-_SKEW_MS: Final = 1_000
-"""Clocks may differ by less."""
 
 
 class Interval(NamedTuple):
@@ -97,15 +95,10 @@ def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
         return None
     for item in (*lane.sent, *lane.queue):
         if isinstance(item, OutBatch) and not item.acknowledged:
-            return _age(now_ms, item.max_timestamp)
+            return age_ms(now_ms, item.max_timestamp)
     if lane.position >= lane.readable_end:
         return 0 if is_heard else None
     offset, timestamp = lane.waiting
     if offset >= lane.position:
-        return _age(now_ms, timestamp)
-    return _age(now_ms, max(lane.delivered_ms, lane.caught_up_ms))
-
-
-def _age(now_ms: int, timestamp: int) -> int | None:
-    age = now_ms - timestamp
-    return max(age, 0) if timestamp >= 0 and age > -_SKEW_MS else None
+        return age_ms(now_ms, timestamp)
+    return age_ms(now_ms, max(lane.delivered_ms, lane.caught_up_ms))

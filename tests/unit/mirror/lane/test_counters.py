@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirror.lane.counters import LaneCounters
+from mirror.lane.out_batch import OutBatch
 from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.protocol.batches.records import Record, write_batch
+
+NOW_MS = 1_700_000_000_000
 
 
 def values(counters: LaneCounters) -> dict[str, object]:
@@ -29,3 +35,16 @@ def test_every_counter_adds_up() -> None:
         doubled = 101 + 2 * number
         setattr(expected, name, [doubled] * len(value) if isinstance(value, list) else doubled)
     assert values(sums) == values(expected)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "counted"), [(NOW_MS - 40, 2), (NOW_MS + 900, 2), (NOW_MS + 3_600_000, 0), (-1, 0)]
+)
+def test_records_whose_time_says_no_age_are_in_no_bucket(timestamp: int, counted: int) -> None:
+    records = [Record(offset, timestamp, None, b"v") for offset in range(2)]
+    outgoing = OutBatch(memoryview(write_batch(records)), ((0, 2),), 2, 0, 2)
+    outgoing.max_timestamp = timestamp
+    counters = LaneCounters()
+    counters.delivered(outgoing, NOW_MS, 0.0)
+    assert (counters.records_copied, sum(counters.latency)) == (2, counted)
+    assert counters.wait_ms < 1_000
