@@ -16,10 +16,10 @@ from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_
 from api.calls.cut_off import CutOffCalls
 from api.calls.slow_calls import SlowCalls
 from api.endpoints import brooklin, datastreams, diagnostics, plans, status
-from api.errors import LegibleJson, invalid_body, problem, status_of
+from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
 from api.prometheus import InstanceCollector
 from api.services import Services
-from mirror.errors import Busy, HeadraceError, IllegalTransition, InvalidRequest, NotFound
+from mirror.errors import Busy, HeadraceError, InvalidRequest, NotFound
 
 
 def create_app(services: Services) -> FastAPI:
@@ -87,7 +87,7 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and is_brooklins(path):
         meant = RoutingRefusal(f"Method '{request.method}' is not supported for URI '{path}'")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        meant = IllegalTransition(f"{request.method} is not possible at {path}")
+        meant = MethodNotAllowed(f"{request.method} is not possible at {path}")
     response = await _explain(request, meant)
     response.headers.update(error.headers or {})
     return response

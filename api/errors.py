@@ -12,12 +12,18 @@ from starlette.responses import JSONResponse
 from mirror import errors
 from mirror.model.documents import pointer_to
 
+
+class MethodNotAllowed(errors.InvalidRequest):
+    """There is something at the path, but not for this method."""
+
+
 STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.AlreadyExists: HTTPStatus.CONFLICT,
+    MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
     errors.RefusedFields: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.VersionNotGiven: HTTPStatus.PRECONDITION_REQUIRED,
-    errors.IllegalTransition: HTTPStatus.METHOD_NOT_ALLOWED,
+    errors.IllegalTransition: HTTPStatus.CONFLICT,
     errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
     errors.NotAuthorized: HTTPStatus.UNAUTHORIZED,
     errors.VersionConflict: HTTPStatus.CONFLICT,

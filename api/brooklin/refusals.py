@@ -11,10 +11,15 @@ from typing import Any, Final
 import structlog
 
 from api.errors import status_of
-from mirror.errors import HeadraceError, RefusedFields
+from mirror.errors import HeadraceError, IllegalTransition, RefusedFields
 
 _log = structlog.get_logger(__name__)
 _EXCEPTION: Final = "com.linkedin.restli.server.RestLiServiceException"
+_STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
+    RefusedFields: HTTPStatus.BAD_REQUEST,
+    IllegalTransition: HTTPStatus.METHOD_NOT_ALLOWED,
+}
+"""Where Brooklin's server answers another status than /v1 does."""
 
 
 class RoutingRefusal(HeadraceError):
@@ -48,10 +53,10 @@ def in_brooklins_words(words: Mapping[type[HeadraceError], str], *, cause: str =
 
 
 def restli_status_of(error: HeadraceError) -> HTTPStatus:
-    """The HTTP status of an error on Brooklin's paths: 400 for every field that it refuses."""
-    if isinstance(error, RefusedFields):
-        return HTTPStatus.BAD_REQUEST
-    return error.status if isinstance(error, RoutingRefusal | BrooklinRefusal) else status_of(error)
+    """The HTTP status of an error on Brooklin's paths."""
+    if isinstance(error, RoutingRefusal | BrooklinRefusal):
+        return error.status
+    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), status_of(error))
 
 
 def restli_problem(error: HeadraceError, instance: str) -> dict[str, Any]:

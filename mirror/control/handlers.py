@@ -245,14 +245,14 @@ class Control:
         raise AssertionError("the loop returns or raises")
 
     def rebalance(self, command: TriggerRebalance) -> str:
-        """Returns the request's identity; a plan answers it. Raises NotFound, InvalidRequest."""
+        """Returns the request's identity; a plan answers it. Raises NotFound, IllegalTransition."""
         return self._requests.add(self.request_of(command))
 
     def request_of(self, command: TriggerRebalance) -> RebalanceRequest:
-        """What `rebalance` would queue, for a dry run. Raises NotFound, InvalidRequest."""
+        """What `rebalance` would queue, for a dry run. Raises NotFound, IllegalTransition."""
         datastream = self.get(command.name)
         if not datastream.status.is_mirrored:
-            raise InvalidRequest(f"datastream {command.name} is {datastream.status} and has no tasks")
+            raise IllegalTransition(f"datastream {command.name} is {datastream.status} and has no tasks")
         return RebalanceRequest(
             group=datastream.group,
             full=command.full,

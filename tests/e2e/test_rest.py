@@ -271,7 +271,7 @@ def _through_the_states(asked: Asked, world: World) -> None:
     assert asked.ask("POST", "/v1/datastreams/rest/stop").json()["status"] == "STOPPING"
     wait_until(lambda: status() == "STOPPED", "stopped when its lanes are released")
     assert world.running() == []
-    asked.ask("POST", "/v1/datastreams/rest/pause", 405)
+    asked.ask("POST", "/v1/datastreams/rest/pause", 409)
     world.write()
     asked.ask("POST", "/v1/datastreams/rest/resume")
     world.await_all_but()

@@ -167,7 +167,7 @@ def test_pause_resume_stop_delete(client: Client, site: Site) -> None:
 def test_what_the_state_does_not_allow_says_what_it_would(client: Client, site: Site) -> None:
     site.create()
     answer = client.post("/v1/datastreams/orders/resume")
-    assert answer.status_code == 405
+    assert answer.status_code == 409
     assert answer.json()["detail"] == "datastream orders is READY; resume is possible from PAUSED, STOPPED"
 
 

@@ -252,6 +252,7 @@ def test_what_does_not_exist_is_a_problem_document_too(
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == status
+    assert answer.json()["kind"] == {404: "NotFound", 405: "MethodNotAllowed"}[status]
     assert answer.json()["detail"]
 
 

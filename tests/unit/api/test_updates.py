@@ -172,7 +172,7 @@ def test_what_is_not_there_or_goes_cannot_change(site: Site, orders: str) -> Non
     assert site.client.patch("/v1/datastreams/nobody", json={}, headers={"If-Match": "*"}).status_code == 404
     site.client.delete(PATH)
     answer = patch(site.client, "*", {"metadata": {"owner": "a"}})
-    assert (answer.status_code, answer.json()["kind"]) == (405, "IllegalTransition")
+    assert (answer.status_code, answer.json()["kind"]) == (409, "IllegalTransition")
 
 
 def test_a_change_that_would_take_a_topic_from_another_is_refused(site: Site) -> None:

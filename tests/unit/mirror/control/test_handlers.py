@@ -180,7 +180,7 @@ def test_what_has_no_tasks_cannot_be_rebalanced(office: Office) -> None:
     with pytest.raises(NotFound):
         office.control.rebalance(TriggerRebalance(ORDERS, False, "me", ""))
     office.create(a_datastream())
-    with pytest.raises(InvalidRequest, match="INITIALIZING"):
+    with pytest.raises(IllegalTransition, match="INITIALIZING"):
         office.control.rebalance(TriggerRebalance(ORDERS, False, "me", ""))
     assert office.requests.pending() == ()
 
