@@ -17,14 +17,16 @@ from api.calls.cut_off import CutOffCalls
 from api.calls.slow_calls import SlowCalls
 from api.endpoints import brooklin, datastreams, diagnostics, plans, status
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
+from api.openapi.document import DocumentedApi
 from api.prometheus import InstanceCollector
+from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
 from api.services import Services
 from mirror.errors import Busy, HeadraceError, InvalidRequest, NotFound
 
 
 def create_app(services: Services) -> FastAPI:
     """An application without globals: tests make as many as they like."""
-    app = FastAPI(
+    app = DocumentedApi(
         title="Headrace",
         summary="Load-aware Kafka mirroring",
         docs_url="/v1/docs",
@@ -34,7 +36,9 @@ def create_app(services: Services) -> FastAPI:
     app.state.slow_calls = SlowCalls()
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
-    for router in (datastreams.router, plans.router, status.router, brooklin.router, diagnostics.router):
+    for router in (datastreams.router, plans.router, status.router):
+        app.include_router(router, responses=EVERYWHERE)
+    for router in (brooklin.router, diagnostics.router):
         app.include_router(router)
     app.add_middleware(CheckedBodies, refuse=_explain)
     app.middleware("http")(_speak_restli)
@@ -63,7 +67,7 @@ async def _speak_restli(request: Request, call_next: Callable[[Request], Awaitab
 async def _explain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadraceError)
     if not is_brooklins(request.url.path):
-        body, media = problem(error), "application/problem+json"
+        body, media = problem(error), PROBLEM_TYPE
         headers = {"Retry-After": "5"} if isinstance(error, Busy) else {}
         return LegibleJson(body, status_of(error), headers=headers, media_type=media)
     services: Services = request.app.state.services

@@ -59,6 +59,7 @@ def problem(error: errors.HeadraceError) -> dict[str, Any]:
     status = status_of(error)
     fields = error.fields if isinstance(error, errors.InvalidRequest) else ()
     return {
+        "type": "about:blank",
         "title": status.phrase,
         "status": status.value,
         "kind": type(error).__name__,

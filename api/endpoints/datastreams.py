@@ -18,6 +18,7 @@ from api.ignored import refuse_ignored
 from api.schemas.changes import UpdateBody, UpdatePlanAnswer, patched
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
+from api.schemas.problems import problems
 from api.schemas.progress import LaneProgressAnswer
 from api.services import Services
 from mirror.control.commands import (
@@ -62,7 +63,7 @@ TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 NamePath = Annotated[str, Path(description="the datastream's name")]
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=problems(409))
 def create(body: DatastreamBody, services: ServicesDep, response: Response) -> DatastreamAnswer:
     """Register a datastream; the leader makes it READY and plans its tasks."""
     datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
@@ -84,7 +85,7 @@ def list_all(services: ServicesDep) -> list[DatastreamAnswer]:
     return sorted(answers, key=lambda one: one.name)
 
 
-@router.get("/{name}")
+@router.get("/{name}", responses=problems(404))
 def get(name: NamePath, services: ServicesDep, response: Response) -> DatastreamAnswer:
     """One datastream; the header ETag names the version, for If-Match of a change."""
     found = services.control.look(DatastreamName(name))
@@ -98,7 +99,7 @@ def _answer(stored: StoredDatastream, services: Services, response: Response) ->
     return DatastreamAnswer.from_datastream(stored.datastream, services.problems.get(stored.datastream.name))
 
 
-@router.put("/{name}")
+@router.put("/{name}", responses=problems(404, 409, 412, 422, 428))
 async def replace(
     name: NamePath, body: UpdateBody, services: ServicesDep, terms: TermsDep, response: Response
 ) -> DatastreamAnswer | UpdatePlanAnswer:
@@ -113,7 +114,7 @@ async def replace(
     )
 
 
-@router.patch("/{name}")
+@router.patch("/{name}", responses=problems(404, 409, 412, 422, 428))
 async def patch(
     name: NamePath,
     changes: Annotated[Any, Body(media_type="application/merge-patch+json")],
@@ -160,7 +161,7 @@ def _damaged(found: DamagedDefinition, told: Problem | None, services: Services)
     return DatastreamAnswer.from_damaged(found, told or Problem(found.problem, services.clock.now_ms()))
 
 
-@router.get("/{name}/progress")
+@router.get("/{name}/progress", responses=problems(404, 409))
 async def progress(
     name: NamePath,
     services: ServicesDep,
@@ -179,7 +180,7 @@ async def progress(
     return await slow_calls.run(read)
 
 
-@router.delete("/{name}", status_code=202)
+@router.delete("/{name}", status_code=202, responses=problems(404, 409))
 def delete(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
     """Mark for removal; it disappears once its lanes are released, one that is damaged at once."""
     found = services.control.delete(DatastreamName(name))
@@ -188,21 +189,21 @@ def delete(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
     return DatastreamAnswer.from_datastream(found)
 
 
-@router.post("/{name}/pause-partitions")
+@router.post("/{name}/pause-partitions", responses=problems(404, 409))
 def pause_partitions(name: NamePath, body: PausesBody, services: ServicesDep) -> DatastreamAnswer:
     """Stop copying some partitions until somebody resumes them; nothing else is touched."""
     command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), True, *_cause(body))
     return DatastreamAnswer.from_datastream(services.control.change_pauses(command))
 
 
-@router.post("/{name}/resume-partitions")
+@router.post("/{name}/resume-partitions", responses=problems(404, 409))
 def resume_partitions(name: NamePath, body: PausesBody, services: ServicesDep) -> DatastreamAnswer:
     """Copy paused partitions again, from where they stood."""
     command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), False, *_cause(body))
     return DatastreamAnswer.from_datastream(services.control.change_pauses(command))
 
 
-@router.post("/{name}/move", status_code=202)
+@router.post("/{name}/move", status_code=202, responses=problems(404, 409))
 def move(name: NamePath, body: MoveBody, services: ServicesDep) -> MoveAnswer:
     """Bring partitions to an instance; the next plan does it."""
     partitions = frozenset(TopicPartition.parse(one) for one in body.partitions)
@@ -218,7 +219,7 @@ def _cause(body: HaltBody | PausesBody) -> tuple[str, str]:
     )
 
 
-@router.post("/{name}/{action}")
+@router.post("/{name}/{action}", responses=problems(404, 409))
 def change(
     name: NamePath,
     action: Literal["pause", "resume", "stop"],

@@ -9,19 +9,20 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.dependencies import ServicesDep, SlowCallsDep
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
+from api.schemas.problems import problems
 from mirror.control.commands import TriggerRebalance
 from mirror.model.identifiers import DatastreamName
 
 router = APIRouter(prefix="/v1", tags=["plans"])
 
 
-@router.get("/plan")
+@router.get("/plan", responses=problems(409))
 def plan(services: ServicesDep) -> PlanAnswer:
     """The plan in force."""
     return PlanAnswer.from_plan(services.plan(), services.assessments())
 
 
-@router.post("/rebalance", status_code=202)
+@router.post("/rebalance", status_code=202, responses=problems(404, 409, 422))
 async def rebalance(
     body: RebalanceBody, services: ServicesDep, slow_calls: SlowCallsDep, response: Response
 ) -> RebalanceAnswer:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from http import HTTPStatus
-from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
@@ -12,30 +10,23 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from api.dependencies import ServicesDep
 from api.schemas.lanes import LaneAnswer
+from api.schemas.status import HealthAnswer, InstanceAnswer
 
 router = APIRouter(tags=["status"])
 
 
-@router.get("/v1/health")
-async def health(services: ServicesDep, response: Response) -> dict[str, Any]:
+@router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
+async def health(services: ServicesDep, response: Response) -> HealthAnswer:
     """200 when every part is well, else 503; each part says how it is. Waits for nothing."""
-    conditions = services.status.conditions
-    is_well = all(condition.is_well for condition in conditions.values())
-    response.status_code = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
-    return {
-        "instance": services.status.name,
-        "is_well": is_well,
-        "is_leading": services.status.is_leading,
-        "epoch": services.status.epoch,
-        "data_plane": ", ".join(sorted(services.status.data_planes)) or None,
-        "parts": {part: asdict(condition) for part, condition in sorted(conditions.items())},
-    }
+    found = HealthAnswer.from_status(services.status)
+    response.status_code = HTTPStatus.OK if found.is_well else HTTPStatus.SERVICE_UNAVAILABLE
+    return found
 
 
 @router.get("/v1/instances")
-def instances(services: ServicesDep) -> list[dict[str, Any]]:
+def instances(services: ServicesDep) -> list[InstanceAnswer]:
     """Everybody here, the leader first."""
-    return [asdict(instance) for instance in services.live()]
+    return [InstanceAnswer.from_live(instance) for instance in services.live()]
 
 
 @router.get("/v1/lanes")

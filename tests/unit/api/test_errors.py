@@ -41,6 +41,7 @@ def test_every_error_has_a_status(kind: type[errors.HeadraceError]) -> None:
     status = status_of(error)
     assert (status is HTTPStatus.INTERNAL_SERVER_ERROR) == (kind in OURS)
     assert problem(error) == {
+        "type": "about:blank",
         "title": status.phrase,
         "status": status.value,
         "kind": kind.__name__,

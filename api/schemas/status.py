@@ -1,0 +1,82 @@
+"""Health and instances on /v1."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from api.services import InstanceStatus
+from mirror.coordination.stores.membership import LiveInstance
+
+
+class _StatusModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class ConditionAnswer(_StatusModel):
+    """What one part of an instance says of itself."""
+
+    is_well: bool
+    sentence: str
+
+
+class HealthAnswer(_StatusModel):
+    """How an instance is."""
+
+    instance: str
+    """Its name."""
+    is_well: bool
+    """Whether every part is."""
+    is_leading: bool
+    epoch: int
+    """Of the plan that it obeys."""
+    data_plane: str | None
+    """What its workers run: compiled, interpreted, or both; null until one is ready."""
+    parts: dict[str, ConditionAnswer]
+
+    @classmethod
+    def from_status(cls, status: InstanceStatus) -> HealthAnswer:
+        """The JSON form."""
+        parts = {
+            part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
+            for part, condition in sorted(status.conditions.items())
+        }
+        return cls(
+            instance=status.name,
+            is_well=all(part.is_well for part in parts.values()),
+            is_leading=status.is_leading,
+            epoch=status.epoch,
+            data_plane=", ".join(sorted(status.data_planes)) or None,
+            parts=parts,
+        )
+
+
+class InstanceAnswer(_StatusModel):
+    """One instance of the service."""
+
+    name: str
+    sequence: int
+    """Orders instances by their arrival; the first one leads."""
+    host: str
+    process_id: int
+    rest_address: str
+    """Where it answers, as `host:port`."""
+    weight: float
+    """Its share of the work, next to that of the others."""
+    incarnation: str
+    """Differs between processes, also of one name."""
+    is_leaving: bool
+    """Whether it wants no tasks any more."""
+
+    @classmethod
+    def from_live(cls, one: LiveInstance) -> InstanceAnswer:
+        """The JSON form."""
+        return cls(
+            name=one.name,
+            sequence=one.sequence,
+            host=one.host,
+            process_id=one.process_id,
+            rest_address=one.rest_address,
+            weight=one.weight,
+            incarnation=one.incarnation,
+            is_leaving=one.is_leaving,
+        )
