@@ -19,7 +19,7 @@ from headrace.commands import (
     verify,
 )
 from headrace.commands.analytics import monitor, pinot, plan, pmp
-from headrace.console.terminal import error_console
+from headrace.console.terminal import complain
 from headrace.errors import exit_code_of, explain
 
 app = typer.Typer(
@@ -59,7 +59,7 @@ def main() -> None:
         message = explain(error)
         if message is None:
             raise
-        error_console().print(f"headrace: {message}", soft_wrap=True)
+        complain(message)
         sys.exit(exit_code_of(error))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
-from headrace.console.terminal import console, print_json
+from headrace.console.terminal import console, print_json, print_text
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -30,7 +30,7 @@ def reference() -> None:
     """Every key with its default and meaning, as Markdown."""
     from headrace.reference import settings_reference
 
-    typer.echo(settings_reference())
+    print_text(settings_reference())
 
 
 def _flat(value: object, prefix: str = "") -> list[tuple[str, object]]:

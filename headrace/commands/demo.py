@@ -148,7 +148,8 @@ def leave_running(processes: DemoProcesses) -> None:
     for name in kept:
         if name.startswith("headrace-"):
             console().print(f"{name}: http://{processes.rest_address(name)}/v1/docs")
-    console().print(f"settings: {processes.settings_file}\nend it with: .venv/bin/headrace demo --stop")
+    console().print(f"settings: {processes.settings_file}")
+    console().print("end it with: .venv/bin/headrace demo --stop")
 
 
 def _stack_down(home: Path) -> None:

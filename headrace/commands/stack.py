@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from headrace.console.terminal import error_console, print_json, print_table
+from headrace.console.terminal import error_console, print_json, print_table, print_text
 
 if TYPE_CHECKING:
     from stack.supervisor import ServerStatus, Stack
@@ -108,7 +106,7 @@ def env(home: Home = None, as_json: AsJson = False) -> None:
         print_json(addresses.as_dict())
         return
     for variable, value in addresses.as_environment().items():
-        sys.stdout.write(f"export {variable}={value}\n")
+        print_text(f"export {variable}={value}")
 
 
 def _stack(home: Path | None) -> Stack:
@@ -130,8 +128,10 @@ def _show(stack: Stack, statuses: list[ServerStatus], as_json: bool) -> None:
 
 
 def _print_line(line: str, as_json: bool) -> None:
-    sys.stdout.write((json.dumps(line) if as_json else line) + "\n")
-    sys.stdout.flush()
+    if as_json:
+        print_json(line, indent=None)
+    else:
+        print_text(line)
 
 
 def _following(file: Path, position: int) -> Iterator[str]:

@@ -1,3 +1,3 @@
-"""What commands share: `terminal.py` prints, `durations.py` parses, `client.py` calls a running service
-over REST.
+"""What commands share: `terminal.py` prints, `escapes.py` keeps what comes from outside from commanding a
+terminal, `durations.py` parses, `client.py` calls a running service over REST.
 """

@@ -8,6 +8,7 @@ import socket
 import sys
 from typing import Final
 
+from headrace.console.escapes import visible_lines
 from headrace.process.compilation import data_plane
 from headrace.process.stop_signals import ignore_stop_signals
 from mirror.adapters.system_clock import SystemClock
@@ -22,10 +23,20 @@ _STEP_SECONDS: Final = 0.05
 """A copy is told to stop and nothing else, so its loop need not look for messages more often."""
 
 
+class VisibleFormatter(logging.Formatter):
+    """Escapes what a terminal would obey: what brokers say is part of the messages."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Lines of text."""
+        return visible_lines(super().format(record))
+
+
 def main() -> int:
     """The process. The argument: the file descriptor of its end of the pipe."""
     ignore_stop_signals()
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(VisibleFormatter("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = receive_setup(control)
     if setup is None:

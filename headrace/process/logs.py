@@ -7,15 +7,18 @@ leader, instances and workers. Values of secret settings never reach a log.
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 import structlog
 
+from headrace.console.escapes import visible, visible_lines
 from mirror.options import Settings
 
 _SECRET_WORDS: Final = ("password", "secret", "token", "credential")
+_EXCEPTION: Final = "exception"
 
 
 class LogSettings(Settings):
@@ -85,8 +88,24 @@ def log_to_stderr() -> None:
     )
 
 
-def _text_renderer() -> structlog.dev.ConsoleRenderer:
+def _text_renderer() -> structlog.types.Processor:
     """Lines for people. Tracebacks are plain: structlog's own show local variables, and so passwords."""
-    return structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-    )
+    renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_plain_traceback)
+
+    def render(logger: Any, method: str, event: structlog.types.EventDict) -> str:
+        return renderer(logger, method, {key: _shown(key, value) for key, value in event.items()})
+
+    return render
+
+
+def _shown(key: str, value: Any) -> Any:
+    """What is no text is shown by its `repr`, which escapes; an exception has lines."""
+    if not isinstance(value, str):
+        return value
+    return visible_lines(value) if key == _EXCEPTION else visible(value)
+
+
+def _plain_traceback(out: TextIO, trace: structlog.types.ExcInfo) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, trace)
+    out.write(visible_lines(text.getvalue()))

@@ -107,6 +107,9 @@ LATE_CALLBACKS: Final = {
 """Callbacks that are set on an object after its construction, by something else: none may be added. A
 connection is opened before it is known who reads what it answers, and a channel takes it over."""
 
+PRINTERS: Final = {"headrace/console/terminal.py", "headrace/process/compilation.py"}
+"""What writes to a terminal; the second of these prints nothing but its own docstring."""
+
 UNCLEAR_WORDS: Final = {"mirror": 91}
 """How often a wing may still use words that hide who does what, or how many: lower a number when texts are
 mended, and never raise one."""
@@ -337,6 +340,21 @@ def test_no_function_is_too_long() -> None:
         if (length := length_of(function, file)) > LINES_OF_A_FUNCTION
     }
     assert too_long == {}
+
+
+def test_whatever_a_command_prints_goes_through_the_terminal() -> None:
+    """`headrace/console/terminal.py` escapes what would be markup, or would command the terminal."""
+    printing = re.compile(r"print|typer\.s?echo|sys\.std(out|err)\.write(lines)?|pprint|input")
+    found = {
+        f"{name_of(file)}: {ast.unparse(node)}"
+        for file in FILES
+        if wing_of(file) == "headrace" and name_of(file) not in PRINTERS
+        for node in ast.walk(tree_of(file))
+        if (isinstance(node, ast.Call) and printing.fullmatch(ast.unparse(node.func)))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "rich")
+        or (isinstance(node, ast.Import) and any(one.name.startswith("rich") for one in node.names))
+    }
+    assert found == set()
 
 
 def test_no_room_is_named_for_junk() -> None:

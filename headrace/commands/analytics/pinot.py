@@ -178,12 +178,8 @@ def _show(changes: list[Change], as_json: bool) -> None:
     ]
     if as_json:
         print_json(rows)
-        return
-    flat = [
-        {**row, "differences": "\n".join(change.differences)}
-        for row, change in zip(rows, changes, strict=True)
-    ]
-    print_table("Pinot", ("table", "document", "step", "differences"), flat)
+    else:
+        print_table("Pinot", ("table", "document", "step", "differences"), rows)
 
 
 def _readable(value: Any) -> Any:

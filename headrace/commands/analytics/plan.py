@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headrace.commands.options import ConfigOption
-from headrace.console.terminal import console, error_console, print_json, print_table
+from headrace.console.terminal import complain, console, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def plan(
 
     hours, notes = (from_file(history), []) if history is not None else from_pinot(settings, cluster, since)
     for note in notes:
-        error_console().print(f"headrace: {note}", soft_wrap=True)
+        complain(note)
     _replay(hours, growth, changes, settings, plot, notes, for_programs=for_programs)
 
 
@@ -116,9 +116,8 @@ def _what_if(
     else:
         _show(document, task_rows(question, answer, names))
     if strict and (answer.overloaded or answer.unplaced):
-        error_console().print(
-            f"headrace: overloaded tasks: {len(answer.overloaded)}, "
-            f"partitions without a task: {len(answer.unplaced)}"
+        complain(
+            f"overloaded tasks: {len(answer.overloaded)}, partitions without a task: {len(answer.unplaced)}"
         )
         raise typer.Exit(EXIT_FAILED)
 

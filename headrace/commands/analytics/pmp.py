@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -13,7 +12,7 @@ import typer
 
 from headrace.commands.analytics.pinot import AsJson, Config
 from headrace.console.durations import milliseconds
-from headrace.console.terminal import print_json, print_table
+from headrace.console.terminal import complain, print_json, print_table
 
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
@@ -182,7 +181,7 @@ def decode() -> None:
     from pmp.samples.description import describe_line
 
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(describe_line(line), ensure_ascii=False) + "\n")
+        print_json(describe_line(line), indent=None)
 
 
 @app.command()
@@ -235,7 +234,7 @@ def loads(
     else:
         print_table(f"loads of {cluster}", tuple(rows[0]) if rows else ("topic", "partition"), rows)
     for note in report.notes:
-        sys.stderr.write(f"headrace: {note}\n")
+        complain(note)
 
 
 def _statistic(text: str) -> Any:

@@ -1,14 +1,48 @@
-"""Nobody's own settings reach these tests."""
+"""Nobody's own settings reach these tests. Commands, run as `headrace` runs them, ask a service in memory."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import httpx
 import pytest
+import structlog
+
+from headrace.__main__ import main
+from tests.fakes.in_process import InProcess
+from tests.fakes.site import Site
 
 Write = Callable[[str], Path]
+Serve = Callable[[httpx.BaseTransport], None]
+
+
+class Shown(NamedTuple):
+    """What a command has printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+class WithoutLogs(httpx.BaseTransport):
+    """What a service logs while it answers is no output of the command."""
+
+    def __init__(self, inner: httpx.BaseTransport) -> None:
+        self._inner = inner
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """One request."""
+        with structlog.testing.capture_logs():
+            return self._inner.handle_request(request)
+
+
+Headrace = Callable[..., Shown]
+_CLIENT = httpx.Client
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +51,39 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if variable.startswith("HEADRACE_"):
             monkeypatch.delenv(variable)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """Lets every address lead to one transport."""
+
+    def lead_to(transport: httpx.BaseTransport) -> None:
+        monkeypatch.setattr(httpx, "Client", partial(_CLIENT, transport=WithoutLogs(transport)))
+
+    return lead_to
+
+
+@pytest.fixture
+def site(serve: Serve) -> Site:
+    """The service that commands ask."""
+    site = Site()
+    serve(InProcess(site.app))
+    return site
+
+
+@pytest.fixture
+def headrace(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Headrace:
+    """Runs the command with these arguments, in this process."""
+    monkeypatch.setenv("COLUMNS", "1000")
+
+    def run(*arguments: str) -> Shown:
+        monkeypatch.setattr(sys, "argv", ["headrace", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Shown(int(ended.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture
