@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
+import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
@@ -14,6 +15,7 @@ from api.bodies import CheckedBodies
 from api.brooklin.protocol import VERSION, check_call, is_brooklins, protocol_of
 from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_of
 from api.calls.cut_off import CutOffCalls
+from api.calls.request_ids import request_id_of
 from api.calls.slow_calls import SlowCalls
 from api.endpoints import brooklin, datastreams, diagnostics, plans, status
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
@@ -21,7 +23,9 @@ from api.openapi.document import DocumentedApi
 from api.prometheus import InstanceCollector
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
 from api.services import Services
-from mirror.errors import Busy, HeadraceError, InvalidRequest, NotFound
+from mirror.errors import HeadraceError, InvalidRequest, NotFound, reason_of
+
+_log = structlog.get_logger(__name__)
 
 
 def create_app(services: Services) -> FastAPI:
@@ -67,9 +71,11 @@ async def _speak_restli(request: Request, call_next: Callable[[Request], Awaitab
 async def _explain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadraceError)
     if not is_brooklins(request.url.path):
-        body, media = problem(error), PROBLEM_TYPE
-        headers = {"Retry-After": "5"} if isinstance(error, Busy) else {}
-        return LegibleJson(body, status_of(error), headers=headers, media_type=media)
+        status = status_of(error)
+        _log.info("request refused", status=status.value, kind=type(error).__name__, reason=reason_of(error))
+        headers = {"Retry-After": "5"} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+        body = problem(error, request_id_of(request))
+        return LegibleJson(body, status, headers=headers, media_type=PROBLEM_TYPE)
     services: Services = request.app.state.services
     marker = protocol_of(request.headers).error_header
     body = restli_problem(error, services.status.name)

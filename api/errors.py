@@ -53,7 +53,7 @@ def status_of(error: errors.HeadraceError) -> HTTPStatus:
     return HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def problem(error: errors.HeadraceError) -> dict[str, Any]:
+def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
     """A problem document (RFC 9457); `advice` says what to do, `errors` what is wrong with each field, where
     that is known."""
     status = status_of(error)
@@ -65,6 +65,7 @@ def problem(error: errors.HeadraceError) -> dict[str, Any]:
         "kind": type(error).__name__,
         "detail": error.message,
         "advice": error.advice,
+        "request_id": request_id,
         **({"errors": [one._asdict() for one in fields]} if fields else {}),
     }
 

@@ -16,7 +16,7 @@ from httpx import Client, Response
 
 _DATA: Final = Path(__file__).parent / "data" / "brooklin" / "exchanges.json"
 _EACH: Final = "<each>"
-_NOT_COMPARED: Final = {"date", "server", "content-length", "connection", "allow"}
+_NOT_COMPARED: Final = {"date", "server", "content-length", "connection", "allow", "x-request-id"}
 VERSION: Final = "X-RestLi-Protocol-Version"
 STORIES: Final = ("client", "curl")
 PROTOCOLS: Final = ("2.0.0", "1.0.0")

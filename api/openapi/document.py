@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
+from api.calls.request_ids import RequestIds
 from api.schemas.problems import ProblemDocument
 
 _REFERENCE: Final = "#/components/schemas/{model}"
@@ -14,7 +16,11 @@ _NEVER: Final = "HTTPValidationError"
 
 
 class DocumentedApi(FastAPI):
-    """An application that describes what it answers, errors included."""
+    """An application that names each call and describes what it answers, errors included."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Calls are named around the framework's own answer to errors that nobody foresaw."""
+        return RequestIds(super().build_middleware_stack())
 
     def openapi(self) -> dict[str, Any]:
         """Made once, then kept."""

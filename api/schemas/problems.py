@@ -42,6 +42,8 @@ class ProblemDocument(_ProblemModel):
     """What happened."""
     advice: str
     """What a person can do; empty where there is nothing to say."""
+    request_id: str
+    """That of the header X-Request-ID; lines of the log have it."""
     errors: list[ProblemField] | None = None
     """All fields of the body that are wrong; left out where it is not about fields."""
 

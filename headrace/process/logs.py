@@ -2,7 +2,8 @@
 
 Every line of a thread that works on a plan carries `plan` (the epoch) and, where it is about one,
 `datastream`: together they are the correlation id under which one change can be followed through
-leader, instances and workers. Values of secret settings never reach a log.
+leader, instances and workers. What is logged of a call over REST has its `request_id`, which is in the
+answer. Values of secret settings never reach a log.
 """
 
 from __future__ import annotations

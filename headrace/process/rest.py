@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import socket
 import threading
 
@@ -50,11 +51,12 @@ class RestServer:
         self._server = uvicorn.Server(config)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Begin to answer; what is logged says the same of this process as in the thread that starts it."""
         assert self._server is not None
         assert self._socket is not None
         server, listener = self._server, self._socket
-        self._thread = threading.Thread(target=lambda: server.run([listener]), name="rest")
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=lambda: context.run(server.run, [listener]), name="rest")
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+import structlog
+from structlog.testing import LogCapture
 
 from api.calls.slow_calls import MOST_AT_ONCE
 from headrace.console.client import RestClient
@@ -54,6 +56,21 @@ def test_who_comes_before_it_is_started_waits_for_the_answer(server: RestServer)
             answer += data
     assert answer.startswith(b"HTTP/1.1 200")
     assert answer.endswith(b"[]")
+
+
+def test_what_is_logged_says_which_process_and_which_call_it_is_of(server: RestServer) -> None:
+    capture, before = LogCapture(), structlog.get_config()
+    server.attach(Site().app)
+    try:
+        structlog.configure(processors=[structlog.contextvars.merge_contextvars, capture])
+        with structlog.contextvars.bound_contextvars(instance="one"):
+            server.start()
+        url = f"http://{server.address}/v1/datastreams/none"
+        answer = httpx.get(url, headers={"X-Request-ID": "mine"}, timeout=PATIENCE_SECONDS)
+    finally:
+        structlog.configure(**before)
+    assert (answer.status_code, answer.headers["x-request-id"]) == (404, "mine")
+    assert [(one["instance"], one["request_id"]) for one in capture.entries] == [("one", "mine")]
 
 
 def test_a_busy_port_is_found_at_once_also_before_the_other_serves(server: RestServer) -> None:

@@ -40,13 +40,14 @@ def test_every_error_has_a_status(kind: type[errors.HeadraceError]) -> None:
     error = kind("what happened", advice="what to do")
     status = status_of(error)
     assert (status is HTTPStatus.INTERNAL_SERVER_ERROR) == (kind in OURS)
-    assert problem(error) == {
+    assert problem(error, "a-call") == {
         "type": "about:blank",
         "title": status.phrase,
         "status": status.value,
         "kind": kind.__name__,
         "detail": "what happened",
         "advice": "what to do",
+        "request_id": "a-call",
     }
     envelope = restli_problem(error, "one")
     assert envelope["status"] == BROOKLINS.get(kind, status)

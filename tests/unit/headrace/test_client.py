@@ -37,7 +37,7 @@ def family(kind: type[HeadraceError]) -> Iterator[type[HeadraceError]]:
 def test_an_error_arrives_as_it_was_raised(kind: type[HeadraceError]) -> None:
     error = kind("what happened", advice="what to do")
     with pytest.raises(HeadraceError) as raised:
-        answering(httpx.Response(status_of(error), json=problem(error))).get("/v1/plan")
+        answering(httpx.Response(status_of(error), json=problem(error, "a-call"))).get("/v1/plan")
     assert type(raised.value) is kind
     assert (raised.value.message, raised.value.advice) == ("what happened", "what to do")
 
