@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TEST_WORKERS ?= 3
+EVERY_TEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup environment demo test lint types unit bench chaos docs docs-serve lock clean
+.PHONY: help setup environment demo test coverage lint types unit bench chaos docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +22,10 @@ demo: setup ## the whole loop on real servers, ending in a report; KEEP=1 leaves
 	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,)
 
 test: setup lint types ## every check and test: what CI runs; TEST_WORKERS processes at a time
-	@$(BIN)/python -m pytest -o cache_dir=.cache/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(PYTEST_ARGS)
+	@exec $(EVERY_TEST) $(PYTEST_ARGS)
+
+coverage: setup ## every test, traced: which lines they run, for twice the processor time
+	@$(EVERY_TEST) --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report
 
 lint: environment ## style and import rules
