@@ -1,0 +1,131 @@
+"""/v1/datastreams/{name}/lag and …/gaps"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from fastapi import APIRouter
+
+from api.dependencies import ServicesDep, SlowCallsDep
+from api.endpoints.datastreams import NamePath
+from api.endpoints.ledgers import progress_of
+from api.schemas.lags import DatastreamGaps, DatastreamLag, PartitionGaps, PartitionLag
+from api.schemas.lanes import LaneAnswer
+from api.schemas.problems import problems
+from api.schemas.progress import LaneProgressAnswer
+from api.services import Services
+from mirror.instance.uncopied.partitions import UncopiedState
+from mirror.instance.workers.lane_table import LanePhase
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.topics import TopicPartition
+
+router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=problems(404, 409))
+
+_UNKNOWN: Final = "unknown"
+Heard = Mapping[InstanceName, Sequence[LaneAnswer]]
+"""What each instance that was heard says of its lanes; the leader also of partitions that nobody copies."""
+
+
+@router.get("/{name}/lag")
+def lag(name: NamePath, services: ServicesDep) -> DatastreamLag:
+    """How far each partition is behind, as far as this instance knows; of what it does not know the numbers
+    are null."""
+    datastream = services.control.get(DatastreamName(name))
+    return lag_of(datastream, services.plan(), _heard(services), _leader(services))
+
+
+def _heard(services: Services) -> Heard:
+    status, now_ms = services.status, services.clock.now_ms()
+    lanes = [LaneAnswer.from_lane(key, state) for key, state in status.lanes.items()]
+    return {status.name: lanes + [LaneAnswer.from_uncopied(one, now_ms) for one in status.uncopied]}
+
+
+def _leader(services: Services) -> InstanceName | None:
+    """None: nobody leads yet, as far as this instance knows."""
+    mine = services.status.name
+    if services.status.is_leading:
+        return mine
+    first = next((one.name for one in services.live()), None)
+    return None if first == mine else first
+
+
+def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceName | None) -> DatastreamLag:
+    """Put together from what instances say."""
+    owners = _owners(datastream, plan)
+    said = _said(datastream, heard)
+    idle = {place for instance, place in said if instance is None}
+    found = [_partition_lag(place, owners.get(place), said, heard) for place in sorted(owners.keys() | idle)]
+    wanted = {task.instance for task in owners.values()} | {leader}
+    silent = {one for one in wanted if one is not None and one not in heard}
+    is_complete = leader is not None and leader in heard
+    return DatastreamLag.from_partitions(
+        datastream.name, datastream.status, silent, found, is_complete=is_complete
+    )
+
+
+def _owners(datastream: Datastream, plan: Plan) -> Mapping[TopicPartition, TaskPlacement]:
+    return {
+        place: task
+        for task in plan.of_group(datastream.group)
+        for place in task.partitions
+        if datastream.selection.matches(place.topic) and not plan.excludes(datastream.name, place.topic)
+    }
+
+
+_Said = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
+"""By instance; None: what the leader says of a partition that nobody copies."""
+
+
+def _said(datastream: Datastream, heard: Heard) -> _Said:
+    return {
+        (instance if lane.task is not None else None, place): lane
+        for instance, lanes in heard.items()
+        for lane in lanes
+        if lane.datastream == datastream.group
+        and datastream.selection.matches((place := TopicPartition.parse(lane.partition)).topic)
+    }
+
+
+def _partition_lag(
+    place: TopicPartition, owner: TaskPlacement | None, said: _Said, heard: Heard
+) -> PartitionLag:
+    lane = said.get((owner.instance, place)) if owner and owner.instance else None
+    lane = lane or said.get((None, place))
+    if lane is not None:
+        return PartitionLag.from_lane(place, owner, lane)
+    assert owner is not None, "a partition without a task is the leader's to name"
+    if owner.instance is None:
+        return PartitionLag.unheard(place, owner, UncopiedState.UNPLACED, f"nobody runs task {owner.task}")
+    if owner.instance in heard:
+        return PartitionLag.unheard(place, owner, LanePhase.WAITING, "its instance has not begun it")
+    return PartitionLag.unheard(place, owner, _UNKNOWN, f"instance {owner.instance} was not heard")
+
+
+@router.get("/{name}/gaps")
+async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
+    """What is not at the destination and will not come by itself: lost, filtered, dead-lettered, refused, cut
+    off, paused; as it was stored last. Partitions that lack nothing are left out."""
+
+    def read() -> DatastreamGaps:
+        datastream = services.control.get(DatastreamName(name))
+        stored = services.progress(datastream.destination, datastream.group)
+        answers = progress_of(datastream, stored, services, with_map=False)
+        found = [(one, stored.lanes.get(_key(datastream, one))) for one in answers]
+        known = {TopicPartition(one.topic, one.partition) for one, lane in found if lane is not None}
+        rows = [PartitionGaps.from_answer(one, lane) for one, lane in found]
+        return DatastreamGaps(
+            name=name,
+            looked_at=len(known),
+            unknown=[str(one) for one in sorted(_owners(datastream, services.plan()).keys() - known)],
+            partitions=[one for one in rows if one.is_remarkable],
+        )
+
+    return await slow_calls.run(read)
+
+
+def _key(datastream: Datastream, one: LaneProgressAnswer) -> LaneKey:
+    return LaneKey(datastream.group, TopicPartition(one.topic, one.partition))

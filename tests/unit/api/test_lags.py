@@ -1,0 +1,189 @@
+"""GET /v1/datastreams/{name}/lag and …/gaps: what is not known is never 0."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from httpx import Client
+
+from api.endpoints.lags import lag_of as from_instances
+from mirror.instance.workers.lane_table import LanePhase
+from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.progress import LaneProgress
+from mirror.model.identifiers import InstanceName
+from mirror.worker.protocol import LaneRate
+from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_task
+from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.site import Site
+
+
+def measure(
+    site: Site, lane: str, records: int, age_ms: int | None, phase: LanePhase = LanePhase.COPYING
+) -> None:
+    key, states = a_key(lane), site.follower.workers._states
+    states[key] = replace(states[key], phase=phase, rate=LaneRate(key, SOURCE, 0.0, 0.0, records, age_ms))
+    site.follower.turn()
+
+
+def lag_of(client: Client, name: str = "orders") -> dict[str, Any]:
+    answer = client.get(f"/v1/datastreams/{name}/lag")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def rows(found: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [
+        (one["partition"], one["state"], one["lag_records"], one["lag_ms"]) for one in found["partitions"]
+    ]
+
+
+def test_the_lag_is_the_sum_of_what_lanes_report(client: Client, site: Site) -> None:
+    site.create()
+    measure(site, "t-0", 5, 70)
+    measure(site, "t-1", 2, 900)
+    found = lag_of(client)
+    assert rows(found) == [(0, "copying", 5, 70), (1, "copying", 2, 900)]
+    assert (found["lag_records"], found["lag_ms"], found["unknown"]) == (7, 900, 0)
+    assert (found["name"], found["status"], found["is_complete"]) == ("orders", "READY", True)
+    assert found["silent_instances"] == []
+    assert {(one["topic"], one["task"], one["instance"]) for one in found["partitions"]} == {
+        ("t", "orders-0", "one")
+    }
+
+
+def test_a_lane_that_has_measured_nothing_makes_the_sum_unknown(client: Client, site: Site) -> None:
+    site.create()
+    measure(site, "t-0", 5, 70)
+    found = lag_of(client)
+    assert rows(found) == [(0, "copying", 5, 70), (1, "copying", None, None)]
+    assert (found["lag_records"], found["lag_ms"], found["unknown"]) == (None, None, 1)
+
+
+def test_nothing_is_the_lag_of_no_partition(client: Client, site: Site) -> None:
+    site.create(source={"cluster": "source", "topics": "nothing"})
+    found = lag_of(client)
+    assert (found["partitions"], found["lag_records"], found["lag_ms"]) == ([], None, None)
+    assert client.get("/v1/datastreams/nobody/lag").status_code == 404
+
+
+def test_what_a_person_paused_is_behind(client: Client, site: Site) -> None:
+    site.create()
+    measure(site, "t-1", 0, 0)
+    body = {"partitions": {"t": "0"}, "reason": "ticket 7", "requested_by": "me"}
+    assert client.post("/v1/datastreams/orders/pause-partitions", json=body).status_code == 200
+    site.tick()
+    found = lag_of(client)
+    (paused, _) = found["partitions"]
+    assert (paused["state"], paused["reason"], paused["task"]) == ("paused", "ticket 7", "orders-0")
+    assert found["lag_records"] == paused["lag_records"]
+
+
+def test_what_runs_elsewhere_is_unknown_until_it_is_heard() -> None:
+    server = FakeZooKeeper()
+    one, two = Site(server, "one"), Site(server, "two")
+    for site in (one, two, one, two):
+        site.tick()
+    one.create(limits={"min_tasks": 2})
+    for site in (one, two, one, two):
+        site.tick()
+    found = lag_of(one.client)
+    assert {row["instance"] for row in found["partitions"]} == {"one", "two"}
+    (other,) = [row for row in found["partitions"] if row["instance"] == "two"]
+    assert (other["state"], other["reason"]) == ("unknown", "instance two was not heard")
+    assert (other["lag_records"], found["lag_records"]) == (None, None)
+    assert (found["silent_instances"], found["is_complete"]) == (["two"], True)
+    seen_by_two = lag_of(two.client)
+    assert (seen_by_two["silent_instances"], seen_by_two["is_complete"]) == (["one"], False)
+
+
+def test_the_sum_is_unknown_where_the_leader_is_not_heard() -> None:
+    server = FakeZooKeeper()
+    one, two = Site(server, "one"), Site(server, "two")
+    one.tick()
+    one.create("nothing", source={"cluster": "source", "topics": "nothing"})
+    two.tick()
+    assert lag_of(two.client, "nothing")["is_complete"] is False
+
+
+def test_a_partition_that_no_lane_has_is_listed_with_the_reason() -> None:
+    plan = a_plan(
+        a_task("orders-0", ["t-0", "other-0"], None),
+        a_task("orders-1", ["t-1"], "one"),
+        a_task("orders-2", ["t-2"], "two"),
+    )
+    found = from_instances(a_datastream(topics="t"), plan, {InstanceName("one"): []}, InstanceName("one"))
+    assert [(one.state, one.reason) for one in found.partitions] == [
+        ("unplaced", "nobody runs task orders-0"),
+        ("waiting", "its instance has not begun it"),
+        ("unknown", "instance two was not heard"),
+    ]
+    assert found.unknown == 3
+
+
+def progress(*fates: tuple[Fate, int], start: int = 0, **more: Any) -> LaneProgress:
+    ledger, offset_map, target = Ledger(start), OffsetMap(), 100
+    for fate, count in fates:
+        if fate is Fate.MIRRORED:
+            offset_map.add(ledger.next, target, count)
+            target += count
+        ledger.enter(fate, count)
+    return LaneProgress(ledger, offset_map, target_topic="t", **more)
+
+
+def test_gaps_are_what_ledgers_say_with_their_offsets(client: Client, site: Site) -> None:
+    site.create()
+    site.progress = {
+        a_key("t-0"): progress(
+            (Fate.MIRRORED, 5),
+            (Fate.LOST, 2),
+            (Fate.MIRRORED, 3),
+            (Fate.DEAD_LETTERED, 1),
+            gaps=["offsets 5 to 6"],
+        ),
+        a_key("t-1"): progress((Fate.MIRRORED, 9)),
+    }
+    found = client.get("/v1/datastreams/orders/gaps").json()
+    assert (found["name"], found["looked_at"], found["unknown"]) == ("orders", 2, [])
+    (one,) = found["partitions"]
+    assert (one["topic"], one["partition"], one["start_offset"], one["next_offset"]) == ("t", 0, 0, 11)
+    assert one["offsets"] == {"filtered": 0, "compacted": 0, "lost": 2, "dead_lettered": 1}
+    assert (one["events"], one["holes"], one["holes_before"]) == (["offsets 5 to 6"], [[5, 6], [10, 10]], 0)
+    assert (one["refused"], one["not_copied"]) == ("", None)
+
+
+def test_a_refusal_a_pause_and_a_destination_that_is_gone_are_gaps(client: Client, site: Site) -> None:
+    site.create()
+    site.progress = {
+        a_key("t-0"): progress(
+            (Fate.MIRRORED, 5), pause={"reason": "offset 5 is too large"}, target_id=b"old"
+        ),
+        a_key("t-1"): progress((Fate.MIRRORED, 5), target_id=b"old"),
+    }
+    (one,) = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
+    assert one["refused"] == "offset 5 is too large"
+    site.topic_ids = {"t": b"new"}
+    gone = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
+    assert [one["destination_is_current"] for one in gone] == [False, False]
+    site.topic_ids = {}
+    client.post("/v1/datastreams/orders/pause", json={"reason": "failover"})
+    site.tick()
+    paused = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
+    assert [one["not_copied"]["state"] for one in paused] == ["paused", "paused"]
+
+
+def test_of_what_has_stored_nothing_no_gap_is_known(client: Client, site: Site) -> None:
+    site.create()
+    found = client.get("/v1/datastreams/orders/gaps").json()
+    assert (found["looked_at"], found["unknown"], found["partitions"]) == (0, ["t-0", "t-1"], [])
+    assert client.get("/v1/datastreams/nobody/gaps").status_code == 404
+
+
+def test_many_holes_are_cut_and_counted(client: Client, site: Site) -> None:
+    site.create()
+    fates = [(Fate.MIRRORED, 1), (Fate.FILTERED, 1)] * 130
+    site.progress = {a_key("t-0"): progress(*fates)}
+    (one,) = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
+    assert (len(one["holes"]), one["holes"][-1], one["holes_before"]) == (100, [259, 259], 30)
