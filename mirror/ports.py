@@ -143,8 +143,11 @@ class NodeStore(Protocol):
         """Many nodes, without waiting for one before the next is asked for. Raises NotFound."""
         ...
 
-    def read_present(self, paths: Sequence[str]) -> Mapping[str, Node]:
-        """As `read_all`, by path; nodes that are missing are left out."""
+    def read_present(
+        self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
+    ) -> Mapping[str, Node]:
+        """As `read_all`, by path; nodes that are missing are left out. `watch_of`: by path, the watch that is
+        left at a node that is there."""
         ...
 
     def sync(self) -> None:

@@ -149,9 +149,16 @@ class ZooKeeper:
         found = self._all(paths, lambda path: self._client.get_async(self._full(path)))
         return [Node(data, stat.version) for data, stat in (found[path] for path in paths)]
 
-    def read_present(self, paths: Sequence[str]) -> Mapping[str, Node]:
+    def read_present(
+        self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
+    ) -> Mapping[str, Node]:
         """The same, without those that are missing."""
-        found = self._all(paths, lambda path: self._client.get_async(self._full(path)), NotFound)
+
+        def ask(path: str) -> AsyncResult[tuple[bytes, ZnodeStat]]:
+            watch = watch_of(path) if watch_of is not None else None
+            return self._client.get_async(self._full(path), _forward(watch))
+
+        found = self._all(paths, ask, NotFound)
         return {path: Node(data, stat.version) for path, (data, stat) in found.items()}
 
     def sync(self) -> None:

@@ -220,13 +220,15 @@ class FakeSession:
         with self._turn():
             return [self.read(path) for path in paths]
 
-    def read_present(self, paths: Sequence[str]) -> Mapping[str, Node]:
+    def read_present(
+        self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
+    ) -> Mapping[str, Node]:
         """As in the port, one operation each."""
         found = {}
         with self._turn():
             for path in paths:
                 with contextlib.suppress(NotFound):
-                    found[path] = self.read(path)
+                    found[path] = self._read(path, watch_of(path) if watch_of is not None else None)
         return found
 
     def sync(self) -> None:
@@ -241,6 +243,15 @@ class FakeSession:
             self._server._watch(_Kind.DATA, path, self, watch)
             if node is None:
                 raise NotFound(f"there is no znode {path}")
+            return Node(node.data, node.version)
+
+    def _read(self, path: str, watch: Watch | None) -> Node:
+        """As `read`, but that a missing node takes no watch."""
+        with self._asked("read", path):
+            node = self._server._find(path)
+            if node is None:
+                raise NotFound(f"there is no znode {path}")
+            self._server._watch(_Kind.DATA, path, self, watch)
             return Node(node.data, node.version)
 
     def write(self, path: str, data: bytes, version: int) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import queue
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -191,14 +191,25 @@ class DefinitionStore:
 
     def all(self) -> Definitions:
         """Every definition, of which one that is damaged keeps nobody from the others."""
-        names = self.names()
-        present = self._nodes.read_present([_path(name) for name in names if _has_a_path(name)])
-        found: list[StoredDatastream | DamagedDefinition] = []
+        return _sorted_out(self.look_at(self.names()).values())
+
+    def look_at(
+        self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
+    ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
+        """Those of the definitions that are there, readable or not; many cost one look. `watch_of`: by name,
+        the watch that is left at a definition."""
+        paths = {_path(name): name for name in names if _has_a_path(name)}
+        of_path = None if watch_of is None else lambda path: watch_of(paths[path])
+        present = self._nodes.read_present(list(paths), of_path)
+        found: dict[DatastreamName, StoredDatastream | DamagedDefinition] = {}
         for name in names:
             node = present.get(_path(name))
-            with contextlib.suppress(NotFound):  # deleted between the two reads
-                found.append(_found(name, _path(name), node) if node is not None else self.look(name))
-        return _sorted_out(found)
+            if node is not None:
+                found[name] = _found(name, _path(name), node)
+            else:
+                with contextlib.suppress(NotFound):  # deleted since its name was listed
+                    found[name] = self.look(name, watch_of(name) if watch_of is not None else None)
+        return found
 
     def check_free(self, name: DatastreamName) -> None:
         """Raises AlreadyExists when there is a definition of this name, readable or not."""
@@ -275,26 +286,25 @@ class DefinitionCache:
         self._take_in_changes()
         if self._are_names_stale:
             names = self._store.names(_Changed(self._changed, None, self._wake))
-            self._stale.update(name for name in names if name not in self._known)
             self._known = {name: self._known[name] for name in names if name in self._known}
+            self._stale = self._stale.intersection(names) | set(names).difference(self._known)
             self._are_names_stale = False
-        for name in sorted(self._stale):
-            self._read(name)
-            self._stale.discard(name)
+        if self._stale:
+            names = sorted(self._stale)
+            found = self._store.look_at(names, lambda name: _Changed(self._changed, name, self._wake))
+            for name in names:
+                self._note(name, found.get(name))
+            self._stale.clear()
         return _sorted_out(self._known.values())
 
-    def _read(self, name: DatastreamName) -> None:
-        before = self._known.get(name)
-        if isinstance(before, StoredDatastream):
-            last: Datastream | None = before.datastream
-        else:
-            last = before.last if before is not None else None
-        try:
-            found = self._store.look(name, _Changed(self._changed, name, self._wake))
-        except NotFound:
-            self._known.pop(name, None)  # deleted since its name was listed
-        else:
-            self._known[name] = replace(found, last=last) if isinstance(found, DamagedDefinition) else found
+    def _note(self, name: DatastreamName, found: StoredDatastream | DamagedDefinition | None) -> None:
+        before = self._known.pop(name, None)
+        if isinstance(found, DamagedDefinition):
+            known = before.datastream if isinstance(before, StoredDatastream) else None
+            last = before.last if isinstance(before, DamagedDefinition) else known
+            self._known[name] = replace(found, last=last)
+        elif found is not None:
+            self._known[name] = found
 
     def _take_in_changes(self) -> None:
         while not self._changed.empty():

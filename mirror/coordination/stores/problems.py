@@ -48,13 +48,12 @@ class ProblemStore:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
+        self._folder = znodes.Folder(nodes, znodes.PROBLEMS, _read_problem)
 
     def all(self) -> Mapping[DatastreamName, Problem]:
-        """Every datastream that is set aside, by name."""
-        names = sorted(znodes.name_of(node) for node in self._nodes.children(znodes.PROBLEMS))
-        paths = {znodes.child(znodes.PROBLEMS, name): DatastreamName(name) for name in names}
-        found = self._nodes.read_present(list(paths))
-        return {paths[path]: _read_problem(path, node.data) for path, node in found.items()}
+        """Every datastream that is set aside, by name. What another instance has noted just now may be
+        missing."""
+        return {DatastreamName(znodes.name_of(node)): one for node, one in self._folder.newest().items()}
 
     def get(self, name: DatastreamName) -> Problem | None:
         """None: nothing is wrong with it."""
@@ -77,10 +76,13 @@ class ProblemStore:
                 self._nodes.create(path, data)
             except AlreadyExists as error:
                 raise VersionConflict(f"somebody else wrote {path}") from error
+        self._folder.changed(path)
 
     def remove(self, name: DatastreamName) -> None:
         """Nothing is wrong with it any more."""
-        self._nodes.delete_tree(znodes.child(znodes.PROBLEMS, name))
+        path = znodes.child(znodes.PROBLEMS, name)
+        self._nodes.delete_tree(path)
+        self._folder.changed(path)
 
 
 def _read_problem(path: str, data: bytes) -> Problem:

@@ -20,16 +20,21 @@
     /troubles/i-<sequence>         ephemeral: why lanes of which groups stand still on an instance
     /quotas/i-<sequence>           ephemeral: which quota holds lanes of which groups back on an instance
 
-A znode holds 1 MiB, so what can grow is compressed JSON in chunks.
+A znode holds 1 MiB, so what can grow is compressed JSON in chunks. What is listed often is read once and again
+when it changes (`Folder`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import queue
+import threading
 import zlib
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote, unquote
 
 from mirror.errors import DamagedState, InvalidRequest, NotFound
@@ -38,6 +43,7 @@ from mirror.model.documents import parsed
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
+_T = TypeVar("_T")
 FORMAT: Final = 2
 VERSION: Final = "/version"
 DATASTREAMS: Final = "/datastreams"
@@ -76,6 +82,7 @@ def short_child(parent: str, name: str) -> str:
     return f"{parent}/{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
+@lru_cache(16_384)
 def name_of(node: str) -> str:
     """The text that `child` made a node name of; a node name that `child` does not make stands for itself."""
     name = unquote(node)
@@ -130,6 +137,48 @@ def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) ->
         nodes.write(path, data, nodes.read(path).version)
     except NotFound:
         nodes.create(path, data, ephemeral=ephemeral)
+
+
+class Folder(Generic[_T]):
+    """What the nodes right below one node say, of which only those are read again that have changed. For any
+    thread. `meaning`: of a node's path and data; None: nothing."""
+
+    def __init__(self, nodes: NodeStore, path: str, meaning: Callable[[str, bytes], _T | None]) -> None:
+        self._nodes = nodes
+        self._path = path
+        self._meaning = meaning
+        self._lock = threading.Lock()
+        self._known: dict[str, _T | None] = {}
+        self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def newest(self) -> dict[str, _T]:
+        """By the name of the node, in their order. What others have changed just now may be missing."""
+        with self._lock:
+            names = self._nodes.children(self._path)
+            while not self._changed.empty():
+                self._known.pop(self._changed.get_nowait(), None)
+            paths = {f"{self._path}/{name}": name for name in names if name not in self._known}
+            watches = {path: _Noted(self._changed, name) for path, name in paths.items()}
+            present = self._nodes.read_present(list(paths), watches.__getitem__) if paths else {}
+            read = {paths[path]: self._meaning(path, node.data) for path, node in present.items()}
+            self._known = {**self._known, **read}
+            self._known = {name: self._known[name] for name in names if name in self._known}
+            return {name: one for name, one in self._known.items() if one is not None}
+
+    def changed(self, path: str) -> None:
+        """The caller has written or removed this node: the next look reads it."""
+        self._changed.put(path.rpartition("/")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """A watch. Equal for the same node, so that it is left there once."""
+
+    changed: queue.SimpleQueue[str]
+    name: str
+
+    def __call__(self) -> None:
+        self.changed.put(self.name)
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, str]:

@@ -98,18 +98,11 @@ class AssessmentStore:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
+        self._folder = znodes.Folder(nodes, znodes.ASSESSMENTS, _legible)
 
     def all(self) -> Mapping[GroupName, Assessment]:
         """Of every group; one that cannot be read is left out until the group is planned again."""
-        found = {}
-        paths = [f"{znodes.ASSESSMENTS}/{node}" for node in self._nodes.children(znodes.ASSESSMENTS)]
-        for path, node in self._nodes.read_present(paths).items():
-            try:
-                group = GroupName(znodes.name_of(path.rpartition("/")[2]))
-                found[group] = _read(znodes.decode_chunks([node.data], path))
-            except (CorruptData, InvalidRequest) as error:
-                _log.warning("an assessment is left out", path=path, reason=reason_of(error))
-        return found
+        return {GroupName(znodes.name_of(node)): one for node, one in self._folder.newest().items()}
 
     def put(self, group: GroupName, assessment: Assessment) -> None:
         """In place of what was said of the group before."""
@@ -119,10 +112,21 @@ class AssessmentStore:
             znodes.put(self._nodes, path, data)
         except AlreadyExists as error:
             raise VersionConflict(f"somebody else wrote {path}") from error
+        self._folder.changed(path)
 
     def remove(self, group: GroupName) -> None:
         """Nothing is planned for it any more."""
-        self._nodes.delete_tree(znodes.child(znodes.ASSESSMENTS, group))
+        path = znodes.child(znodes.ASSESSMENTS, group)
+        self._nodes.delete_tree(path)
+        self._folder.changed(path)
+
+
+def _legible(path: str, data: bytes) -> Assessment | None:
+    try:
+        return _read(znodes.decode_chunks([data], path))
+    except (CorruptData, InvalidRequest) as error:
+        _log.warning("an assessment is left out", path=path, reason=reason_of(error))
+        return None
 
 
 def _read(document: Mapping[str, Any]) -> Assessment:

@@ -187,6 +187,16 @@ def test_of_many_at_once_those_that_are_missing_can_be_left_out(nodes: NodeStore
         nodes.read_all(["/m/a", "/m/b"])
 
 
+def test_of_many_at_once_those_that_are_there_take_a_watch(nodes: NodeStore) -> None:
+    nodes.create_all([("/m/a", b"1"), ("/m/c", b"3")])
+    bells = {path: Bell() for path in ("/m/a", "/m/b", "/m/c")}
+    nodes.read_present(list(bells), bells.__getitem__)
+    nodes.create("/m/b", b"2")
+    nodes.write("/m/c", b"4", 0)
+    bells["/m/c"].wait()
+    assert (bells["/m/a"].rings, bells["/m/b"].rings) == (0, 0)
+
+
 def test_one_of_many_that_is_there_already_is_refused(nodes: NodeStore) -> None:
     nodes.create("/m/b", b"first")
     with pytest.raises(AlreadyExists):

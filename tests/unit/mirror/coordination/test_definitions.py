@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -103,6 +104,29 @@ def test_the_watch_tells_of_every_addition_change_and_removal() -> None:
         before = rings[0]
         change()
         assert rings[0] > before
+
+
+def test_of_a_thousand_definitions_each_look_costs_few_answers() -> None:
+    server = FakeZooKeeper()
+    writer, session = DefinitionStore(server.session()), server.session()
+    for number in range(1_000):
+        writer.create(a_datastream(f"d-{number:04}"))
+    cache = DefinitionCache(DefinitionStore(session), lambda: None)
+    assert len(cache.newest().readable) == 1_000
+    assert session.turns <= 3
+    names = [DatastreamName(f"d-{number:04}") for number in range(0, 1_000, 3)]
+    for name in names:
+        stored = writer.get(name)
+        writer.replace(stored, replace(stored.datastream, status=DatastreamStatus.PAUSED))
+    writer.remove(DatastreamName("d-0001"))
+    writer.create(a_datastream("new"))
+    before = session.turns
+    found = {one.datastream.name: one for one in cache.newest().readable}
+    assert session.turns - before <= 3
+    assert {name for name, one in found.items() if one.datastream.status is DatastreamStatus.PAUSED} == set(
+        names
+    )
+    assert found.keys() == {one.datastream.name for one in writer.all().readable}
 
 
 @pytest.mark.parametrize(

@@ -72,3 +72,18 @@ def test_a_reason_is_the_message_and_for_the_unexpected_its_class_too() -> None:
     assert reason_of(InvalidRequest("bad", advice="be good")) == "bad: be good"
     assert reason_of(KeyError("topics")) == "unexpected KeyError: 'topics'"
     assert legible("abc", 2) == "a…"
+
+
+def test_of_many_problems_only_those_are_read_again_that_have_changed() -> None:
+    server = FakeZooKeeper()
+    session, leader = server.session(), ProblemStore(server.session())
+    reader = ProblemStore(session)
+    for number in range(100):
+        leader.put(DatastreamName(f"d-{number:02}"), Problem("it hurts", number))
+    assert len(reader.all()) == 100
+    leader.put(DatastreamName("d-07"), Problem("it hurts more", 7))
+    leader.remove(DatastreamName("d-08"))
+    leader.put(DatastreamName("new"), Problem("new", 1))
+    session.log.clear()
+    assert reader.all() == leader.all()
+    assert [one.path for one in session.log] == ["/problems", "/problems/d-07", "/problems/new"]
