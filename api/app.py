@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 
 from api.bodies import CheckedBodies
@@ -19,6 +21,9 @@ from api.calls.request_ids import request_id_of
 from api.calls.slow_calls import SlowCalls
 from api.endpoints import brooklin, datastreams, diagnostics, lags, plans, status
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
+from api.fleet.memory import StateMemory
+from api.fleet.reads import Reads
+from api.fleet.upkeep import kept_up
 from api.openapi.document import DocumentedApi
 from api.prometheus import InstanceCollector
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
@@ -35,8 +40,10 @@ def create_app(services: Services) -> FastAPI:
         summary="Load-aware Kafka mirroring",
         docs_url="/v1/docs",
         default_response_class=LegibleJson,
+        lifespan=_remember,
     )
     app.state.services = services
+    app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
     app.state.slow_calls = SlowCalls()
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
@@ -52,6 +59,14 @@ def create_app(services: Services) -> FastAPI:
     app.exception_handler(HTTPException)(_explain_routing)
     app.exception_handler(Exception)(_explain_bug)
     return app
+
+
+@asynccontextmanager
+async def _remember(app: FastAPI) -> AsyncIterator[None]:
+    """Where a server runs the application."""
+    often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
+    with kept_up(often.refresh, seldom.refresh_events):
+        yield
 
 
 async def _speak_restli(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 
 from api.calls.slow_calls import SlowCalls
+from api.fleet.reads import Reads
 from api.services import Services
 
 
@@ -20,5 +21,11 @@ async def _slow_calls(request: Request) -> SlowCalls:
     return calls
 
 
+async def _reads(request: Request, response: Response) -> Reads:
+    return Reads(request.app.state.services, request.app.state.memory, response.headers)
+
+
 ServicesDep = Annotated[Services, Depends(_services)]
 SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
+ReadsDep = Annotated[Reads, Depends(_reads)]
+"""For answers that the framework makes of what a handler returns: they have the headers of the reads."""

@@ -136,5 +136,7 @@ class Services:
     """What a group of datastreams has stored at a destination. Raises InvalidRequest, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
     """Partition counts by topic of a cluster; None: it does not answer in time."""
+    is_zookeeper_answering: Callable[[], bool]
+    """As far as is known without asking."""
     sleep: Callable[[float], Awaitable[None]]
     """Lets a call wait some seconds before it looks again."""

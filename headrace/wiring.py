@@ -124,7 +124,7 @@ def build_instance(
     follower.event_drops = event_topic.drops
     status = RunningStatus(name, follower, supervisor, leader, health)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
-    services = _services(settings, stores, control, world_views, status, memory)
+    services = _services(settings, stores, control, world_views, status, memory, session.is_answering)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
     return BuiltInstance(instance, services, event_topic)
 
@@ -164,6 +164,7 @@ def _services(
     world_views: WorldViews,
     status: RunningStatus,
     memory: LoadMemory,
+    is_answering: Callable[[], bool],
 ) -> Services:
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     view = world_views.preview(stores, memory)
@@ -187,6 +188,7 @@ def _services(
         connectors=frozenset(settings.api.connector_names),
         progress=lambda destination, group: _stored_progress(settings, destination, group),
         topics=lambda cluster: questions.topics([cluster]).get(cluster),
+        is_zookeeper_answering=is_answering,
         sleep=asyncio.sleep,
     )
 

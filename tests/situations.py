@@ -133,6 +133,8 @@ class Snapshot:
             yield "no answer"
             return
         yield str(self.datastream["status"])
+        if "as_of_ms" in self.datastream:
+            yield "as of before"
         problem = self.datastream.get("problem")
         if problem:
             yield "problem" if problem["sets_aside"] else "remark"

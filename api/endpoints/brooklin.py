@@ -13,7 +13,8 @@ from api.brooklin.collections import Page, chosen_fields, collection
 from api.brooklin.definitions import definition_of, is_repeated
 from api.brooklin.protocol import METHOD, path_of, protocol_of, unknown, unsupported
 from api.brooklin.refusals import RoutingRefusal, in_brooklins_words, restli_problem
-from api.dependencies import ServicesDep
+from api.dependencies import ReadsDep, ServicesDep
+from api.fleet.reads import Reads
 from api.restli import (
     UnknownConnector,
     batch_keys,
@@ -79,27 +80,27 @@ def _created(asked: Datastream, services: Services) -> Datastream:
 
 
 @router.get("/datastream")
-def list_all(services: ServicesDep, request: Request) -> dict[str, Any]:
+def list_all(services: ServicesDep, reads: ReadsDep, request: Request) -> dict[str, Any]:
     """Every datastream, a page of them, or what a finder finds."""
     query = request.query_params
     if "q" in query:
-        found = _found(query["q"], services, request)
+        found = _found(query["q"], reads, request)
     elif "ids" in query or "action" in query:
         raise unsupported("GET", _target(request), request.headers)
     else:
-        found = _all(services)
+        found = _all(reads)
     page, chosen = Page.of(query), chosen_fields(query)
     shown = page.of_all(found) if "q" not in query else found
     return collection([chosen(_element(one, services)) for one in shown], page, request.url.path, query)
 
 
-def _all(services: Services) -> list[Datastream | DamagedDefinition]:
-    found = services.control.list()
+def _all(reads: Reads) -> list[Datastream | DamagedDefinition]:
+    found = reads.definitions()
     stored: list[Datastream | DamagedDefinition] = [one.datastream for one in found.readable]
     return sorted(stored + list(found.damaged), key=lambda one: one.name)
 
 
-def _found(finder: str, services: Services, request: Request) -> list[Datastream | DamagedDefinition]:
+def _found(finder: str, reads: Reads, request: Request) -> list[Datastream | DamagedDefinition]:
     """All datastreams that share tasks with the one that is named."""
     if finder != _FINDER:
         raise unknown("GET", finder, _target(request))
@@ -107,18 +108,18 @@ def _found(finder: str, services: Services, request: Request) -> list[Datastream
     if name is None:
         raise RoutingRefusal("Parameter 'datastreamName' is required")
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
-        group = services.control.get(DatastreamName(name)).group
-    return [one for one in services.control.list().datastreams if one.group == group]
+        group = reads.stored(DatastreamName(name)).datastream.group
+    return [one for one in reads.definitions().datastreams if one.group == group]
 
 
 @router.get("/datastream/{name:path}")
-def get(name: str, services: ServicesDep, request: Request) -> dict[str, Any]:
+def get(name: str, services: ServicesDep, reads: ReadsDep, request: Request) -> dict[str, Any]:
     """One datastream."""
     if "action" in request.query_params:
         raise unsupported("GET", _target(request), request.headers)
     chosen = chosen_fields(request.query_params)
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
-        found = services.control.look(DatastreamName(name))
+        found = reads.look(DatastreamName(name))
     return chosen(_element(found if isinstance(found, DamagedDefinition) else found.datastream, services))
 
 

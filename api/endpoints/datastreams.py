@@ -11,9 +11,10 @@ from fastapi import APIRouter, Body, Depends, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.calls.slow_calls import SlowCalls
-from api.dependencies import ServicesDep, SlowCallsDep
+from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
 from api.etags import IfMatch, etag_of, is_exact
+from api.fleet.reads import Reads
 from api.ignored import refuse_ignored
 from api.schemas.changes import UpdateBody, UpdatePlanAnswer, patched
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
@@ -44,6 +45,7 @@ class _ChangeTerms:
     """How a change is asked for."""
 
     slow_calls: SlowCalls
+    reads: Reads
     if_match: str | None
     dry_run: bool
     why: HaltBody
@@ -51,12 +53,15 @@ class _ChangeTerms:
 
 async def _change_terms(
     slow_calls: SlowCallsDep,
+    reads: ReadsDep,
     if_match: IfMatch = None,
     dry_run: Annotated[bool, Query(description="only say what would start, stop and move")] = False,
     reason: Annotated[str, Query(description="kept with the event")] = "",
     requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
 ) -> _ChangeTerms:
-    return _ChangeTerms(slow_calls, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by))
+    return _ChangeTerms(
+        slow_calls, reads, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by)
+    )
 
 
 TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
@@ -64,21 +69,24 @@ NamePath = Annotated[str, Path(description="the datastream's name")]
 
 
 @router.post("", status_code=201, responses=problems(409))
-def create(body: DatastreamBody, services: ServicesDep, response: Response) -> DatastreamAnswer:
+def create(
+    body: DatastreamBody, services: ServicesDep, reads: ReadsDep, response: Response
+) -> DatastreamAnswer:
     """Register a datastream; the leader makes it READY and plans its tasks."""
     datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
     refuse_ignored(datastream.metadata)
     stored = services.control.create(CreateDatastream(datastream))
+    reads.acknowledged(StoredDatastream(stored, 0))
     response.headers["Location"] = f"/v1/datastreams/{quote(stored.name, safe='')}"
     response.headers["ETag"] = etag_of(stored, 0)
     return DatastreamAnswer.from_datastream(stored)
 
 
 @router.get("")
-def list_all(services: ServicesDep) -> list[DatastreamAnswer]:
+def list_all(services: ServicesDep, reads: ReadsDep) -> list[DatastreamAnswer]:
     """All datastreams by name, also those of which the definition is damaged."""
-    found = services.control.list()
-    problems = services.problems.all()
+    found = reads.definitions()
+    problems = reads.problems()
     stored = [one.datastream for one in found.readable]
     answers = [DatastreamAnswer.from_datastream(one, problems.get(one.name)) for one in stored]
     answers += [_damaged(one, problems.get(one.name), services) for one in found.damaged]
@@ -86,17 +94,17 @@ def list_all(services: ServicesDep) -> list[DatastreamAnswer]:
 
 
 @router.get("/{name}", responses=problems(404))
-def get(name: NamePath, services: ServicesDep, response: Response) -> DatastreamAnswer:
+def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Response) -> DatastreamAnswer:
     """One datastream; the header ETag names the version, for If-Match of a change."""
-    found = services.control.look(DatastreamName(name))
+    found = reads.look(DatastreamName(name))
     if isinstance(found, DamagedDefinition):
-        return _damaged(found, services.problems.get(found.name), services)
-    return _answer(found, services, response)
+        return _damaged(found, reads.problem(found.name), services)
+    return _answer(found, reads, response)
 
 
-def _answer(stored: StoredDatastream, services: Services, response: Response) -> DatastreamAnswer:
+def _answer(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
     response.headers["ETag"] = etag_of(stored.datastream, stored.version)
-    return DatastreamAnswer.from_datastream(stored.datastream, services.problems.get(stored.datastream.name))
+    return DatastreamAnswer.from_datastream(stored.datastream, reads.problem(stored.datastream.name))
 
 
 @router.put("/{name}", responses=problems(404, 409, 412, 422, 428))
@@ -151,7 +159,9 @@ async def _change(
         return UpdatePlanAnswer.from_preview(before, after, services.preview_update((after,)))
 
     def update() -> DatastreamAnswer:
-        return _answer(services.control.update(command()), services, response)
+        stored = services.control.update(command())
+        terms.reads.acknowledged(stored)
+        return _answer(stored, terms.reads, response)
 
     return await (terms.slow_calls.run(preview) if terms.dry_run else run_in_threadpool(update))
 
@@ -165,6 +175,7 @@ def _damaged(found: DamagedDefinition, told: Problem | None, services: Services)
 async def progress(
     name: NamePath,
     services: ServicesDep,
+    reads: ReadsDep,
     slow_calls: SlowCallsDep,
     offset_map: Annotated[bool, Query(description="with every run of the offset maps")] = False,
 ) -> list[LaneProgressAnswer]:
@@ -173,7 +184,7 @@ async def progress(
     other topics is not shown."""
 
     def read() -> list[LaneProgressAnswer]:
-        datastream = services.control.get(DatastreamName(name))
+        datastream = reads.stored(DatastreamName(name)).datastream
         stored = services.progress(datastream.destination, datastream.group)
         return progress_of(datastream, stored, services, with_map=offset_map)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.dependencies import ServicesDep, SlowCallsDep
+from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
 from api.schemas.problems import problems
 from mirror.control.commands import TriggerRebalance
@@ -17,9 +17,9 @@ router = APIRouter(prefix="/v1", tags=["plans"])
 
 
 @router.get("/plan", responses=problems(409))
-def plan(services: ServicesDep) -> PlanAnswer:
+def plan(reads: ReadsDep) -> PlanAnswer:
     """The plan in force."""
-    return PlanAnswer.from_plan(services.plan(), services.assessments())
+    return PlanAnswer.from_plan(reads.plan(), reads.assessments())
 
 
 @router.post("/rebalance", status_code=202, responses=problems(404, 409, 422))
@@ -38,8 +38,6 @@ async def rebalance(
 
 
 @router.get("/events")
-def events(
-    services: ServicesDep, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
-) -> list[dict[str, Any]]:
+def events(reads: ReadsDep, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[dict[str, Any]]:
     """What changed and why, newest publication first."""
-    return [event_answer(event) for event in services.events.newest(limit)]
+    return [event_answer(event) for event in reads.events(limit)]

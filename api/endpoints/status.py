@@ -8,7 +8,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from api.dependencies import ServicesDep
+from api.dependencies import ReadsDep, ServicesDep
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer, InstanceAnswer
 
@@ -24,9 +24,9 @@ async def health(services: ServicesDep, response: Response) -> HealthAnswer:
 
 
 @router.get("/v1/instances")
-def instances(services: ServicesDep) -> list[InstanceAnswer]:
+def instances(reads: ReadsDep) -> list[InstanceAnswer]:
     """Everybody here, the leader first."""
-    return [InstanceAnswer.from_live(instance) for instance in services.live()]
+    return [InstanceAnswer.from_live(instance) for instance in reads.live()]
 
 
 @router.get("/v1/lanes")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _BEAT_SECONDS: Final = 0.5
+_MOMENT_SECONDS: Final = 2.0
 _WINDOW: Final = 500
 """Requests on their way at once; a server takes some thousands before it stops to listen."""
 
@@ -246,6 +247,10 @@ class ZooKeeper:
         """How long the last answer took, or how long the next one has been waited for if that is longer."""
         beats = list(self._beats)
         return max(self._beat_took, time.monotonic() - beats[0] if beats and self.is_connected else 0.0)
+
+    def is_answering(self) -> bool:
+        """Whether an answer may be expected within a moment, as far as is known without asking."""
+        return self.is_connected and self.answer_seconds() < _MOMENT_SECONDS
 
     def _answered_beat(self, result: AsyncResult[ZnodeStat | None]) -> None:
         """In a thread of kazoo's. Answers come in the order of the requests, failures of all at once too."""

@@ -94,14 +94,14 @@ def is_slow(seen: Snapshot) -> bool:
 
 
 def are_given_up(seen: Snapshot) -> bool:
-    """Nothing is copied here, and nobody says anything of what only ZooKeeper knows."""
+    """Nothing is copied here, and what only ZooKeeper knows is said to be as of before."""
     return (
         seen.status == 503
         and "follower" in seen.ill
         and lanes_are(seen, "waiting")
         and not is_0_somewhere(seen)
         and all("given up" in lane["reason"] for lane in seen.lanes)
-        and "status" not in seen.datastream
+        and "as_of_ms" in seen.datastream
     )
 
 

@@ -88,6 +88,7 @@ class Site:
             connectors=frozenset({"kafkaMirroringConnector", "headrace"}),
             progress=lambda _, group: self._progress_of(group),
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
+            is_zookeeper_answering=lambda: self.session.is_up,
             sleep=self._sleep,
         )
         self.app = create_app(services)

@@ -290,9 +290,9 @@ class DefinitionCache:
             self._stale = self._stale.intersection(names) | set(names).difference(self._known)
             self._are_names_stale = False
         if self._stale:
-            names = sorted(self._stale)
-            found = self._store.look_at(names, lambda name: _Changed(self._changed, name, self._wake))
-            for name in names:
+            stale = sorted(self._stale)
+            found = self._store.look_at(stale, lambda name: _Changed(self._changed, name, self._wake))
+            for name in stale:
                 self._note(name, found.get(name))
             self._stale.clear()
         return _sorted_out(self._known.values())

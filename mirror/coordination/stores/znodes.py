@@ -20,8 +20,8 @@
     /troubles/i-<sequence>         ephemeral: why lanes of which groups stand still on an instance
     /quotas/i-<sequence>           ephemeral: which quota holds lanes of which groups back on an instance
 
-A znode holds 1 MiB, so what can grow is compressed JSON in chunks. What is listed often is read once and again
-when it changes (`Folder`).
+A znode holds 1 MiB, so what can grow is compressed JSON in chunks. What is listed often is read once,
+and again when it changes (`Folder`).
 """
 
 from __future__ import annotations
