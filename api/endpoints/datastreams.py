@@ -15,7 +15,6 @@ from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
 from api.etags import IfMatch, etag_of, is_exact
 from api.fleet.reads import Reads
-from api.ignored import refuse_ignored
 from api.schemas.changes import UpdateBody, UpdatePlanAnswer, patched
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
@@ -68,13 +67,12 @@ TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 NamePath = Annotated[str, Path(description="the datastream's name")]
 
 
-@router.post("", status_code=201, responses=problems(409))
+@router.post("", status_code=201, responses=problems(409, 422))
 def create(
     body: DatastreamBody, services: ServicesDep, reads: ReadsDep, response: Response
 ) -> DatastreamAnswer:
     """Register a datastream; the leader makes it READY and plans its tasks."""
     datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
-    refuse_ignored(datastream.metadata)
     stored = services.control.create(CreateDatastream(datastream))
     reads.acknowledged(StoredDatastream(stored, 0))
     response.headers["Location"] = f"/v1/datastreams/{quote(stored.name, safe='')}"

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
 from api.errors import invalid_body
-from api.ignored import refuse_ignored
-from api.schemas.datastreams import (
-    DatastreamAnswer,
-    DatastreamModel,
-    DestinationBody,
-    LimitsBody,
-    ObjectiveBody,
-    SourceBody,
-)
+from api.schemas.datastreams import ChoicesBody, DatastreamAnswer, DestinationBody, SourceBody
 from mirror.coordination.effects import LaneEffect
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.world_view import UpdatePreview
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed, definition_changes
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition
-from mirror.model.documents import ChangedValue, merged, pointer_to
+from mirror.model.datastreams.typed_keys import PLACES, given_values
+from mirror.model.documents import ChangedValue, merged, pointer_to, take_out
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
-from mirror.model.topics import TopicNaming, TopicSelection
+from mirror.model.topics import TopicNaming
 
 _STATE: Final = ("status", "pauses", "halt")
 _STATE_ADVICE: Final = "pause, resume, stop, pause-partitions and resume-partitions change it"
@@ -46,7 +38,7 @@ class ChangedDestinationBody(DestinationBody):
     name: str = ""
 
 
-class UpdateBody(DatastreamModel):
+class UpdateBody(ChoicesBody):
     """A definition as it is to become. What cannot change may be left out. The answer of a GET can be sent
     back: its status and its pauses must be those that are stored, and its problem is not looked at."""
 
@@ -54,9 +46,6 @@ class UpdateBody(DatastreamModel):
     source: ChangedSourceBody
     destination: ChangedDestinationBody | None = None
     start: Literal["earliest", "latest", "committed", "committed-or-latest"] | None = None
-    limits: LimitsBody = LimitsBody()
-    objective: ObjectiveBody | None = None
-    metadata: dict[str, str]
     status: Any = None
     problem: Any = None
     pauses: Any = None
@@ -66,30 +55,24 @@ class UpdateBody(DatastreamModel):
         self,
         present: Datastream,
         cluster_of_address: Callable[[str], ClusterRef],
-        *,
-        lacking: tuple[str, ...] = (),
+        problems: FieldProblems | None = None,
     ) -> Datastream:
-        """The present definition with these changes. `lacking`: fields that a patch takes away and that must
-        not be missing. Raises RefusedFields with every field that cannot be as it is asked for."""
-        problems = FieldProblems()
-        for field in lacking:
-            problems.refuse(pointer_to([field]), "it cannot be taken away")
+        """The present definition with these changes. `problems`: what is wrong already. Raises RefusedFields
+        with every field that cannot be as it is asked for."""
+        problems = problems or FieldProblems()
         known = DatastreamAnswer.from_datastream(present).model_dump()
         for field in _STATE:
             if field in self.model_fields_set and getattr(self, field) != known[field]:
                 problems.refuse(pointer_to([field]), _STATE_ADVICE)
-        for key, value in self.metadata.items():
-            if value != present.metadata.get(key):
-                pointer = pointer_to(["metadata", key])
-                problems.attempt(pointer, partial(refuse_ignored, {key: value}), None)
         return changed(present, self._wanted(present, cluster_of_address, problems), problems)
 
     def _wanted(
         self, present: Datastream, cluster_of_address: Callable[[str], ClusterRef], problems: FieldProblems
     ) -> WantedDefinition:
         place, objective = self.destination or ChangedDestinationBody(), self.objective
+        metadata, pointers = self.joined(present.metadata, problems)
         return WantedDefinition(
-            selection=self._selection(present.selection, problems),
+            selection=self.source.selection(present.selection, problems) or present.selection,
             limits=problems.attempt(
                 "/limits", lambda: TaskLimits(**self.limits.model_dump()), present.limits
             ),
@@ -98,7 +81,7 @@ class UpdateBody(DatastreamModel):
                 lambda: LatencyObjective(**objective.model_dump()) if objective else None,
                 present.objective,
             ),
-            metadata=self.metadata,
+            metadata=metadata,
             name=self.name or None,
             source=cluster_of_address(self.source.cluster) if self.source.cluster else None,
             destination=cluster_of_address(place.cluster) if place.cluster else None,
@@ -108,34 +91,45 @@ class UpdateBody(DatastreamModel):
                 else None
             ),
             start=StartPosition(self.start) if self.start else None,
-        )
-
-    def _selection(self, present: TopicSelection, problems: FieldProblems) -> TopicSelection:
-        body = self.source
-        chosen = problems.attempt(
-            "/source/topics", lambda: TopicSelection(body.topics, "", body.internal), present
-        )
-        return problems.attempt(
-            "/source/exclude", lambda: TopicSelection(chosen.include, body.exclude, body.internal), present
+            pointers=pointers,
         )
 
 
 def patched(
     present: Datastream, patch: object, cluster_of_address: Callable[[str], ClusterRef]
 ) -> Datastream:
-    """The present definition after a merge patch (RFC 7386) of what a GET answers. Raises InvalidRequest,
-    RefusedFields."""
-    known = DatastreamAnswer.from_datastream(present).model_dump()
+    """The present definition after a merge patch (RFC 7386) of what a GET answers. A patch may name keys of
+    the metadata that have a typed field, which then yields. Raises InvalidRequest, RefusedFields."""
+    known = DatastreamAnswer.from_datastream(present).model_dump(mode="json")
     document = merged(known, patch)
-    lacking: tuple[str, ...] = ()
+    problems = FieldProblems()
     if isinstance(document, dict):
-        lacking = tuple(field for field in _LASTING if field not in document)
+        for field in _LASTING:
+            if field not in document:
+                problems.refuse(pointer_to([field]), "it cannot be taken away")
         document |= {field: document.get(field) for field in _STATE}
+        _yield_to_keys(document, patch, problems)
     try:
         body = UpdateBody.model_validate(document)
     except ValidationError as error:
         raise invalid_body(error.errors()) from error
-    return body.to_datastream(present, cluster_of_address, lacking=lacking)
+    return body.to_datastream(present, cluster_of_address, problems)
+
+
+def _yield_to_keys(document: dict[str, Any], patch: Any, problems: FieldProblems) -> None:
+    """Take typed fields out of a patched document that the patch says by their keys."""
+    keys = patch.get("metadata")
+    if not isinstance(keys, dict):
+        return
+    typed = given_values(patch)
+    for key, place in PLACES.items():
+        if key not in keys:
+            continue
+        if key not in typed:
+            take_out(document, place)
+        elif typed[key] is None and keys[key] is not None:
+            pointers = pointer_to(place), pointer_to(["metadata", key])
+            problems.contradiction(pointers, "one takes away what the other gives", "give one of them")
 
 
 class FieldChange(BaseModel):

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from api.ignored import refuse_ignored
 from api.schemas.partitions import HaltAnswer, PauseAnswer
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.coordination.stores.problems import Problem
-from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition
+from mirror.errors import InvalidRequest, RefusedFields
+from mirror.model.clusters import checked_cluster
+from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
+from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition, check_name
+from mirror.model.datastreams.policy import (
+    LARGEST_RATE,
+    CopyPath,
+    Guarantee,
+    Isolation,
+    OnLoss,
+    OnRejection,
+)
+from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
+from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
@@ -30,11 +45,21 @@ class SourceBody(DatastreamModel):
     cluster: str
     """Alias from the settings, or `host:port[,host:port…]`."""
     topics: str
-    """Regular expression over whole topic names."""
+    """Which topics are allowed: a regular expression over whole names, `orders|users` for several."""
     exclude: str = ""
-    """Regular expression of topics to leave out."""
+    """Which of these are denied: a regular expression over whole names."""
     internal: bool = False
     """Whether names that begin with two underscores may be mirrored."""
+
+    def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
+        """The topics that are meant; the present ones where an expression is none, which is noted."""
+        chosen = problems.attempt(
+            "/source/topics", lambda: TopicSelection(self.topics, "", self.internal), present
+        )
+        include = chosen.include if chosen is not None else ".*"
+        return problems.attempt(
+            "/source/exclude", lambda: TopicSelection(include, self.exclude, self.internal), present
+        )
 
 
 class DestinationBody(DatastreamModel):
@@ -44,6 +69,32 @@ class DestinationBody(DatastreamModel):
     """Alias from the settings, or `host:port[,host:port…]`."""
     name: str = "*"
     """Topic name there; `*` stands for the source name."""
+    shared: bool = False
+    """Whether other datastreams may write its topics too, if they allow it as well."""
+    grow_existing: bool = False
+    """Whether topics that were there before it may get more partitions."""
+
+
+class PoliciesBody(DatastreamModel):
+    """What is seen of the source, and what happens to trouble."""
+
+    isolation: Isolation = Isolation.READ_COMMITTED
+    """Whether records of aborted transactions are left out."""
+    on_loss: OnLoss = OnLoss.HALT
+    """When records are gone from the source, or it is another log."""
+    on_rejection: OnRejection = OnRejection.PAUSE
+    """When the destination refuses a record: too large, no key, its timestamp."""
+    path: CopyPath = CopyPath.AUTO
+    """Whether batches pass unopened."""
+    transforms: list[str] = []
+    """Plug-ins that every record passes, in order, each as `name:text`."""
+
+
+class QuotaBody(DatastreamModel):
+    """What it may take, over all instances."""
+
+    bytes_per_second: Annotated[int, Field(ge=1, le=LARGEST_RATE)] | None = None
+    """Null: as much as there is."""
 
 
 class LimitsBody(DatastreamModel):
@@ -61,34 +112,81 @@ class ObjectiveBody(DatastreamModel):
     percentile: Annotated[float, Field(gt=0, lt=100)] = 99.0
 
 
-class DatastreamBody(DatastreamModel):
+class ChoicesBody(DatastreamModel):
+    """Choices that Brooklin's interface has as keys of the metadata. `metadata` may give these keys instead,
+    or with the same values."""
+
+    owner: str = ""
+    """The team that answers for it. Required, here or in the metadata."""
+    guarantee: Guarantee = Guarantee.EFFECTIVELY_ONCE
+    """What holds for every record when processes, brokers and networks fail."""
+    policies: PoliciesBody = PoliciesBody()
+    quota: QuotaBody = QuotaBody()
+    limits: LimitsBody = LimitsBody()
+    objective: ObjectiveBody | None = None
+    metadata: dict[str, str] = {}
+    """Keys of anybody's, and those of Brooklin's that have no field here."""
+
+    def joined(
+        self, present: Mapping[str, str], problems: FieldProblems
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """The metadata to store, and where the body has what its keys say."""
+        typed = given_values(self.model_dump(mode="json", exclude_unset=True))
+        for key, value in self.metadata.items():
+            if value != present.get(key):
+                pointer = pointer_to(["metadata", key])
+                problems.attempt(pointer, partial(refuse_ignored, {key: value}), None)
+        return joined_metadata(typed, self.metadata, present, problems)
+
+
+class DatastreamBody(ChoicesBody):
     """A definition as it is created."""
 
     name: str
     source: SourceBody
     destination: DestinationBody | None = None
     start: Literal["earliest", "latest", "committed", "committed-or-latest"] = "earliest"
-    limits: LimitsBody = LimitsBody()
-    objective: ObjectiveBody | None = None
-    metadata: dict[str, str] = {}
 
     def to_datastream(
         self, default_destination: ClusterRef, cluster_of_address: Callable[[str], ClusterRef]
     ) -> Datastream:
-        """One cluster has one name here, however it was called. Raises InvalidRequest."""
-        destination = self.destination or DestinationBody(cluster=default_destination)
-        objective = self.objective
-        return Datastream(
-            name=DatastreamName(self.name.strip()),
-            source=cluster_of_address(self.source.cluster),
-            selection=TopicSelection(self.source.topics, self.source.exclude, self.source.internal),
-            destination=cluster_of_address(destination.cluster),
-            naming=TopicNaming(destination.name),
-            start=StartPosition(self.start),
-            limits=TaskLimits(**self.limits.model_dump()),
-            objective=LatencyObjective(**objective.model_dump()) if objective else None,
-            metadata=self.metadata,
+        """One cluster has one name here, however it was called. Raises InvalidRequest with every field that
+        cannot be as it is given, RefusedFields where two of them contradict each other."""
+        problems = FieldProblems()
+        attempt = problems.attempt
+        place, objective = self.destination or DestinationBody(cluster=default_destination), self.objective
+        name = DatastreamName(self.name.strip())
+
+        def cluster(role: str, address: str) -> ClusterRef:
+            return ClusterRef(checked_cluster(f"{role} cluster", cluster_of_address(address)))
+
+        attempt("/name", lambda: check_name(name), None)
+        metadata, pointers = self.joined({}, problems)
+        check_metadata(metadata, problems, pointers)
+        parts: dict[str, Any] = {
+            "source": attempt("/source/cluster", lambda: cluster("the source", self.source.cluster), None),
+            "selection": self.source.selection(None, problems),
+            "destination": attempt(
+                "/destination/cluster", lambda: cluster("the destination", place.cluster), None
+            ),
+            "naming": attempt("/destination/name", lambda: TopicNaming(place.name), None),
+            "limits": attempt("/limits", lambda: TaskLimits(**self.limits.model_dump()), None),
+            "objective": attempt(
+                "/objective",
+                lambda: LatencyObjective(**objective.model_dump()) if objective else None,
+                None,
+            ),
+        }
+        error = RefusedFields if problems.contradicts else InvalidRequest
+        problems.check(error)
+        datastream = attempt(
+            "/destination",
+            lambda: Datastream(name=name, start=StartPosition(self.start), metadata=metadata, **parts),
+            None,
         )
+        problems.check(error)
+        assert datastream is not None  # the check raises otherwise
+        return datastream
 
 
 class ProblemAnswer(BaseModel):
@@ -112,9 +210,13 @@ class DatastreamAnswer(DatastreamModel):
     """
 
     name: str
+    owner: str = ""
     source: SourceBody | None = None
     destination: DestinationBody | None = None
     start: str = ""
+    guarantee: Guarantee | None = None
+    policies: PoliciesBody | None = None
+    quota: QuotaBody | None = None
     limits: LimitsBody = LimitsBody()
     objective: ObjectiveBody | None = None
     metadata: dict[str, str] = {}
@@ -130,16 +232,23 @@ class DatastreamAnswer(DatastreamModel):
     def from_datastream(cls, datastream: Datastream, problem: Problem | None = None) -> DatastreamAnswer:
         """The JSON form."""
         limits, objective = datastream.limits, datastream.objective
+        typed = typed_document(datastream.metadata)
         return cls(
             name=datastream.name,
+            owner=typed["owner"],
             source=SourceBody(
                 cluster=datastream.source,
                 topics=datastream.selection.include,
                 exclude=datastream.selection.exclude,
                 internal=datastream.selection.internal,
             ),
-            destination=DestinationBody(cluster=datastream.destination, name=datastream.naming.template),
+            destination=DestinationBody(
+                cluster=datastream.destination, name=datastream.naming.template, **typed["destination"]
+            ),
             start=datastream.start.value,
+            guarantee=typed["guarantee"],
+            policies=PoliciesBody(**typed["policies"]),
+            quota=QuotaBody(**typed["quota"]),
             limits=LimitsBody(
                 min_tasks=limits.min_tasks,
                 max_tasks=limits.max_tasks,
@@ -150,7 +259,7 @@ class DatastreamAnswer(DatastreamModel):
                 if objective
                 else None
             ),
-            metadata=dict(datastream.metadata),
+            metadata=free_metadata(datastream.metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},

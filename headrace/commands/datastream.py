@@ -154,7 +154,7 @@ def list_all(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption
             "status": one["status"],
             "from": _joined(one["source"], "cluster", "topics"),
             "to": _joined(one["destination"], "cluster", "name"),
-            "owner": one["metadata"].get("owner", ""),
+            "owner": one["owner"],
             "paused": _pauses(one),
             "problem": one["problem"]["reason"] if one.get("problem") else "",
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from mirror.errors import InvalidRequest
@@ -80,6 +80,16 @@ def merged(target: Any, patch: Any) -> Any:
         else:
             found[key] = merged(found.get(key), value)
     return found
+
+
+def take_out(document: dict[str, Any], place: Sequence[str]) -> None:
+    """Remove a field of nested objects, where it is there."""
+    *parents, field = place
+    level: Any = document
+    for parent in parents:
+        level = level.get(parent) if isinstance(level, dict) else None
+    if isinstance(level, dict):
+        level.pop(field, None)
 
 
 def differences(before: Any, after: Any, *parts: str) -> Iterator[ChangedValue]:

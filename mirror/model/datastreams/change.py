@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from typing import Any, Final, TypeVar
 
 from mirror.errors import FieldProblem, InvalidRequest, RefusedFields
+from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, TASK_PREFIX, checked_metadata
-from mirror.model.datastreams.policy import policy_from
+from mirror.model.datastreams.policy import PREFIX, lines_of, policy_from
+from mirror.model.datastreams.typed_keys import (
+    PLACES,
+    free_metadata,
+    pointer_of_key,
+    text_of,
+    typed_document,
+    typed_values,
+)
 from mirror.model.documents import ChangedValue, differences, pointer_to
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
 
 _T = TypeVar("_T")
+_LONGEST_POINTER: Final = 500
+_MOST_PROBLEMS: Final = 100
 _ADVICE: Final = "create another datastream, or delete this one and create it as it should be"
 _NAME: Final = "a datastream keeps its name: positions and producer ids are stored under it"
 _SOURCE: Final = "a datastream keeps its source: its positions are offsets of that cluster"
@@ -39,34 +52,52 @@ _FIXED_METADATA: Final[Mapping[str, str]] = {
 
 
 class FieldProblems:
-    """Collects what is wrong with the fields of a change, so that all of it is reported at once."""
+    """Collects what is wrong with the fields of a request, so that all of it is reported at once: the first
+    hundred. `contradicts`: some fields say two things of one."""
 
     def __init__(self) -> None:
-        self._found: list[FieldProblem] = []
+        self._found: list[tuple[str, str, str]] = []
+        self.contradicts = False
 
-    def refuse(self, pointer: str, detail: str) -> None:
-        """Note what is wrong with a field."""
-        self._found.append(FieldProblem(pointer, detail))
+    def refuse(self, pointer: str, detail: str, advice: str = "") -> None:
+        """Note what is wrong with a field; where its name is too long to be shown, with what has it."""
+        if len(pointer) > _LONGEST_POINTER:
+            pointer = pointer[:_LONGEST_POINTER].rpartition("/")[0]
+        if len(self._found) < _MOST_PROBLEMS:
+            self._found.append((pointer, detail, advice))
 
     def attempt(self, pointer: str, make: Callable[[], _T], otherwise: _T) -> _T:
         """What `make` returns; where it raises InvalidRequest, that is noted of the field."""
         try:
             return make()
         except InvalidRequest as error:
-            self.refuse(pointer, str(error))
+            self.refuse(pointer, error.message, error.advice)
             return otherwise
 
-    def check(self) -> None:
-        """Raises RefusedFields with all that was noted."""
-        if self._found:
-            found = "; ".join(f"{one.pointer}: {one.detail}" for one in self._found)
-            raise RefusedFields(found, fields=self._found)
+    def contradiction(self, pointers: Sequence[str], detail: str, advice: str = "") -> None:
+        """Note of each of these fields that they contradict one another."""
+        self.contradicts = True
+        for pointer in pointers:
+            self.refuse(pointer, detail, advice)
+
+    def check(self, error: type[InvalidRequest] = RefusedFields) -> None:
+        """Raises the error with all that was noted."""
+        fields = [
+            FieldProblem(pointer, f"{detail}: {advice}" if advice else detail)
+            for pointer, detail, advice in self._found
+        ]
+        if len(fields) == 1:
+            ((pointer, detail, advice),) = self._found
+            raise error(f"{pointer}: {detail}", fields=fields, advice=advice)
+        if fields:
+            raise error("; ".join(f"{one.pointer}: {one.detail}" for one in fields), fields=fields)
 
 
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
     """A definition as somebody wants it to become. Of what cannot change, None says that nothing was said of
-    it, so that it stays."""
+    it, so that it stays. `pointers`: where the request has what keys of the metadata say, other than under
+    their own names."""
 
     selection: TopicSelection
     limits: TaskLimits
@@ -77,6 +108,7 @@ class WantedDefinition:
     destination: ClusterRef | None = None
     naming: TopicNaming | None = None
     start: StartPosition | None = None
+    pointers: Mapping[str, str] = field(default_factory=dict)
 
 
 def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProblems) -> Datastream:
@@ -93,7 +125,7 @@ def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProble
     ):
         if after is not None and after != before:
             problems.refuse(pointer, f"{why}; {_ADVICE}")
-    metadata = _metadata(present, wanted.metadata, problems)
+    metadata = _metadata(present, wanted, problems)
     problems.check()
     return replace(
         present,
@@ -104,17 +136,10 @@ def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProble
     )
 
 
-def _metadata(present: Datastream, wanted: Mapping[str, str], problems: FieldProblems) -> Mapping[str, str]:
+def _metadata(present: Datastream, wanted: WantedDefinition, problems: FieldProblems) -> Mapping[str, str]:
     stamped = {CREATED_MS: present.metadata[CREATED_MS]} if CREATED_MS in present.metadata else {}
-    metadata = {**stamped, **wanted}
-    checks = [
-        problems.attempt(pointer_to(["metadata", key]), partial(_is_possible, {key: value}), False)
-        for key, value in metadata.items()
-    ]
-    if all(checks):
-        problems.attempt("/metadata", partial(_is_possible, metadata), False)
-    if not metadata.get(OWNER):
-        problems.refuse(pointer_to(["metadata", OWNER]), "a datastream has an owner: the name of a team")
+    metadata = {**stamped, **wanted.metadata}
+    check_metadata(metadata, problems, wanted.pointers)
     for key, why in _FIXED_METADATA.items():
         if metadata.get(key) != present.metadata.get(key):
             problems.refuse(pointer_to(["metadata", key]), why)
@@ -125,6 +150,31 @@ def _metadata(present: Datastream, wanted: Mapping[str, str], problems: FieldPro
     return metadata
 
 
+def check_metadata(
+    metadata: Mapping[str, str], problems: FieldProblems, pointers: Mapping[str, str] | None = None
+) -> None:
+    """Note what is wrong with each key, with choices that contradict one another, and with all together.
+    `pointers` as in `WantedDefinition`."""
+
+    def pointer(key: str) -> str:
+        return (pointers or {}).get(key) or pointer_to(["metadata", key])
+
+    checks = [
+        problems.attempt(pointer(key), partial(_is_possible, {key: value}), False)
+        for key, value in metadata.items()
+    ]
+    if all(checks):
+        choices = sorted(key for key in metadata if key.startswith(PREFIX))
+        for pair in combinations(choices, 2):
+            try:
+                policy_from({key: metadata[key] for key in pair})
+            except InvalidRequest as error:
+                problems.contradiction([pointer(key) for key in pair], error.message, error.advice)
+        problems.attempt("/metadata", partial(checked_metadata, metadata), metadata)
+    if not metadata.get(OWNER):
+        problems.refuse(pointer(OWNER), "a datastream has an owner: the name of a team")
+
+
 def _is_possible(metadata: Mapping[str, str]) -> bool:
     """Raises InvalidRequest."""
     checked_metadata(metadata)
@@ -132,11 +182,41 @@ def _is_possible(metadata: Mapping[str, str]) -> bool:
     return True
 
 
+def joined_metadata(
+    typed: Mapping[str, Any], metadata: Mapping[str, str], present: Mapping[str, str], problems: FieldProblems
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The metadata to store where a request makes choices by typed fields (`typed`: by their keys) and gives
+    keys itself; and `pointers` as in `WantedDefinition`. What means the same as at present stays as it is
+    written there. Notes each choice that is made twice, with two values."""
+    before, found = typed_values(present), dict(metadata)
+    for key, value in typed.items():
+        pointers = pointer_to(PLACES[key]), pointer_to(["metadata", key])
+        if key in metadata:
+            if not _means(key, metadata[key], value):
+                said = f"{shown(text_of(value))} and {shown(metadata[key])} are two values of one choice"
+                problems.contradiction(pointers, said, "give one of them")
+        elif value == before[key]:
+            found |= {key: present[key]} if key in present else {}
+        elif value is not None and value != []:
+            found[key] = text_of(value)
+            if isinstance(value, list) and lines_of(found[key]) != tuple(one.strip() for one in value):
+                problems.refuse(pointers[0], "each is one line that is not empty")
+    return found, {key: pointer_of_key(key, metadata) for key in PLACES}
+
+
+def _means(key: str, text: str, value: object) -> bool:
+    with suppress(InvalidRequest):
+        return bool(typed_values({key: text})[key] == value)
+    return False
+
+
 def described(datastream: Datastream) -> dict[str, Any]:
     """What people say of a datastream, without what becomes of it, as JSON-ready values: the fields that /v1
     has."""
     selection, objective = datastream.selection, datastream.objective
+    typed = typed_document(datastream.metadata)
     return {
+        **typed,
         "name": datastream.name,
         "source": {
             "cluster": datastream.source,
@@ -144,11 +224,15 @@ def described(datastream: Datastream) -> dict[str, Any]:
             "exclude": selection.exclude,
             "internal": selection.internal,
         },
-        "destination": {"cluster": datastream.destination, "name": datastream.naming.template},
+        "destination": {
+            **typed["destination"],
+            "cluster": datastream.destination,
+            "name": datastream.naming.template,
+        },
         "start": datastream.start.value,
         "limits": asdict(datastream.limits),
         "objective": asdict(objective) if objective is not None else None,
-        "metadata": dict(datastream.metadata),
+        "metadata": free_metadata(datastream.metadata),
     }
 
 

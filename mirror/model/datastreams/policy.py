@@ -146,8 +146,13 @@ def is_on(metadata: Mapping[str, str], key: str) -> bool:
     return value == "true"
 
 
+def lines_of(value: str) -> tuple[str, ...]:
+    """The transforms that a value of `headrace.transforms` names."""
+    return tuple(one.strip() for one in value.splitlines() if one.strip())
+
+
 def _transforms(what: str, value: str) -> tuple[str, ...]:
-    names = tuple(one.strip() for one in value.splitlines() if one.strip())
+    names = lines_of(value)
     if len(names) > _MOST_TRANSFORMS:
         raise InvalidRequest(f"{what} has {len(names)} lines", advice=f"{_MOST_TRANSFORMS} are possible")
     return tuple(bounds.line(what, one, bounds.LONGEST_REASON) for one in names)

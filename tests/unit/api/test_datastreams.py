@@ -21,12 +21,33 @@ from tests.fakes.site import Site, a_body
 FULL = {
     "name": "full",
     "source": {"cluster": "source", "topics": "a.*", "exclude": "a-tmp", "internal": True},
-    "destination": {"cluster": "destination", "name": "copy.*"},
+    "owner": "me",
+    "destination": {"cluster": "destination", "name": "copy.*", "shared": True, "grow_existing": False},
     "start": "latest",
+    "guarantee": "exactly-once",
+    "policies": {
+        "isolation": "read-committed",
+        "on_loss": "continue",
+        "on_rejection": "dead-letter",
+        "path": "record",
+        "transforms": ["drop-header:a", "keep-keys:b"],
+    },
+    "quota": {"bytes_per_second": 1000},
     "limits": {"min_tasks": 2, "max_tasks": 5, "max_partitions_per_task": 10},
     "objective": {"milliseconds": 500, "percentile": 99.9},
-    "metadata": {"owner": "me", "any.key": "any value"},
+    "metadata": {"any.key": "any value"},
 }
+CHOICES = {
+    "owner": "me",
+    "headrace.shared-destination": "true",
+    "headrace.guarantee": "exactly-once",
+    "headrace.on-loss": "continue",
+    "headrace.on-rejection": "dead-letter",
+    "headrace.path": "record",
+    "headrace.transforms": "drop-header:a\nkeep-keys:b",
+    "headrace.bytes-per-second": "1000",
+}
+"""What FULL says by fields, as metadata."""
 
 
 def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) -> None:
@@ -42,14 +63,107 @@ def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) ->
     assert stored.limits == TaskLimits(2, 5, 10)
     assert stored.objective == LatencyObjective(500, 99.9)
     assert stored.start is StartPosition.LATEST
+    assert stored.metadata == {**stamped, **CHOICES}
 
 
 def test_what_is_not_given_has_a_default(client: Client) -> None:
     answer = client.post("/v1/datastreams", json=a_body()).json()
-    assert answer["destination"] == {"cluster": "destination", "name": "*"}
+    assert answer["destination"] == {
+        "cluster": "destination",
+        "name": "*",
+        "shared": False,
+        "grow_existing": False,
+    }
+    assert (answer["guarantee"], answer["quota"]) == ("effectively-once", {"bytes_per_second": None})
+    assert answer["policies"] == {
+        "isolation": "read-committed",
+        "on_loss": "halt",
+        "on_rejection": "pause",
+        "path": "auto",
+        "transforms": [],
+    }
     assert answer["start"] == "earliest"
     assert answer["limits"] == {"min_tasks": 1, "max_tasks": None, "max_partitions_per_task": None}
     assert answer["objective"] is None
+
+
+def test_keys_of_the_metadata_say_what_fields_say(client: Client, site: Site) -> None:
+    fields = {key: FULL[key] for key in ("source", "start", "limits", "objective", "destination")}
+    by_keys = {**fields, "name": "full", "metadata": {**CHOICES, "any.key": "any value"}}
+    by_keys["destination"] = {"cluster": "destination", "name": "copy.*"}
+    answer = client.post("/v1/datastreams", json=by_keys)
+    assert answer.status_code == 201, answer.text
+    assert {key: answer.json()[key] for key in FULL if key != "metadata"} == {
+        key: value for key, value in FULL.items() if key != "metadata"
+    }
+    assert CHOICES.items() <= site.stored("full").metadata.items()
+    both = (
+        FULL
+        | {"name": "both", "metadata": CHOICES}
+        | {"destination": {"cluster": "destination", "name": "b.*"}}
+    )
+    assert client.post("/v1/datastreams", json=both).status_code == 201, "the same, said twice"
+    brooklin = client.get("/datastream/full").json()
+    assert CHOICES.items() <= brooklin["metadata"].items(), "Brooklin's clients see the keys"
+
+
+def test_all_that_is_wrong_with_a_creation_is_said_at_once(client: Client, site: Site) -> None:
+    body = {
+        "name": "a/b",
+        "source": {"cluster": "a:b", "topics": "(", "exclude": "["},
+        "destination": {"cluster": "", "name": "copy"},
+        "limits": {"min_tasks": 3, "max_tasks": 2},
+        "policies": {"transforms": ["a\nb"]},
+        "metadata": {"system.start.position": "5", "headrace.path": "nowhere"},
+    }
+    answer = client.post("/v1/datastreams", json=body)
+    assert (answer.status_code, answer.json()["kind"]) == (400, "InvalidRequest")
+    assert {one["pointer"] for one in answer.json()["errors"]} == {
+        "/name",
+        "/owner",
+        "/source/cluster",
+        "/source/topics",
+        "/source/exclude",
+        "/destination/cluster",
+        "/destination/name",
+        "/limits",
+        "/policies/transforms",
+        "/metadata/system.start.position",
+        "/metadata/headrace.path",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"owner": "a", "metadata": {"owner": "b"}}, {"/owner", "/metadata/owner"}),
+        (
+            {"owner": "a", "quota": {"bytes_per_second": 5}, "metadata": {"headrace.bytes-per-second": "6"}},
+            {"/quota/bytes_per_second", "/metadata/headrace.bytes-per-second"},
+        ),
+        (
+            {"owner": "a", "destination": {"cluster": "destination", "shared": False}}
+            | {"metadata": {"headrace.shared-destination": "true"}},
+            {"/destination/shared", "/metadata/headrace.shared-destination"},
+        ),
+        (
+            {"owner": "a", "guarantee": "exactly-once", "policies": {"isolation": "read-uncommitted"}},
+            {"/guarantee", "/policies/isolation"},
+        ),
+        (
+            {"owner": "a", "policies": {"transforms": ["x"]}, "metadata": {"headrace.path": "passthrough"}},
+            {"/policies/transforms", "/metadata/headrace.path"},
+        ),
+    ],
+    ids=["owner", "quota", "destination", "two fields", "a field and a key"],
+)
+def test_fields_that_contradict_each_other_are_both_named(
+    client: Client, site: Site, change: dict[str, Any], wrong: set[str]
+) -> None:
+    answer = client.post("/v1/datastreams", json={**a_body(metadata={}), **change})
+    assert (answer.status_code, answer.json()["kind"]) == (422, "RefusedFields")
+    assert {one["pointer"] for one in answer.json()["errors"]} == wrong
+    assert site.definitions.names() == ()
 
 
 def test_the_list_is_sorted_by_name(client: Client) -> None:
@@ -95,6 +209,12 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"metadata": {}}, "owner"),
         ({"metadata": {"owner": 5}}, "metadata.owner"),
         ({"metadata": {"owner": "x", "note": "y" * 2**20}}, "metadata note has 1048576 characters"),
+        ({"guarantee": "twice"}, "guarantee"),
+        ({"policies": {"on_damage": "skip"}}, "policies.on_damage"),
+        ({"quota": {"bytes_per_second": 0}}, "quota.bytes_per_second"),
+        ({"priority": 1}, "priority"),
+        ({"capacity": {"bytes_per_second": 5}}, "capacity"),
+        ({"objectives": []}, "objectives"),
         ({"unheard": 1}, "unheard"),
     ],
     ids=str,

@@ -82,6 +82,90 @@ def test_what_is_left_out_of_a_put_has_its_default_and_what_lasts_stays(site: Si
     assert stored.created_ms is not None
 
 
+def test_a_patch_changes_choices_by_their_fields(site: Site, orders: str) -> None:
+    wish = {
+        "owner": "others",
+        "destination": {"grow_existing": True},
+        "guarantee": "at-least-once",
+        "policies": {"path": "record", "transforms": ["drop-header:a", "keep-keys:b"]},
+        "quota": {"bytes_per_second": 1000},
+    }
+    answer = patch(site.client, orders, wish, dry_run="true").json()
+    assert [one["field"] for one in answer["changes"]] == [
+        "/destination/grow_existing",
+        "/guarantee",
+        "/owner",
+        "/policies/path",
+        "/policies/transforms",
+        "/quota/bytes_per_second",
+    ]
+    assert patch(site.client, orders, wish).status_code == 200
+    stored = site.stored("orders")
+    assert {key: value for key, value in stored.metadata.items() if key != "system.creation.ms"} == {
+        "owner": "others",
+        "headrace.grow-existing": "true",
+        "headrace.guarantee": "at-least-once",
+        "headrace.path": "record",
+        "headrace.transforms": "drop-header:a\nkeep-keys:b",
+        "headrace.bytes-per-second": "1000",
+    }
+    back = {"guarantee": None, "policies": None, "quota": {"bytes_per_second": None}}
+    assert patch(site.client, "*", back).status_code == 200
+    left = site.stored("orders").metadata.keys() - {"system.creation.ms"}
+    assert left == {"owner", "headrace.grow-existing"}
+
+
+def test_a_choice_may_still_be_changed_by_its_key(site: Site, orders: str) -> None:
+    keys = {"owner": "others", "headrace.path": "record", "headrace.bytes-per-second": "5"}
+    answer = patch(site.client, orders, {"metadata": keys}).json()
+    assert (answer["owner"], answer["policies"]["path"]) == ("others", "record")
+    assert (answer["quota"], "headrace.path" in answer["metadata"]) == ({"bytes_per_second": 5}, False)
+    patch(site.client, "*", {"metadata": {"headrace.path": None}, "quota": None})
+    assert "headrace.path" not in site.stored("orders").metadata
+    assert site.stored("orders").policy.bytes_per_second == 0
+
+
+def test_what_is_written_otherwise_and_means_the_same_stays_as_it_is(site: Site) -> None:
+    keys = {
+        "headrace.bytes-per-second": "007",
+        "headrace.path": "auto",
+        "headrace.transforms": "keep-keys:b\n\n",
+    }
+    site.create(metadata={"owner": "tests", **keys})
+    read = site.client.get(PATH)
+    etag = {"If-Match": read.headers["ETag"]}
+    assert read.json()["policies"]["transforms"] == ["keep-keys:b"]
+    same = site.client.put(PATH, json=read.json(), headers=etag)
+    assert same.headers["ETag"] == read.headers["ETag"]
+    patch(site.client, "*", {"policies": {"path": "record"}, "quota": {"bytes_per_second": 7}})
+    assert keys.items() - {("headrace.path", "auto")} <= site.stored("orders").metadata.items()
+    assert site.stored("orders").metadata["headrace.path"] == "record"
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"owner": "a", "metadata": {"owner": "b"}}, {"/owner", "/metadata/owner"}),
+        (
+            {"quota": None, "metadata": {"headrace.bytes-per-second": "5"}},
+            {"/quota/bytes_per_second", "/metadata/headrace.bytes-per-second"},
+        ),
+        ({"owner": ""}, {"/owner"}),
+        ({"metadata": {"owner": None}}, {"/owner"}),
+        ({"policies": {"transforms": [" "]}}, {"/policies/transforms"}),
+    ],
+    ids=["two owners", "taken away and given", "no owner", "no owner any more", "a blank"],
+)
+def test_choices_that_cannot_be_are_refused_by_their_fields(
+    site: Site, orders: str, changes: Any, wrong: set[str]
+) -> None:
+    answer = patch(site.client, orders, changes)
+    assert (answer.status_code, pointers(answer)) == (422, wrong)
+    document = {**site.client.get(PATH).json(), "metadata": {"owner": "b"}}
+    put = site.client.put(PATH, json=document, headers={"If-Match": "*"})
+    assert (put.status_code, pointers(put)) == (422, {"/owner", "/metadata/owner"})
+
+
 def test_a_change_says_of_which_version(site: Site, orders: str) -> None:
     missing = patch(site.client, None, {"metadata": {"owner": "a"}})
     assert (missing.status_code, missing.json()["kind"]) == (428, "VersionNotGiven")
@@ -252,7 +336,7 @@ def test_a_dry_run_says_what_would_start_stop_move_and_begin_again(site: Site, o
     assert found.status_code == 200, found.text
     answer = found.json()
     assert [(one["field"], one["before"], one["after"]) for one in answer["changes"]] == [
-        ("/metadata/owner", "tests", "others"),
+        ("/owner", "tests", "others"),
         ("/source/exclude", "", "t"),
         ("/source/topics", "t", "u|t"),
     ]

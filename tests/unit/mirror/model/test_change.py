@@ -76,9 +76,9 @@ def test_what_may_change_changes_and_the_state_stays() -> None:
     assert [one.pointer for one in definition_changes(PRESENT, after)] == [
         "/limits/max_tasks",
         "/limits/min_tasks",
-        "/metadata/headrace.bytes-per-second",
-        "/metadata/owner",
         "/objective",
+        "/owner",
+        "/quota/bytes_per_second",
         "/source/exclude",
         "/source/topics",
     ]
@@ -142,7 +142,7 @@ def test_everything_that_cannot_change_is_refused_at_once_with_its_reason() -> N
 def test_keys_that_contradict_each_other_are_refused_together() -> None:
     contradiction = {"headrace.guarantee": "exactly-once", "headrace.isolation": "read-uncommitted"}
     found = refused(metadata={**PRESENT.metadata, **contradiction})
-    assert found.keys() == {"/metadata"}
+    assert found.keys() == {"/metadata/headrace.guarantee", "/metadata/headrace.isolation"}
 
 
 def test_what_was_wrong_before_is_reported_with_the_rest() -> None:

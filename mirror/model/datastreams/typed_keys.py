@@ -1,0 +1,102 @@
+"""Choices that /v1 has as typed fields, and that a definition keeps as keys of its metadata. Pure.
+
+Each is one thing with two names: the key is what is stored and what Brooklin's interface shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mirror.model.datastreams.metadata import OWNER
+from mirror.model.datastreams.policy import GROW_EXISTING, PREFIX, SHARED_DESTINATION, is_on, policy_from
+from mirror.model.documents import pointer_to
+
+_GUARANTEE: Final = f"{PREFIX}guarantee"
+_ISOLATION: Final = f"{PREFIX}isolation"
+_ON_LOSS: Final = f"{PREFIX}on-loss"
+_ON_REJECTION: Final = f"{PREFIX}on-rejection"
+_PATH: Final = f"{PREFIX}path"
+_TRANSFORMS: Final = f"{PREFIX}transforms"
+_QUOTA: Final = f"{PREFIX}bytes-per-second"
+
+PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+    OWNER: ("owner",),
+    SHARED_DESTINATION: ("destination", "shared"),
+    GROW_EXISTING: ("destination", "grow_existing"),
+    _GUARANTEE: ("guarantee",),
+    _ISOLATION: ("policies", "isolation"),
+    _ON_LOSS: ("policies", "on_loss"),
+    _ON_REJECTION: ("policies", "on_rejection"),
+    _PATH: ("policies", "path"),
+    _TRANSFORMS: ("policies", "transforms"),
+    _QUOTA: ("quota", "bytes_per_second"),
+}
+"""Where a document of /v1 has what a key says."""
+
+
+def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """What holds of each choice, by its key, as a JSON-ready value; also without the key. Raises
+    InvalidRequest where the metadata is none of a datastream."""
+    policy = policy_from(metadata)
+    return {
+        OWNER: metadata.get(OWNER, ""),
+        SHARED_DESTINATION: is_on(metadata, SHARED_DESTINATION),
+        GROW_EXISTING: is_on(metadata, GROW_EXISTING),
+        _GUARANTEE: policy.guarantee.value,
+        _ISOLATION: policy.isolation.value,
+        _ON_LOSS: policy.on_loss.value,
+        _ON_REJECTION: policy.on_rejection.value,
+        _PATH: policy.path.value,
+        _TRANSFORMS: list(policy.transforms),
+        _QUOTA: policy.bytes_per_second or None,
+    }
+
+
+def text_of(value: object) -> str:
+    """A typed value as its key has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "\n".join(str(one) for one in value)
+    return str(value)
+
+
+def typed_document(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The typed fields as a document of /v1 has them. Raises as `typed_values`."""
+    document: dict[str, Any] = {}
+    for key, value in typed_values(metadata).items():
+        *parents, field = PLACES[key]
+        level = document
+        for parent in parents:
+            level = level.setdefault(parent, {})
+        level[field] = value
+    return document
+
+
+def free_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The keys that have no typed field."""
+    return {key: value for key, value in metadata.items() if key not in PLACES}
+
+
+def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The choices that a document of /v1 makes by typed fields, by their keys; None for one that it, or what
+    it would be part of, says to be null."""
+    found: dict[str, Any] = {}
+    for key, place in PLACES.items():
+        level: Any = document
+        for part in place:
+            if not isinstance(level, Mapping) or part not in level:
+                break
+            level = level[part]
+            if level is None:
+                found[key] = None
+                break
+        else:
+            found[key] = level
+    return found
+
+
+def pointer_of_key(key: str, metadata: Mapping[str, str]) -> str:
+    """Where a request says what a key says; `metadata`: the keys that it gives itself."""
+    return pointer_to(["metadata", key] if key in metadata or key not in PLACES else PLACES[key])

@@ -1,0 +1,98 @@
+"""Typed fields of /v1 and keys of the metadata are one thing, whichever of them a request gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.errors import RefusedFields
+from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
+from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
+from mirror.model.datastreams.typed_keys import (
+    PLACES,
+    free_metadata,
+    given_values,
+    text_of,
+    typed_document,
+    typed_values,
+)
+
+LINES = st.text(max_size=8) | st.sampled_from(["drop-header:a", " b", "a\nb", "", "\u2028"])
+CHOICES: dict[str, st.SearchStrategy[Any]] = {
+    "owner": st.sampled_from(["a", "b"]),
+    "headrace.shared-destination": st.booleans(),
+    "headrace.grow-existing": st.booleans(),
+    "headrace.guarantee": st.sampled_from([one.value for one in Guarantee]),
+    "headrace.isolation": st.sampled_from([one.value for one in Isolation]),
+    "headrace.on-loss": st.sampled_from([one.value for one in OnLoss]),
+    "headrace.on-rejection": st.sampled_from([one.value for one in OnRejection]),
+    "headrace.path": st.sampled_from([one.value for one in CopyPath]),
+    "headrace.transforms": st.lists(LINES, max_size=3),
+    "headrace.bytes-per-second": st.none() | st.integers(1, 10**15),
+}
+GIVEN = st.fixed_dictionaries({}, optional=CHOICES)
+FREE = st.dictionaries(st.sampled_from(["note", "group.id"]), st.sampled_from(["x", "y"]))
+
+
+def is_possible(metadata: dict[str, str]) -> bool:
+    problems = FieldProblems()
+    check_metadata({"owner": "x", **metadata}, problems)
+    try:
+        problems.check()
+    except RefusedFields:
+        return False
+    return True
+
+
+TEXTS = GIVEN.map(
+    lambda typed: {key: text_of(value) for key, value in typed.items() if value is not None}
+).filter(is_possible)
+
+
+def joined(typed: dict[str, Any], metadata: dict[str, str], present: dict[str, str]) -> dict[str, str] | None:
+    """None for what is refused."""
+    problems = FieldProblems()
+    found, pointers = joined_metadata(typed, metadata, present, problems)
+    check_metadata({"owner": "x", **found}, problems, pointers)
+    try:
+        problems.check()
+    except RefusedFields:
+        return None
+    return found
+
+
+def test_every_choice_is_tried() -> None:
+    assert CHOICES.keys() == PLACES.keys()
+
+
+@given(GIVEN, FREE, TEXTS)
+def test_what_typed_fields_say_holds_and_everything_else_has_its_default(
+    typed: dict[str, Any], free: dict[str, str], present: dict[str, str]
+) -> None:
+    found = joined(typed, free, present)
+    if found is None:
+        return
+    assert free_metadata(found) == free
+    expected = {**typed_values({}), **typed}
+    expected["headrace.transforms"] = [one.strip() for one in expected["headrace.transforms"]]
+    assert typed_values(found) == expected
+
+
+@given(TEXTS, FREE)
+def test_a_document_that_is_sent_back_changes_nothing(metadata: dict[str, str], free: dict[str, str]) -> None:
+    present = {**metadata, **free}
+    assert joined(given_values(typed_document(present)), free_metadata(present), present) == present
+
+
+@given(TEXTS, GIVEN, TEXTS)
+def test_two_values_of_one_choice_are_refused_and_one_said_twice_is_not(
+    metadata: dict[str, str], typed: dict[str, Any], present: dict[str, str]
+) -> None:
+    said = typed_values(metadata)
+    is_one = all(key not in metadata or said[key] == value for key, value in typed.items())
+    if not is_one:
+        assert joined(typed, metadata, present) is None
+    again = {key: said[key] for key in metadata}
+    assert joined(again, metadata, present) == metadata
