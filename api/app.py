@@ -19,7 +19,7 @@ from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_
 from api.calls.cut_off import CutOffCalls
 from api.calls.request_ids import request_id_of
 from api.calls.slow_calls import SlowCalls
-from api.endpoints import brooklin, datastreams, diagnostics, lags, plans, status
+from api.endpoints import actions, brooklin, datastreams, diagnostics, lags, plans, status
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
 from api.fleet.memory import StateMemory
 from api.fleet.reads import Reads
@@ -47,7 +47,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.slow_calls = SlowCalls()
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
-    for router in (datastreams.router, lags.router, plans.router, status.router):
+    for router in (datastreams.router, lags.router, plans.router, status.router, actions.router):
         app.include_router(router, responses=EVERYWHERE)
     for router in (brooklin.router, diagnostics.router):
         app.include_router(router)

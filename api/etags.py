@@ -2,44 +2,94 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
-from fastapi import Header
+from fastapi import Depends, Header, Request
 
-from mirror.control.handlers import stale
-from mirror.coordination.stores.definitions import StoredDatastream
-from mirror.errors import VersionNotGiven
-from mirror.model.datastreams.datastream import Datastream
+from mirror.control.handlers import Control, stale
+from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
+from mirror.errors import InvalidRequest, VersionNotGiven
+from mirror.model.bounds import shown
+from mirror.model.identifiers import DatastreamName
 
-_ANY: Final = "*"
-IfMatch = Annotated[
-    str | None,
-    Header(
-        alias="If-Match",
-        description="the ETag of the version that was read, so that no other change is overwritten unseen;"
-        " * for whichever is there",
-    ),
-]
+_ANY: Final = frozenset({"*"})
+_HEADER: Final = "If-Match"
+_TAG: Final = re.compile(r'[ \t,]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?=,|$)')
+"""An entity tag and what may be before it in a list."""
+_BLANKS: Final = " \t,"
+
+Tags = frozenset[str]
 
 
-def etag_of(datastream: Datastream, version: int) -> str:
+async def _tags_given(
+    request: Request,
+    _: Annotated[
+        str | None,
+        Header(
+            alias=_HEADER,
+            description="the ETag of the version that was read, so that no other change is overwritten"
+            " unseen; * for whichever is there",
+        ),
+    ] = None,
+) -> Tags | None:
+    """Several headers of the name are one list. Raises InvalidRequest for what is no list of tags."""
+    given = request.headers.getlist(_HEADER)
+    return _tags_of(", ".join(given)) if given else None
+
+
+IfMatch = Annotated[Tags | None, Depends(_tags_given)]
+
+
+def _tags_of(text: str) -> Tags:
+    if text.strip(_BLANKS) == "*":
+        return _ANY
+    found, at = set(), 0
+    while match := _TAG.match(text, at):
+        found.add(match[1])
+        at = match.end()
+    if not found or text[at:].strip(_BLANKS):
+        raise InvalidRequest(
+            f"the header {_HEADER} {shown(text)} holds no entity tags",
+            advice='send the ETag of an answer as it is, with its quotes: "1795239597222-7"; or *',
+        )
+    return frozenset(found)
+
+
+def etag_of(stored: StoredDatastream) -> str:
     """A datastream that was deleted and created again has other tags than before: a version alone begins at 0
     again."""
-    return f'"{datastream.created_ms or 0}-{version}"'
+    return f'"{stored.datastream.created_ms or 0}-{stored.version}"'
 
 
-def is_exact(stored: StoredDatastream, if_match: str | None) -> bool:
-    """Whether If-Match names this version; false where any version will do. Raises VersionNotGiven,
-    StaleVersion."""
-    name = stored.datastream.name
-    if if_match is None:
+def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> StoredDatastream | None:
+    """The present version, if it is one of these; None where any will do. A damaged definition has no tag.
+    Raises NotFound, StaleVersion."""
+    if tags is None or tags == _ANY:
+        return None
+    found = control.look(name)
+    if not _is_among(found, tags):  # the tag may be newer than what the server of ZooKeeper here has
+        control.catch_up()
+        found = control.look(name)
+    if isinstance(found, DamagedDefinition) or not _is_among(found, tags):
+        raise stale(name)
+    return found
+
+
+def version_to_change(
+    control: Control, name: DatastreamName, tags: Tags | None
+) -> tuple[StoredDatastream, bool]:
+    """What a change is to be made of, and whether it must be this very version. Raises VersionNotGiven,
+    NotFound, DamagedState, StaleVersion."""
+    named = named_version(control, name, tags)
+    stored = named or control.stored(name)
+    if tags is None:
         raise VersionNotGiven(
             f"the change of datastream {name} does not say of which version",
             advice="read it, and send its ETag as If-Match; If-Match: * changes whichever is there",
         )
-    if if_match.strip() == _ANY:
-        return False
-    present = etag_of(stored.datastream, stored.version)
-    if present not in (tag.strip() for tag in if_match.split(",")):
-        raise stale(name)
-    return True
+    return stored, named is not None
+
+
+def _is_among(found: StoredDatastream | DamagedDefinition, tags: Tags) -> bool:
+    return isinstance(found, StoredDatastream) and etag_of(found) in tags

@@ -71,7 +71,7 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
 def _created(asked: Datastream, services: Services) -> Datastream:
     """Also one that was created by the same call before. Raises InvalidRequest, AlreadyExists."""
     try:
-        return services.control.create(CreateDatastream(asked))
+        return services.control.create(CreateDatastream(asked)).datastream
     except AlreadyExists:
         stored = services.control.get(asked.name)
         if not is_repeated(asked, stored):

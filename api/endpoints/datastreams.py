@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Response
+from fastapi import APIRouter, Body, Depends, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.calls.slow_calls import SlowCalls
+from api.datastreams.answers import NamePath, answer_of, cause_of, damaged_answer, written_answer
 from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
-from api.etags import IfMatch, etag_of, is_exact
+from api.etags import IfMatch, Tags, etag_of, version_to_change
 from api.fleet.reads import Reads
 from api.schemas.changes import UpdateBody, UpdatePlanAnswer, patched
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
-from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
+from api.schemas.partitions import HaltBody
 from api.schemas.problems import problems
 from api.schemas.progress import LaneProgressAnswer
 from api.services import Services
-from mirror.control.commands import (
-    ChangePauses,
-    ChangeStatus,
-    CreateDatastream,
-    MovePartitions,
-    UpdateDatastream,
-)
-from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
-from mirror.coordination.stores.problems import Problem
-from mirror.model import bounds
+from mirror.control.commands import CreateDatastream, UpdateDatastream
+from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.identifiers import DatastreamName
-from mirror.model.topics import TopicPartition
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
@@ -45,7 +36,7 @@ class _ChangeTerms:
 
     slow_calls: SlowCalls
     reads: Reads
-    if_match: str | None
+    if_match: Tags | None
     dry_run: bool
     why: HaltBody
 
@@ -53,7 +44,7 @@ class _ChangeTerms:
 async def _change_terms(
     slow_calls: SlowCallsDep,
     reads: ReadsDep,
-    if_match: IfMatch = None,
+    if_match: IfMatch,
     dry_run: Annotated[bool, Query(description="only say what would start, stop and move")] = False,
     reason: Annotated[str, Query(description="kept with the event")] = "",
     requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
@@ -64,7 +55,6 @@ async def _change_terms(
 
 
 TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
-NamePath = Annotated[str, Path(description="the datastream's name")]
 
 
 @router.post("", status_code=201, responses=problems(409, 422))
@@ -74,10 +64,11 @@ def create(
     """Register a datastream; the leader makes it READY and plans its tasks."""
     datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
     stored = services.control.create(CreateDatastream(datastream))
-    reads.acknowledged(StoredDatastream(stored, 0))
-    response.headers["Location"] = f"/v1/datastreams/{quote(stored.name, safe='')}"
-    response.headers["ETag"] = etag_of(stored, 0)
-    return DatastreamAnswer.from_datastream(stored)
+    reads.acknowledged(stored)
+    name = stored.datastream.name
+    response.headers["Location"] = f"/v1/datastreams/{quote(name, safe='')}"
+    response.headers["ETag"] = etag_of(stored)
+    return DatastreamAnswer.from_datastream(stored.datastream)
 
 
 @router.get("")
@@ -87,7 +78,7 @@ def list_all(services: ServicesDep, reads: ReadsDep) -> list[DatastreamAnswer]:
     problems = reads.problems()
     stored = [one.datastream for one in found.readable]
     answers = [DatastreamAnswer.from_datastream(one, problems.get(one.name)) for one in stored]
-    answers += [_damaged(one, problems.get(one.name), services) for one in found.damaged]
+    answers += [damaged_answer(one, problems.get(one.name), services) for one in found.damaged]
     return sorted(answers, key=lambda one: one.name)
 
 
@@ -96,13 +87,8 @@ def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Respon
     """One datastream; the header ETag names the version, for If-Match of a change."""
     found = reads.look(DatastreamName(name))
     if isinstance(found, DamagedDefinition):
-        return _damaged(found, reads.problem(found.name), services)
-    return _answer(found, reads, response)
-
-
-def _answer(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    response.headers["ETag"] = etag_of(stored.datastream, stored.version)
-    return DatastreamAnswer.from_datastream(stored.datastream, reads.problem(stored.datastream.name))
+        return damaged_answer(found, reads.problem(found.name), services)
+    return answer_of(found, reads, response)
 
 
 @router.put("/{name}", responses=problems(404, 409, 412, 422, 428))
@@ -146,9 +132,8 @@ async def _change(
     response: Response,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     def command() -> UpdateDatastream:
-        stored = services.control.stored(DatastreamName(name))
-        is_this = is_exact(stored, terms.if_match)
-        return UpdateDatastream(stored, change(stored.datastream), is_this, *_cause(terms.why))
+        stored, is_exact = version_to_change(services.control, DatastreamName(name), terms.if_match)
+        return UpdateDatastream(stored, change(stored.datastream), is_exact, *cause_of(terms.why))
 
     def preview() -> UpdatePlanAnswer:
         asked = command()
@@ -157,16 +142,9 @@ async def _change(
         return UpdatePlanAnswer.from_preview(before, after, services.preview_update((after,)))
 
     def update() -> DatastreamAnswer:
-        stored = services.control.update(command())
-        terms.reads.acknowledged(stored)
-        return _answer(stored, terms.reads, response)
+        return written_answer(services.control.update(command()), terms.reads, response)
 
     return await (terms.slow_calls.run(preview) if terms.dry_run else run_in_threadpool(update))
-
-
-def _damaged(found: DamagedDefinition, told: Problem | None, services: Services) -> DatastreamAnswer:
-    """`told`: what the leader has noted, which says since when."""
-    return DatastreamAnswer.from_damaged(found, told or Problem(found.problem, services.clock.now_ms()))
 
 
 @router.get("/{name}/progress", responses=problems(404, 409))
@@ -187,55 +165,3 @@ async def progress(
         return progress_of(datastream, stored, services, with_map=offset_map)
 
     return await slow_calls.run(read)
-
-
-@router.delete("/{name}", status_code=202, responses=problems(404, 409))
-def delete(name: NamePath, services: ServicesDep) -> DatastreamAnswer:
-    """Mark for removal; it disappears once its lanes are released, one that is damaged at once."""
-    found = services.control.delete(DatastreamName(name))
-    if isinstance(found, DamagedDefinition):
-        return _damaged(found, None, services)
-    return DatastreamAnswer.from_datastream(found)
-
-
-@router.post("/{name}/pause-partitions", responses=problems(404, 409))
-def pause_partitions(name: NamePath, body: PausesBody, services: ServicesDep) -> DatastreamAnswer:
-    """Stop copying some partitions until somebody resumes them; nothing else is touched."""
-    command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), True, *_cause(body))
-    return DatastreamAnswer.from_datastream(services.control.change_pauses(command))
-
-
-@router.post("/{name}/resume-partitions", responses=problems(404, 409))
-def resume_partitions(name: NamePath, body: PausesBody, services: ServicesDep) -> DatastreamAnswer:
-    """Copy paused partitions again, from where they stood."""
-    command = ChangePauses(DatastreamName(name), read_partitions(body.partitions), False, *_cause(body))
-    return DatastreamAnswer.from_datastream(services.control.change_pauses(command))
-
-
-@router.post("/{name}/move", status_code=202, responses=problems(404, 409))
-def move(name: NamePath, body: MoveBody, services: ServicesDep) -> MoveAnswer:
-    """Bring partitions to an instance; the next plan does it."""
-    partitions = frozenset(TopicPartition.parse(one) for one in body.partitions)
-    command = MovePartitions(DatastreamName(name), partitions, body.instance, body.requested_by)
-    return MoveAnswer(request=services.control.move(command))
-
-
-def _cause(body: HaltBody | PausesBody) -> tuple[str, str]:
-    """Reason and who asks, as far as they can be kept. Raises InvalidRequest."""
-    return (
-        bounds.text("the reason", body.reason, bounds.LONGEST_REASON),
-        bounds.text("requested_by", body.requested_by, bounds.LONGEST_NAME),
-    )
-
-
-@router.post("/{name}/{action}", responses=problems(404, 409))
-def change(
-    name: NamePath,
-    action: Literal["pause", "resume", "stop"],
-    services: ServicesDep,
-    body: HaltBody | None = None,
-) -> DatastreamAnswer:
-    """Pause, resume or stop."""
-    command = ChangeStatus(DatastreamName(name), action, *_cause(body or HaltBody()))
-    changed = services.control.change_status(command)
-    return DatastreamAnswer.from_datastream(changed)

@@ -7,8 +7,8 @@ from typing import Final
 
 from fastapi import APIRouter
 
+from api.datastreams.answers import NamePath
 from api.dependencies import ServicesDep, SlowCallsDep
-from api.endpoints.datastreams import NamePath
 from api.endpoints.ledgers import progress_of
 from api.schemas.lags import DatastreamGaps, DatastreamLag, PartitionGaps, PartitionLag
 from api.schemas.lanes import LaneAnswer

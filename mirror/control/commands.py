@@ -38,34 +38,39 @@ class UpdateDatastream:
 @dataclass(frozen=True, slots=True)
 class ChangeStatus:
     """Pause, resume, stop or delete a datastream. `action`: a key of `model.lifecycle.TRANSITIONS`. `reason`
-    and `requested_by`: kept with a pause or a stop, and for the events."""
+    and `requested_by`: kept with a pause or a stop, and for the events. `before`: what was read; nothing at
+    all may have happened to it since. None: whatever is there is changed."""
 
     name: DatastreamName
     action: str
     reason: str = ""
     requested_by: str = ""
+    before: StoredDatastream | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePauses:
     """Pause partitions of a datastream, or resume them (`pause` false). They stay where they are planned.
-    `reason` and `requested_by`: kept with a pause, and for the events."""
+    `reason` and `requested_by`: kept with a pause, and for the events. `before`: as of `ChangeStatus`."""
 
     name: DatastreamName
     partitions: Partitions
     pause: bool
     reason: str = ""
     requested_by: str = ""
+    before: StoredDatastream | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MovePartitions:
-    """Bring partitions of a datastream to an instance, by its name or its host."""
+    """Bring partitions of a datastream to an instance, by its name or its host. `before`: what was read; it
+    must be the newest there is."""
 
     name: DatastreamName
     partitions: frozenset[TopicPartition]
     host: str
     requested_by: str
+    before: StoredDatastream | None = None
 
 
 @dataclass(frozen=True, slots=True)

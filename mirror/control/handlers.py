@@ -77,7 +77,7 @@ class Control:
         self._clock = clock
         self._announcer = Announcer(stores.events, stores.publish, clock)
 
-    def create(self, command: CreateDatastream) -> Datastream:
+    def create(self, command: CreateDatastream) -> StoredDatastream:
         """Returns the definition as stored. Raises InvalidRequest, AlreadyExists."""
         self._definitions.check_free(command.datastream.name)
         if command.status not in _FIRST_STATUSES:
@@ -97,8 +97,7 @@ class Control:
         halt = Halt(f"created {command.status}", self._clock.now_ms()) if command.status.is_halted else None
         datastream = replace(datastream, metadata=metadata, halt=halt)
         self._routes.check(datastream, others)
-        self._definitions.create(datastream)
-        return datastream
+        return self._definitions.create(datastream)
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
         """Whether datastreams may all become what changes make of them, beside each other and the others.
@@ -168,31 +167,39 @@ class Control:
         """The definition with its version, or what is wrong with it. Raises NotFound."""
         return self._definitions.look(name)
 
+    def catch_up(self) -> None:
+        """What is read from now on is at least as new as what any instance had written before."""
+        self._definitions.catch_up()
+
     def list(self) -> Definitions:
         """All definitions, those that are damaged apart."""
         return self._known.newest()
 
-    def delete(self, name: DatastreamName) -> Datastream | DamagedDefinition:
-        """Mark for removal; a definition that is damaged is removed at once. Returns what was there, as
-        stored now. Raises NotFound, IllegalTransition, VersionConflict."""
+    def delete(
+        self, name: DatastreamName, before: StoredDatastream | None = None
+    ) -> StoredDatastream | DamagedDefinition:
+        """Mark for removal; a definition that is damaged is removed at once. `before`: as of `ChangeStatus`.
+        Returns what was there, as stored now. Raises NotFound, IllegalTransition, VersionConflict."""
         found = self.look(name)
-        if isinstance(found, DamagedDefinition):
-            self._definitions.remove(name)
-            self._known.changed(name)
-            return found
-        return self.change_status(ChangeStatus(name, "delete"))
+        if isinstance(found, StoredDatastream):
+            return self.change_status(ChangeStatus(name, "delete", before=before))
+        if before is not None:
+            raise stale(name)
+        self._definitions.remove(name)
+        self._known.changed(name)
+        return found
 
-    def change_status(self, command: ChangeStatus) -> Datastream:
-        """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
+    def change_status(self, command: ChangeStatus) -> StoredDatastream:
+        """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, StaleVersion,
         VersionConflict."""
         now_ms = self._clock.now_ms()
-        changed = self._change(command.name, lambda one: _with_status(one, command, now_ms))
+        changed = self._change(command.name, lambda one: _with_status(one, command, now_ms), command.before)
         self._announcer.status_changed(command)
         return changed
 
-    def change_pauses(self, command: ChangePauses) -> Datastream:
+    def change_pauses(self, command: ChangePauses) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
-        InvalidRequest, VersionConflict."""
+        InvalidRequest, StaleVersion, VersionConflict."""
 
         def changed(datastream: Datastream) -> Datastream:
             _check_ready(datastream)
@@ -205,14 +212,18 @@ class Control:
                 pauses = resumed(datastream.pauses, command.partitions)
             return replace(datastream, pauses=pauses)
 
-        stored = self._change(command.name, changed)
+        stored = self._change(command.name, changed, command.before)
         self._announcer.pauses_changed(command)
         return stored
 
     def move(self, command: MovePartitions) -> str:
         """Returns the request's identity; a plan answers it. Raises NotFound, IllegalTransition,
-        InvalidRequest."""
-        datastream = self.get(command.name)
+        InvalidRequest, StaleVersion."""
+        if command.before is not None:
+            self.catch_up()
+        stored = self.stored(command.name)
+        _check_unchanged(stored, command.before)
+        datastream = stored.datastream
         _check_ready(datastream)
         live = [one for one in self._membership.live() if not one.is_leaving]
         if not any(command.host in {one.name, one.host} for one in live):
@@ -229,19 +240,27 @@ class Control:
         )
         return self._requests.add(request)
 
-    def _change(self, name: DatastreamName, change: Callable[[Datastream], Datastream]) -> Datastream:
-        """Again from the stored definition when somebody else was faster."""
+    def _change(
+        self,
+        name: DatastreamName,
+        change: Callable[[Datastream], Datastream],
+        before: StoredDatastream | None,
+    ) -> StoredDatastream:
+        """Again from the stored definition when somebody else was faster, unless it had to be as `before`."""
         for attempt in range(_ATTEMPTS):
             stored = self._definitions.get(name)
+            _check_unchanged(stored, before)
             changed = change(stored.datastream)
+            if changed == stored.datastream:
+                return stored
             try:
-                self._definitions.replace(stored, changed)
+                written = self._definitions.replace(stored, changed)
             except VersionConflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
             else:
                 self._known.changed(name)
-                return changed
+                return written
         raise AssertionError("the loop returns or raises")
 
     def rebalance(self, command: TriggerRebalance) -> str:
@@ -302,6 +321,11 @@ def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> 
 def _check_ready(datastream: Datastream) -> None:
     if datastream.status is not DatastreamStatus.READY:
         raise IllegalTransition(f"datastream {datastream.name} is {datastream.status}; it must be READY")
+
+
+def _check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:
+    if before is not None and stored != before:
+        raise stale(stored.datastream.name)
 
 
 def stale(name: DatastreamName) -> StaleVersion:

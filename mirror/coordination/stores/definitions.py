@@ -219,13 +219,19 @@ class DefinitionStore:
             return
         raise _taken(name)
 
-    def create(self, datastream: Datastream) -> None:
-        """Raises AlreadyExists, and InvalidRequest when it does not fit into a znode."""
+    def catch_up(self) -> None:
+        """What is read from now on is at least as new as what anybody had written before."""
+        self._nodes.sync()
+
+    def create(self, datastream: Datastream) -> StoredDatastream:
+        """Returns what is stored then. Raises AlreadyExists, and InvalidRequest when it does not fit into a
+        znode."""
         path = znodes.child(znodes.DATASTREAMS, datastream.name)
         try:
             self._nodes.create(path, znodes.encode(to_document(datastream)))
         except AlreadyExists as error:
             raise _taken(datastream.name) from error
+        return StoredDatastream(datastream, 0)
 
     def replace(self, stored: StoredDatastream, datastream: Datastream) -> StoredDatastream:
         """Compare and set; returns what is stored then. Raises VersionConflict, NotFound, and InvalidRequest

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from mirror.control.commands import ChangeStatus, UpdateDatastream
+from mirror.control.commands import ChangePauses, ChangeStatus, UpdateDatastream
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -79,6 +79,16 @@ class Office:
         control = self.control(name)
         return lambda: control.change_status(ChangeStatus(ORDERS, "pause"))
 
+    def exactly(self, name: str, action: str) -> Callable[[], object]:
+        """Of what all have read: the status, or the pauses, of that very version."""
+        control, before = self.control(name), self.before
+        if action == "pause-partitions":
+            pauses = ChangePauses(ORDERS, {"t": None}, True, name, before=before)
+            return lambda: control.change_pauses(pauses)
+        if action == "delete":
+            return lambda: control.delete(ORDERS, before)
+        return lambda: control.change_status(ChangeStatus(ORDERS, action, name, before=before))
+
     def run(self, functions: Mapping[str, Callable[[], object]]) -> set[str]:
         """The names of those that were answered; the others were told of a conflict."""
         outcomes = self.lockstep.run(functions)
@@ -128,3 +138,25 @@ def test_a_pause_meanwhile_is_kept_and_stops_only_who_names_a_version() -> None:
             assert is_exact or "a" in answered
             told.add((is_exact, "a" in answered))
     assert told == {(True, True), (True, False), (False, True)}
+
+
+@pytest.mark.parametrize("action", ["pause", "stop", "delete", "pause-partitions"])
+def test_of_actions_and_changes_of_one_version_one_is_carried_out(action: str) -> None:
+    winners = set()
+    for schedule in itertools.product("abc", repeat=4):
+        office = Office(schedule)
+        answered = office.run(
+            {
+                "a": office.update("a", is_exact=True),
+                "b": office.exactly("b", action),
+                "c": office.exactly("c", "pause"),
+            }
+        )
+        assert len(answered) == 1
+        after = office.store.get(ORDERS)
+        assert after.version == office.before.version + 1, "nobody else has written"
+        assert office.written == answered & {"a"}
+        if action == "pause-partitions":
+            assert set(after.datastream.pauses) == ({"t"} if answered == {"b"} else set())
+        winners |= answered
+    assert winners == {"a", "b", "c"}

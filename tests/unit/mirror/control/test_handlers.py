@@ -66,10 +66,10 @@ class Office:
         )
 
     def create(self, datastream: Datastream) -> Datastream:
-        return self.control.create(CreateDatastream(datastream))
+        return self.control.create(CreateDatastream(datastream)).datastream
 
     def change(self, action: str) -> Datastream:
-        return self.control.change_status(ChangeStatus(ORDERS, action))
+        return self.control.change_status(ChangeStatus(ORDERS, action)).datastream
 
     def stored(self) -> Datastream:
         return self.definitions.get(ORDERS).datastream
@@ -198,11 +198,11 @@ def test_without_zookeeper_every_use_case_says_so(office: Office) -> None:
 
 
 def pause(office: Office, texts: dict[str, str], reason: str = "a reason") -> Datastream:
-    return office.control.change_pauses(ChangePauses(ORDERS, read_partitions(texts), True, reason))
+    return office.control.change_pauses(ChangePauses(ORDERS, read_partitions(texts), True, reason)).datastream
 
 
 def resume(office: Office, texts: dict[str, str]) -> Datastream:
-    return office.control.change_pauses(ChangePauses(ORDERS, read_partitions(texts), False))
+    return office.control.change_pauses(ChangePauses(ORDERS, read_partitions(texts), False)).datastream
 
 
 def test_partitions_are_paused_and_resumed_one_by_one_or_by_topic(office: Office) -> None:

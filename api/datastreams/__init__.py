@@ -1,0 +1,1 @@
+"""What the endpoints of /v1/datastreams share. Read answers.py first."""

@@ -1,0 +1,102 @@
+"""/v1/datastreams/{name}: what is done with a datastream as it is defined. Each call honours If-Match where
+it is sent, and answers with the ETag of the version that it leaves."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+
+from api.datastreams.answers import NamePath, cause_of, damaged_answer, written_answer
+from api.dependencies import ReadsDep, ServicesDep
+from api.etags import IfMatch, etag_of, named_version
+from api.schemas.datastreams import DatastreamAnswer
+from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
+from api.schemas.problems import problems
+from mirror.control.commands import ChangePauses, ChangeStatus, MovePartitions
+from mirror.coordination.stores.definitions import DamagedDefinition
+from mirror.model.datastreams.pauses import read_partitions
+from mirror.model.identifiers import DatastreamName
+from mirror.model.topics import TopicPartition
+
+router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
+
+
+@router.delete("/{name}", status_code=202, responses=problems(404, 409, 412))
+def delete(
+    name: NamePath, services: ServicesDep, reads: ReadsDep, response: Response, if_match: IfMatch
+) -> DatastreamAnswer:
+    """Mark for removal; it disappears once its lanes are released, one that is damaged at once."""
+    key = DatastreamName(name)
+    found = services.control.delete(key, named_version(services.control, key, if_match))
+    if isinstance(found, DamagedDefinition):
+        return damaged_answer(found, None, services)
+    return written_answer(found, reads, response)
+
+
+@router.post("/{name}/pause-partitions", responses=problems(404, 409, 412))
+def pause_partitions(
+    name: NamePath,
+    body: PausesBody,
+    services: ServicesDep,
+    reads: ReadsDep,
+    response: Response,
+    if_match: IfMatch,
+) -> DatastreamAnswer:
+    """Stop copying some partitions until somebody resumes them; nothing else is touched."""
+    key, partitions = DatastreamName(name), read_partitions(body.partitions)
+    before = named_version(services.control, key, if_match)
+    command = ChangePauses(key, partitions, True, *cause_of(body), before)
+    return written_answer(services.control.change_pauses(command), reads, response)
+
+
+@router.post("/{name}/resume-partitions", responses=problems(404, 409, 412))
+def resume_partitions(
+    name: NamePath,
+    body: PausesBody,
+    services: ServicesDep,
+    reads: ReadsDep,
+    response: Response,
+    if_match: IfMatch,
+) -> DatastreamAnswer:
+    """Copy paused partitions again, from where they stood."""
+    key, partitions = DatastreamName(name), read_partitions(body.partitions)
+    before = named_version(services.control, key, if_match)
+    command = ChangePauses(key, partitions, False, *cause_of(body), before)
+    return written_answer(services.control.change_pauses(command), reads, response)
+
+
+@router.post("/{name}/move", status_code=202, responses=problems(404, 409, 412))
+def move(
+    name: NamePath,
+    body: MoveBody,
+    services: ServicesDep,
+    reads: ReadsDep,
+    response: Response,
+    if_match: IfMatch,
+) -> MoveAnswer:
+    """Bring partitions to an instance; the next plan does it. The definition keeps its version."""
+    key, partitions = DatastreamName(name), frozenset(TopicPartition.parse(one) for one in body.partitions)
+    before = named_version(services.control, key, if_match)
+    stored = before or services.control.stored(key)
+    command = MovePartitions(key, partitions, body.instance, body.requested_by, before)
+    answer = MoveAnswer(request=services.control.move(command))
+    response.headers["ETag"] = etag_of(stored)
+    return answer
+
+
+@router.post("/{name}/{action}", responses=problems(404, 409, 412))
+def change(
+    name: NamePath,
+    action: Literal["pause", "resume", "stop"],
+    services: ServicesDep,
+    reads: ReadsDep,
+    response: Response,
+    if_match: IfMatch,
+    body: HaltBody | None = None,
+) -> DatastreamAnswer:
+    """Pause, resume or stop."""
+    key = DatastreamName(name)
+    before = named_version(services.control, key, if_match)
+    command = ChangeStatus(key, action, *cause_of(body or HaltBody()), before)
+    return written_answer(services.control.change_status(command), reads, response)
