@@ -12,7 +12,7 @@ from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import Drops, MirrorMetric
-from mirror.model.nodes import Node
+from mirror.model.nodes import Node, NodeChange
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
@@ -156,6 +156,13 @@ class NodeStore(Protocol):
 
     def write(self, path: str, data: bytes, version: int) -> int:
         """Replace data if the version is exactly this one; returns the new version.
+
+        Raises VersionConflict, NotFound.
+        """
+        ...
+
+    def change_together(self, changes: Sequence[NodeChange]) -> None:
+        """All of them or none, in one request; parents of what is made are made before.
 
         Raises VersionConflict, NotFound.
         """

@@ -13,7 +13,7 @@ from api.services import Services
 from mirror.coordination.brooklin import PAUSED_PARTITIONS, paused_partitions
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.metadata import BROKERS, CREATED_MS, GROUP_ID, MANAGED, TASK_PREFIX, UUID
 from mirror.model.datastreams.pauses import paused
 
@@ -40,7 +40,7 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
     return replace(
         datastream,
         metadata=metadata,
-        pauses=paused({}, pauses, _REASON, services.clock.now_ms(), REST),
+        pauses=paused({}, pauses, Halt(_REASON, services.clock.now_ms(), REST)),
     )
 
 

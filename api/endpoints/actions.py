@@ -34,7 +34,7 @@ def delete(
     return written_answer(found, reads, response)
 
 
-@router.post("/{name}/pause-partitions", responses=problems(404, 409, 412))
+@router.post("/{name}/pause-partitions", responses=problems(404, 409, 412, 422))
 def pause_partitions(
     name: NamePath,
     body: PausesBody,
@@ -43,14 +43,15 @@ def pause_partitions(
     response: Response,
     if_match: IfMatch,
 ) -> DatastreamAnswer:
-    """Stop copying some partitions until somebody resumes them; nothing else is touched."""
+    """Stop copying some partitions until somebody resumes them, or for a time; nothing else is touched."""
+    until_ms = body.until_ms(services.clock.now_ms(), is_pause=True)
     key, partitions = DatastreamName(name), read_partitions(body.partitions)
     before = named_version(services.control, key, if_match)
-    command = ChangePauses(key, partitions, True, *cause_of(body), before)
+    command = ChangePauses(key, partitions, True, *cause_of(body), before, until_ms)
     return written_answer(services.control.change_pauses(command), reads, response)
 
 
-@router.post("/{name}/resume-partitions", responses=problems(404, 409, 412))
+@router.post("/{name}/resume-partitions", responses=problems(404, 409, 412, 422))
 def resume_partitions(
     name: NamePath,
     body: PausesBody,
@@ -60,6 +61,7 @@ def resume_partitions(
     if_match: IfMatch,
 ) -> DatastreamAnswer:
     """Copy paused partitions again, from where they stood."""
+    body.until_ms(services.clock.now_ms(), is_pause=False)
     key, partitions = DatastreamName(name), read_partitions(body.partitions)
     before = named_version(services.control, key, if_match)
     command = ChangePauses(key, partitions, False, *cause_of(body), before)
@@ -85,7 +87,7 @@ def move(
     return answer
 
 
-@router.post("/{name}/{action}", responses=problems(404, 409, 412))
+@router.post("/{name}/{action}", responses=problems(404, 409, 412, 422))
 def change(
     name: NamePath,
     action: Literal["pause", "resume", "stop"],
@@ -95,8 +97,10 @@ def change(
     if_match: IfMatch,
     body: HaltBody | None = None,
 ) -> DatastreamAnswer:
-    """Pause, resume or stop."""
-    key = DatastreamName(name)
+    """Pause (until somebody resumes, or for a time), resume or stop. To pause what is paused with another end
+    changes when it ends."""
+    key, body = DatastreamName(name), body or HaltBody()
+    until_ms = body.until_ms(services.clock.now_ms(), is_pause=action == "pause")
     before = named_version(services.control, key, if_match)
-    command = ChangeStatus(key, action, *cause_of(body or HaltBody()), before)
+    command = ChangeStatus(key, action, *cause_of(body), before, until_ms)
     return written_answer(services.control.change_status(command), reads, response)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from mirror.model import bounds
+from mirror.model.datastreams.change import FieldProblems
 from mirror.model.datastreams.datastream import Halt, PartitionPause
 
 
@@ -13,7 +15,36 @@ class _PartitionsModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class PausesBody(_PartitionsModel):
+class _EndingBody(_PartitionsModel):
+    until: int | AwareDatetime | None = None
+    """When a pause ends by itself: ISO 8601 with an offset, or epoch milliseconds. Without it, and without
+    `for_seconds`, it lasts until somebody resumes."""
+    for_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """After how long it ends by itself, instead of `until`."""
+
+    def until_ms(self, now_ms: int, *, is_pause: bool) -> int | None:
+        """When it ends (epoch ms); None: nobody said so. Raises RefusedFields for an end that cannot be, and
+        for one of what has no end."""
+        problems = FieldProblems()
+        for field in ("until", "for_seconds"):
+            if not is_pause and getattr(self, field) is not None:
+                problems.refuse(f"/{field}", "only a pause ends by itself")
+        if self.until is not None and self.for_seconds is not None:
+            problems.refuse("/for_seconds", "either until or for_seconds says when a pause ends")
+        problems.check()
+        until_ms: float | None = None
+        if self.for_seconds is not None:
+            until_ms = now_ms + self.for_seconds * 1000
+        elif self.until is not None:
+            until_ms = self.until if isinstance(self.until, int) else self.until.timestamp() * 1000
+        if until_ms is not None and not now_ms < until_ms <= bounds.LARGEST_MS:
+            field = "/until" if self.for_seconds is None else "/for_seconds"
+            problems.refuse(field, "a pause ends after it begins, and in this age")
+        problems.check()
+        return None if until_ms is None else int(until_ms)
+
+
+class PausesBody(_EndingBody):
     """Partitions to pause or resume."""
 
     partitions: dict[str, str]
@@ -24,7 +55,7 @@ class PausesBody(_PartitionsModel):
     """Who asks; kept with a pause, and shown."""
 
 
-class HaltBody(_PartitionsModel):
+class HaltBody(_EndingBody):
     """Why a datastream is paused, stopped or resumed."""
 
     reason: str = ""
@@ -39,11 +70,18 @@ class HaltAnswer(_PartitionsModel):
     reason: str
     since_ms: int
     requested_by: str
+    until_ms: int | None = None
+    """When the pause ends by itself (epoch ms); null: when somebody resumes."""
 
     @classmethod
     def from_halt(cls, halt: Halt) -> HaltAnswer:
         """The JSON form."""
-        return cls(reason=halt.reason, since_ms=halt.since_ms, requested_by=halt.requested_by)
+        return cls(
+            reason=halt.reason,
+            since_ms=halt.since_ms,
+            requested_by=halt.requested_by,
+            until_ms=halt.until_ms,
+        )
 
 
 class PauseAnswer(_PartitionsModel):
@@ -54,13 +92,19 @@ class PauseAnswer(_PartitionsModel):
     reason: str
     since_ms: int
     requested_by: str
+    until_ms: int | None = None
+    """When the pause ends by itself (epoch ms); null: when somebody resumes them."""
 
     @classmethod
     def from_pause(cls, pause: PartitionPause) -> PauseAnswer:
         """The JSON form."""
         numbers = None if pause.numbers is None else sorted(pause.numbers)
         return cls(
-            partitions=numbers, reason=pause.reason, since_ms=pause.since_ms, requested_by=pause.requested_by
+            partitions=numbers,
+            reason=pause.reason,
+            since_ms=pause.since_ms,
+            requested_by=pause.requested_by,
+            until_ms=pause.until_ms,
         )
 
 

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(help="The datastream's name.")]
 ReasonOption = Annotated[str, typer.Option(help="Why; it is kept and shown.", show_default=False)]
+EndOption = Annotated[
+    str, typer.Option("--for", help="How long, as 90m or 6h; else until a resume.", show_default=False)
+]
+UntilOption = Annotated[
+    str, typer.Option(help="Until when, as 2027-01-31T18:00:00Z; else until a resume.", show_default=False)
+]
 WhoOption = Annotated[str, typer.Option("--by", help="Who asks; it is kept and shown.", show_default=False)]
 
 
@@ -164,7 +170,9 @@ def list_all(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption
 
 
 def _pauses(one: dict[str, Any]) -> str:
-    """What a person paused of a datastream, by whom and why."""
+    """What a person paused of a datastream, by whom, until when and why."""
+    from mirror.model.datastreams.pauses import moment_text
+
     found = [("", one["halt"])] if one.get("halt") else []
     for topic, pause in (one.get("pauses") or {}).items():
         numbers = "*" if pause["partitions"] is None else ",".join(map(str, pause["partitions"]))
@@ -172,7 +180,8 @@ def _pauses(one: dict[str, Any]) -> str:
     texts = []
     for what, cause in found:
         who = f"by {cause['requested_by']} " if cause.get("requested_by") else ""
-        texts.append(f"{what}{who}{cause['reason']}".strip())
+        end = f"until {moment_text(cause['until_ms'])} " if cause.get("until_ms") else ""
+        texts.append(f"{what}{who}{end}{cause['reason']}".strip())
     return "; ".join(texts)
 
 
@@ -192,12 +201,15 @@ def pause(
     name: NameArgument,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
+    duration: EndOption = "",
+    until: UntilOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop copying; everything is kept for resume."""
-    _act(connect(at, config), name, "pause", reason, requested_by, as_json=as_json)
+    """Stop copying, for a time or until a resume; everything is kept."""
+    end = _end_of(duration, until)
+    _act(connect(at, config), name, "pause", reason, requested_by, as_json=as_json, **end)
 
 
 @app.command()
@@ -243,13 +255,15 @@ def pause_partitions(
     partitions: PartitionsArgument,
     reason: Annotated[str, typer.Option(help="Why; it is kept and shown.")],
     requested_by: WhoOption = "",
+    duration: EndOption = "",
+    until: UntilOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop copying some partitions until they are resumed; the others go on."""
-    chosen = _by_topic(partitions)
-    _act(connect(at, config), name, "pause-partitions", reason, requested_by, chosen, as_json=as_json)
+    """Stop copying some partitions, for a time or until they are resumed; the others go on."""
+    chosen = {"partitions": _by_topic(partitions), **_end_of(duration, until)}
+    _act(connect(at, config), name, "pause-partitions", reason, requested_by, as_json=as_json, **chosen)
 
 
 @app.command(name="resume-partitions")
@@ -263,8 +277,16 @@ def resume_partitions(
     as_json: JsonOption = False,
 ) -> None:
     """Copy paused partitions again, from where they stood."""
-    chosen = _by_topic(partitions)
-    _act(connect(at, config), name, "resume-partitions", reason, requested_by, chosen, as_json=as_json)
+    chosen = {"partitions": _by_topic(partitions)}
+    _act(connect(at, config), name, "resume-partitions", reason, requested_by, as_json=as_json, **chosen)
+
+
+def _end_of(duration: str, until: str) -> dict[str, Any]:
+    """When a pause ends, for the body of a request. Raises InvalidRequest."""
+    from headrace.console.durations import milliseconds
+
+    length = {"for_seconds": milliseconds(duration) / 1000} if duration else {}
+    return {**length, **({"until": until} if until else {})}
 
 
 @app.command()
@@ -305,14 +327,12 @@ def _act(
     action: str,
     reason: str,
     requested_by: str,
-    partitions: dict[str, str] | None = None,
     *,
     as_json: bool,
+    **more: Any,
 ) -> None:
     """Have an action done, of some partitions or of all, and show the datastream as it is then."""
-    body: dict[str, Any] = {"reason": reason, "requested_by": requested_by}
-    if partitions is not None:
-        body["partitions"] = partitions
+    body = {"reason": reason, "requested_by": requested_by, **more}
     _show(client.post(f"{path_of(name)}/{action}", body), as_json)
 
 

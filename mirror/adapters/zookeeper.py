@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, KazooException
+from kazoo.exceptions import AuthFailedError, KazooException, RolledBackError, RuntimeInconsistency
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 
@@ -20,7 +20,7 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper_access import authenticate_by_sasl, client_options, connect_through_tls
 from mirror.adapters.zookeeper_errors import translated
 from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
-from mirror.model.nodes import Node, SessionState
+from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion, NodeWrite, SessionState
 from mirror.ports import Watch
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ _BEAT_SECONDS: Final = 0.5
 _MOMENT_SECONDS: Final = 2.0
 _WINDOW: Final = 500
 """Requests on their way at once; a server takes some thousands before it stops to listen."""
-
+_OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
+"""What a transaction says of changes that were not made because of another one."""
 
 _STATES = {
     KazooState.CONNECTED: SessionState.CONNECTED,
@@ -198,6 +199,26 @@ class ZooKeeper:
         with self._asked(path):
             stat = self._answer(self._client.set_async(self._full(path), data, version))
         return stat.version
+
+    def change_together(self, changes: Sequence[NodeChange]) -> None:
+        """One transaction of ZooKeeper."""
+        made = {one.path.rpartition("/")[0] for one in changes if isinstance(one, NextNode)}
+        self._all(sorted(made), lambda path: self._client.ensure_path_async(self._full(path)))
+        transaction = self._client.transaction()
+        for one in changes:
+            match one:
+                case NodeWrite(path, data, version):
+                    transaction.set_data(self._full(path), data, version)
+                case NodeDeletion(path):
+                    transaction.delete(self._full(path))
+                case NextNode(path, data):
+                    transaction.create(self._full(path), data, sequence=True)
+        with self._asked(changes[0].path):
+            answers = self._answer(transaction.commit_async())
+        for one, answer in zip(changes, answers, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, _OTHERS_FAILED):
+                with translated(one.path):
+                    raise answer
 
     def delete(self, path: str, version: int | None = None) -> None:
         """Remove a leaf."""

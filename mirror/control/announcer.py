@@ -11,6 +11,7 @@ from mirror.control.commands import ChangePauses, ChangeStatus, UpdateDatastream
 from mirror.coordination.stores.events import EventLog, command_event
 from mirror.model.datastreams.change import definition_changes
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
@@ -38,7 +39,7 @@ class Announcer:
 
     def status_changed(self, command: ChangeStatus) -> None:
         """A datastream was paused, resumed, stopped or deleted."""
-        what = f"{_DONE.get(command.action, command.action)} the datastream"
+        what = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
         self._announce(command, command.name, what)
 
     def pauses_changed(self, command: ChangePauses) -> None:
@@ -47,7 +48,8 @@ class Announcer:
             f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
             for topic, numbers in sorted(command.partitions.items())
         )
-        self._announce(command, command.name, f"{'paused' if command.pause else 'resumed'} {shown}")
+        what = f"{'paused' if command.pause else 'resumed'} {shown}{_until(command.until_ms)}"
+        self._announce(command, command.name, what)
 
     def _announce(
         self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, what: str
@@ -60,3 +62,7 @@ class Announcer:
             self._publish(events)
         except Exception as error:  # noqa: BLE001 - the bulkhead around telling
             _log.warning("event lost", datastream=name, sentence=sentence, reason=str(error))
+
+
+def _until(moment_ms: int | None) -> str:
+    return f" until {moment_text(moment_ms)}" if moment_ms is not None else ""

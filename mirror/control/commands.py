@@ -39,19 +39,22 @@ class UpdateDatastream:
 class ChangeStatus:
     """Pause, resume, stop or delete a datastream. `action`: a key of `model.lifecycle.TRANSITIONS`. `reason`
     and `requested_by`: kept with a pause or a stop, and for the events. `before`: what was read; nothing at
-    all may have happened to it since. None: whatever is there is changed."""
+    all may have happened to it since. None: whatever is there is changed. `until_ms`: when a pause ends by
+    itself (epoch); of one that is paused already it changes the end."""
 
     name: DatastreamName
     action: str
     reason: str = ""
     requested_by: str = ""
     before: StoredDatastream | None = None
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePauses:
     """Pause partitions of a datastream, or resume them (`pause` false). They stay where they are planned.
-    `reason` and `requested_by`: kept with a pause, and for the events. `before`: as of `ChangeStatus`."""
+    `reason` and `requested_by`: kept with a pause, and for the events. `before` and `until_ms`: as of
+    `ChangeStatus`."""
 
     name: DatastreamName
     partitions: Partitions
@@ -59,6 +62,7 @@ class ChangePauses:
     reason: str = ""
     requested_by: str = ""
     before: StoredDatastream | None = None
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

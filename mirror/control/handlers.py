@@ -204,10 +204,8 @@ class Control:
         def changed(datastream: Datastream) -> Datastream:
             _check_ready(datastream)
             if command.pause:
-                now_ms = self._clock.now_ms()
-                pauses = paused(
-                    datastream.pauses, command.partitions, command.reason, now_ms, command.requested_by
-                )
+                cause = Halt(command.reason, self._clock.now_ms(), command.requested_by, command.until_ms)
+                pauses = paused(datastream.pauses, command.partitions, cause)
             else:
                 pauses = resumed(datastream.pauses, command.partitions)
             return replace(datastream, pauses=pauses)
@@ -309,10 +307,17 @@ class Control:
 
 
 def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
-    """As the action leaves it: one that is paused or stopped already keeps the first reason."""
-    status, halt = next_status(datastream, command.action), datastream.halt
+    """As the action leaves it: one that is paused or stopped already keeps the first reason, unless another
+    end of the pause is asked for."""
+    halt = datastream.halt
+    if command.until_ms is not None and datastream.status is DatastreamStatus.PAUSED:
+        since_ms, former = (halt.since_ms, halt.requested_by) if halt else (now_ms, "")
+        reason = command.reason or (halt.reason if halt else "")
+        changed = Halt(reason, since_ms, command.requested_by or former, command.until_ms)
+        return replace(datastream, halt=changed)
+    status = next_status(datastream, command.action)
     if status.is_halted and (halt is None or status is not datastream.status):
-        halt = Halt(command.reason, now_ms, command.requested_by)
+        halt = Halt(command.reason, now_ms, command.requested_by, command.until_ms)
     elif status.is_mirrored:
         halt = None
     return replace(datastream, status=status, halt=halt)

@@ -15,6 +15,7 @@ from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import Request
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.lifecycle import next_status
+from mirror.model.datastreams.pauses import without_ended
 from mirror.model.identifiers import DatastreamName
 from mirror.model.plan import Plan
 
@@ -24,10 +25,11 @@ RETURN_GRACE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Store the definition in its new state. `why`: for the log."""
+    """Store the definition in its new state. `why`: for the log; and for an event, if `is_told`."""
 
     datastream: Datastream
     why: str
+    is_told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ def status_change(
         return _change(one, "settle", "no task of it is left")
     if _is_expired(one, now_ms):
         return _change(one, "delete", "its time to live is over")
-    return None
+    ended = without_ended(one, now_ms)
+    return Change(ended.datastream, ended.sentence, is_told=True) if ended is not None else None
 
 
 def _is_expired(datastream: Datastream, now_ms: int) -> bool:

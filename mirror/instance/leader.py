@@ -29,7 +29,13 @@ from mirror.coordination.matching import hidden_topics, nothing_matches
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.routing.routes import Verdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions, StoredDatastream
-from mirror.coordination.stores.events import EventLog, plan_events, recovery_event, request_event
+from mirror.coordination.stores.events import (
+    EventLog,
+    command_event,
+    plan_events,
+    recovery_event,
+    request_event,
+)
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import NO_PLAN, StoredPlan
 from mirror.coordination.stores.problems import Problem, reason_of
@@ -44,6 +50,7 @@ from mirror.errors import (
     VersionConflict,
 )
 from mirror.instance.discovery.route_watch import written_by
+from mirror.instance.event_teller import EventTeller
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment, assess, says_the_same
 from mirror.instance.loads.watch import LoadStanding
@@ -80,8 +87,7 @@ class Leader:
     ) -> None:
         self._world_view = world_view
         self._stores = world_view.stores
-        self._events = events
-        self._publish_events = publish_events
+        self._teller = EventTeller(events, publish_events)
         self._clock = clock
         self._health = health
         self._board = ProblemBoard(world_view.stores.problems, health, clock)
@@ -103,7 +109,6 @@ class Leader:
         self._verdict = Verdict({}, {})
         self._sentence = ""
         self._is_well = True
-        self._untold: tuple[Plan, tuple[PlacementEvent, ...]] | None = None
 
     @property
     def is_leading(self) -> bool:
@@ -206,7 +211,7 @@ class Leader:
             self._has_taken_up = True
         self._world_view.topic_discovery.ensure_own_topics()
         self._read_plan(me)
-        self._tell()
+        self._teller.catch_up(self._plan.plan)
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
@@ -227,7 +232,7 @@ class Leader:
                 reason = f"{error.message}; it holds {held}"
                 _log.error("plan put together again", reason=reason, epoch=self._plan.plan.epoch)
                 now_ms = self._clock.now_ms()
-                self._announce((recovery_event(me.name, self._plan.plan, reason, now_ms),))
+                self._teller.announce((recovery_event(me.name, self._plan.plan, reason, now_ms),))
             self._is_recovered = True
             return
         if stored.version is None:
@@ -269,13 +274,13 @@ class Leader:
         self._assess(world, decision)
         for action in leader_actions(world, changes, decision, self._over(world, decision)):
             self._carry_out(action, stored, me)
-        self._board.settle(sentences, me.name, self._announce)
+        self._board.settle(sentences, me.name, self._teller.announce)
         return decision.sentence
 
     def _watch_loads(self, world: World, me: LiveInstance) -> None:
         sources = {members[0].source for members in world.groups.values()}
         if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
-            self._announce(events)
+            self._teller.announce(events)
 
     def _assess(self, world: World, decision: Decision) -> None:
         """Keep what the planning found of each group; what says the same is written once in a while."""
@@ -330,9 +335,9 @@ class Leader:
         self, action: Action, stored: Mapping[DatastreamName, StoredDatastream], me: LiveInstance
     ) -> None:
         match action:
-            case Change(datastream, why):
+            case Change(datastream, _, _):
                 with self._board.guarding(datastream.name, through=(Unreachable, SessionLost)):
-                    self._change(stored[datastream.name], datastream, why)
+                    self._change(stored[datastream.name], action)
             case Publish(decision):
                 self._publish(decision, me)
             case Answer(request, failure):
@@ -340,21 +345,28 @@ class Leader:
                 if failure is not None:
                     reason, now_ms = reason_of(failure), self._clock.now_ms()
                     _log.warning("request not carried out", request=request.identity, reason=reason)
-                    self._announce((request_event(me.name, request, reason, now_ms),))
+                    self._teller.announce((request_event(me.name, request, reason, now_ms),))
             case Remove(name):
                 with self._board.guarding(name, through=(Unreachable, SessionLost)):
                     self._stores.definitions.remove(name)
                     _log.info("datastream deleted", datastream=name)
 
-    def _change(self, stored: StoredDatastream, datastream: Datastream, why: str) -> None:
+    def _change(self, stored: StoredDatastream, change: Change) -> None:
+        datastream, events = change.datastream, _events_of(change, self._clock.now_ms())
         try:
-            self._stores.definitions.replace(stored, datastream)
+            if events:
+                entry = self._teller.entry(events)
+                self._stores.definitions.replace_telling(stored, datastream, entry)
+            else:
+                self._stores.definitions.replace(stored, datastream)
         except (VersionConflict, NotFound) as error:  # somebody was faster; the next look sees it
             _log.info("datastream not changed", datastream=datastream.name, reason=str(error))
             self._awake.set()
         else:
             status = datastream.status.value
-            _log.info("datastream changed", datastream=datastream.name, status=status, reason=why)
+            _log.info("datastream changed", datastream=datastream.name, status=status, reason=change.why)
+            if events:
+                self._teller.sent(events)
 
     def _look_after(self, datastreams: Sequence[Datastream]) -> dict[DatastreamName, str]:
         """What these need at their destinations; a sentence of each."""
@@ -393,10 +405,10 @@ class Leader:
         events = plan_events(
             decision.plan, decision.moves, decision.group_plans, me.name, self._load_of(decision.moves)
         )
-        self._untold = decision.plan, events
+        self._teller.prepare(decision.plan, events)
         self._plan = self._stores.plans.publish(decision.plan, self._plan)
         self._newest, self._is_recovered = self._plan.plan, False
-        self._tell()
+        self._teller.catch_up(self._plan.plan)
 
     def _load_of(self, moves: Sequence[Move]) -> Mapping[tuple[GroupName, TopicPartition], float]:
         """Bytes per second of what moves, as far as they are known."""
@@ -409,27 +421,12 @@ class Leader:
                     found[one.group, one.partition] = load
         return found
 
-    def _tell(self) -> None:
-        """Tell of our newest plan if it is in force; its publication may have broken off in between."""
-        if self._untold is None:
-            return
-        plan, events = self._untold
-        if plan == self._plan.plan:
-            self._announce(events)
-        self._untold = None
-
-    def _announce(self, events: tuple[PlacementEvent, ...]) -> None:
-        """Store events and send them; what cannot be told must not hold up what is done."""
-        try:
-            self._events.append(events)
-            self._publish_events(events)
-        except _SHARED_STATE:
-            raise
-        except Exception:  # noqa: BLE001 - the bulkhead around telling
-            _log.exception("events are lost", events=len(events))
-
     def _say(self, sentence: str) -> None:
         if sentence != self._sentence:
             _log.info(sentence, plan=self._plan.plan.epoch)
         self._sentence = sentence
         self._health.report("leader", self._is_well, sentence)
+
+
+def _events_of(change: Change, now_ms: int) -> tuple[PlacementEvent, ...]:
+    return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()

@@ -14,6 +14,33 @@ class Node:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class NodeWrite:
+    """Data that replaces a node's if the version is exactly this one."""
+
+    path: str
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDeletion:
+    """A node that goes: it is there, and has none below it."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextNode:
+    """A node that is made, under the path and the next number of its parent."""
+
+    path: str
+    data: bytes
+
+
+NodeChange = NodeWrite | NodeDeletion | NextNode
+
+
 class SessionState(StrEnum):
     """Of a session with such a store. SUSPENDED: disconnected, the session may still live. LOST: it is over,
     and all that hung on it."""

@@ -15,10 +15,10 @@ from enum import Enum
 from itertools import count
 
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, Unreachable, VersionConflict
-from mirror.model.nodes import Node
+from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.ports import Watch
 
-WRITES = frozenset({"create", "write", "delete"})
+WRITES = frozenset({"create", "write", "change_together", "delete"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,13 @@ class FakeZooKeeper:
         self._changed(_Kind.DATA, path)
         self._changed(_Kind.CHILDREN, path)
         self._changed(_Kind.CHILDREN, above)
+
+    def _write(self, path: str, data: bytes) -> int:
+        node = self._find(path)
+        assert node is not None
+        node.data, node.version = data, node.version + 1
+        self._changed(_Kind.DATA, path)
+        return node.version
 
     def _delete(self, path: str, version: int | None) -> None:
         parent, name = self._parent_of(path)
@@ -262,9 +269,26 @@ class FakeSession:
                 raise NotFound(f"there is no znode {path}")
             if node.version != version:
                 raise VersionConflict(f"znode {path} was changed by somebody else")
-            node.data, node.version = data, version + 1
-            self._server._changed(_Kind.DATA, path)
-            return node.version
+            return self._server._write(path, data)
+
+    def change_together(self, changes: Sequence[NodeChange]) -> None:
+        """As in the port."""
+        with self._asked("change_together", changes[0].path):
+            for one in changes:
+                node = self._server._find(one.path)
+                if node is None and not isinstance(one, NextNode):
+                    raise NotFound(f"there is no znode {one.path}")
+                is_other = isinstance(one, NodeWrite) and node is not None and node.version != one.version
+                if is_other or (isinstance(one, NodeDeletion) and node is not None and node.children):
+                    raise VersionConflict(f"znode {one.path} was changed by somebody else")
+            for one in changes:
+                match one:
+                    case NodeWrite(path, data, _):
+                        self._server._write(path, data)
+                    case NodeDeletion(path):
+                        self._server._delete(path, None)
+                    case NextNode(path, data):
+                        self._server._create(path, data, None, True)
 
     def delete(self, path: str, version: int | None = None) -> None:
         """As in the port."""

@@ -10,9 +10,11 @@ copied once, by whom the plan says.
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from random import Random
 
 import structlog
@@ -21,6 +23,7 @@ from mirror.coordination.matching import TopicMatching
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.planning import groups_of
 from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.model.datastreams.datastream import DatastreamStatus, PartitionPause
@@ -150,6 +153,8 @@ class Simulation:
         }
         self.nodes = [Node(self, name) for name in NAMES]
         self.ghosts: list[Node] = []
+        self.ending: set[str] = set()
+        self._numbers = count()
         self.admin = self.server.session()
         self.definitions = DefinitionStore(self.admin)
         limits = TaskLimits(min_tasks=3)
@@ -199,12 +204,17 @@ class Simulation:
             self.nodes[number] = Node(self, NAMES[number])
 
     def _pause_or_resume(self) -> None:
+        """A pause has an end or not, and a reason of its own, by which its end is recognized."""
         stored = self.random.choice(self.definitions.all().readable)
-        pauses = (
-            {}
-            if stored.datastream.pauses
-            else {"t": PartitionPause(frozenset({self.random.randrange(4)}), "", 0)}
-        )
+        if stored.datastream.pauses:
+            self.ending -= {one.reason for one in stored.datastream.pauses.values()}
+            pauses = {}
+        else:
+            number, reason = self.random.randrange(4), f"pause {next(self._numbers)};"
+            until_ms = self.clock.now_ms() + self.random.choice([500, 5_000])
+            is_brief = self.random.random() < 0.5
+            self.ending |= {reason} if is_brief else set()
+            pauses = {"t": PartitionPause(frozenset({number}), reason, 0, "", until_ms if is_brief else None)}
         self.definitions.replace(stored, replace(stored.datastream, pauses=pauses))
 
     def _ask_for_a_move(self) -> None:
@@ -270,6 +280,17 @@ class Simulation:
             for key in node.follower.workers.copying:
                 assert homes[key] == name
         assert all(node.follower.health.is_well for node in self.nodes)
+        self._judge_ends()
+
+    def _judge_ends(self) -> None:
+        """Every pause with an end that nobody took back is over, and told of once; no other is."""
+        datastreams = [one.datastream for one in self.definitions.all().readable]
+        left = [one for datastream in datastreams for one in datastream.pauses.values()]
+        assert [one for one in left if one.until_ms is not None] == []
+        sentences = [one.sentence for one in EventLog(self.admin).newest(10_000) if one.kind == "command"]
+        told = Counter(reason for one in sentences for reason in re.findall(r"pause \d+;", one))
+        assert set(told.values()) <= {1}
+        assert self.ending <= told.keys()
 
 
 def run(seed: int, steps: int) -> None:

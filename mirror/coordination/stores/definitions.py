@@ -23,7 +23,7 @@ from mirror.model.datastreams.datastream import (
 )
 from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
-from mirror.model.nodes import Node
+from mirror.model.nodes import NextNode, Node, NodeWrite
 from mirror.model.topics import TopicNaming, selection_without_look_ahead
 from mirror.ports import NodeStore, Watch
 
@@ -92,14 +92,13 @@ def _halt(value: object) -> Halt | None:
     if value is None:
         return None
     document = bounds.mapping("the halt", value)
-    since_ms = bounds.field(document, "since_ms")
-    return Halt(bounds.field(document, "reason"), since_ms, document.get("requested_by", ""))
+    return Halt(bounds.field(document, "reason"), *_cause(document))
 
 
 def _pause_document(pause: PartitionPause) -> dict[str, Any]:
     numbers = "*" if pause.numbers is None else znodes.encode_ranges(pause.numbers)
     cause = {"reason": pause.reason, "since_ms": pause.since_ms, "requested_by": pause.requested_by}
-    return {"partitions": numbers, **cause}
+    return {"partitions": numbers, **cause, "until_ms": pause.until_ms}
 
 
 def _pause(document: Mapping[str, Any]) -> PartitionPause:
@@ -108,10 +107,12 @@ def _pause(document: Mapping[str, Any]) -> PartitionPause:
         numbers = None if text == "*" else frozenset(znodes.decode_ranges(text))
     except ValueError as error:
         raise InvalidRequest(f"paused partitions: {error}") from error
-    since_ms = bounds.field(document, "since_ms")
-    return PartitionPause(
-        numbers, bounds.field(document, "reason"), since_ms, document.get("requested_by", "")
-    )
+    return PartitionPause(numbers, bounds.field(document, "reason"), *_cause(document))
+
+
+def _cause(document: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Versions that knew of no end of a pause do not write one."""
+    return bounds.field(document, "since_ms"), document.get("requested_by", ""), document.get("until_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,12 @@ class DefinitionStore:
         except AlreadyExists as error:
             raise _taken(datastream.name) from error
         return StoredDatastream(datastream, 0)
+
+    def replace_telling(self, stored: StoredDatastream, datastream: Datastream, entry: NextNode) -> None:
+        """As `replace`, and an entry of the event log (`EventLog.entry`): both or neither."""
+        path = znodes.child(znodes.DATASTREAMS, datastream.name)
+        change = NodeWrite(path, znodes.encode(to_document(datastream)), stored.version)
+        self._nodes.change_together((change, entry))
 
     def replace(self, stored: StoredDatastream, datastream: Datastream) -> StoredDatastream:
         """Compare and set; returns what is stored then. Raises VersionConflict, NotFound, and InvalidRequest

@@ -14,6 +14,7 @@ from mirror.coordination.stores.requests import Request
 from mirror.errors import CorruptData
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
+from mirror.model.nodes import NextNode
 from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
@@ -37,11 +38,20 @@ class EventLog:
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
         """Add a publication, as far as it fits into a znode, and drop all but the newest `KEPT`."""
+        entry = self.entry(events)
+        self._nodes.create(entry.path, entry.data, sequential=True)
+        self.trim()
+
+    def entry(self, events: tuple[PlacementEvent, ...]) -> NextNode:
+        """A publication, as far as it fits into a znode, for a change that is made together with it."""
         chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
         while len(chunks) > 1:
             events = events[: len(events) // 2]
             chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
-        self._nodes.create(f"{znodes.EVENTS}/e-", chunks[0], sequential=True)
+        return NextNode(f"{znodes.EVENTS}/e-", chunks[0])
+
+    def trim(self) -> None:
+        """Drop all but the newest `KEPT` publications."""
         for node in self._publications()[:-KEPT]:
             self._nodes.delete_tree(f"{znodes.EVENTS}/{node}")
 

@@ -20,6 +20,7 @@ from mirror.instance.uncopied.partitions import (
     without_task,
 )
 from mirror.model.datastreams.datastream import Datastream, Halt, PartitionPause
+from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
@@ -200,8 +201,10 @@ def _texts(numbers: Iterable[int]) -> list[str]:
 def _cause(what: str, cause: Halt | PartitionPause | None) -> str:
     """What is paused, by whom and why, as far as that is known."""
     who = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
+    until_ms = cause.until_ms if cause is not None else None
+    until = f" until {moment_text(until_ms)}" if until_ms is not None else ""
     why = f": {cause.reason}" if cause is not None and cause.reason else ""
-    return legible(f"{what}{who}{why}")
+    return legible(f"{what}{who}{until}{why}")
 
 
 def _shown(names: list[str]) -> str:

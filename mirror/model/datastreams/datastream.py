@@ -82,15 +82,17 @@ class LatencyObjective:
 @dataclass(frozen=True, slots=True)
 class PartitionPause:
     """Partitions of one topic that somebody paused, and why. `numbers` None: all of them, also those that
-    come later. It lasts until somebody resumes them. `requested_by`: as far as it was given."""
+    come later. It lasts until `until_ms` (epoch), or else until somebody resumes them. `requested_by`: as far
+    as it was given."""
 
     numbers: frozenset[int] | None
     reason: str
     since_ms: int
     requested_by: str = ""
+    until_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _check_cause("a pause", self.reason, self.since_ms, self.requested_by)
+        _check_cause("a pause", self.reason, self.since_ms, self.requested_by, self.until_ms)
         if self.numbers and not 0 <= min(self.numbers) <= max(self.numbers) <= bounds.LARGEST_PARTITION:
             raise InvalidRequest(f"paused partitions lie between 0 and {bounds.LARGEST_PARTITION}")
 
@@ -102,20 +104,23 @@ class PartitionPause:
 @dataclass(frozen=True, slots=True)
 class Halt:
     """Why a whole datastream is paused or stopped, since when (epoch ms), and who asked for it, as far as
-    that was given."""
+    that was given. `until_ms`: when a pause ends by itself (epoch); None: when somebody resumes it."""
 
     reason: str
     since_ms: int
     requested_by: str = ""
+    until_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _check_cause("a halt", self.reason, self.since_ms, self.requested_by)
+        _check_cause("a halt", self.reason, self.since_ms, self.requested_by, self.until_ms)
 
 
-def _check_cause(what: str, reason: object, since_ms: object, requested_by: object) -> None:
+def _check_cause(what: str, reason: object, since_ms: object, requested_by: object, until_ms: object) -> None:
     bounds.text(f"the reason of {what}", reason, bounds.LONGEST_REASON)
     bounds.integer(f"the moment of {what}", since_ms, 0, bounds.LARGEST_MS)
     bounds.text(f"who asked for {what}", requested_by, bounds.LONGEST_NAME)
+    if until_ms is not None:
+        bounds.integer(f"the end of {what}", until_ms, 0, bounds.LARGEST_MS)
 
 
 def check_name(value: object, role: str = "a datastream") -> None:

@@ -1,30 +1,47 @@
-"""Pausing and resuming partitions of a datastream by topic. Pure."""
+"""Pausing and resuming partitions of a datastream by topic, and when pauses end by themselves. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.datastreams.datastream import PartitionPause
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, PartitionPause
+from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.topics import checked_topic
 
+_MOST_TOLD: Final = 10
 Partitions = Mapping[str, frozenset[int] | None]
 """Partition numbers by topic; None: the whole topic."""
 
 
-def paused(
-    present: Mapping[str, PartitionPause], more: Partitions, reason: str, now_ms: int, requested_by: str = ""
-) -> dict[str, PartitionPause]:
-    """With more partitions paused; those of a topic that were paused already share the new reason."""
+def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
+    """With more partitions paused; those of a topic that were paused already share the new cause. Where it
+    does not name all of those, the later end counts: nothing is copied earlier than anybody asked for."""
     pauses = dict(present)
     for topic, numbers in more.items():
         before = pauses.get(topic)
         is_whole = numbers is None or (before is not None and before.numbers is None)
         together = (before.numbers or frozenset() if before else frozenset()) | (numbers or frozenset())
-        pauses[topic] = PartitionPause(None if is_whole else together, reason, now_ms, requested_by)
+        until_ms = cause.until_ms
+        if before is not None and not _names_all(numbers, before):
+            until_ms = _later(until_ms, before.until_ms)
+        pauses[topic] = PartitionPause(
+            None if is_whole else together, cause.reason, cause.since_ms, cause.requested_by, until_ms
+        )
     return pauses
+
+
+def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
+    return numbers is None or (before.numbers is not None and before.numbers <= numbers)
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    """Of two ends of a pause; None is never."""
+    return None if one is None or other is None else max(one, other)
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
@@ -45,6 +62,55 @@ def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[st
         else:
             del pauses[topic]
     return pauses
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPauses:
+    """A datastream without the pauses that are over, and in a sentence which those were."""
+
+    datastream: Datastream
+    sentence: str
+
+
+def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
+    """What becomes of a datastream by the pauses whose end has come; None: nothing."""
+    halt, ended = datastream.halt, []
+    after = datastream
+    if datastream.status is DatastreamStatus.PAUSED and halt is not None and _is_over(halt, now_ms):
+        after = replace(after, status=next_status(datastream, "resume"), halt=None)
+        ended.append(_told("the datastream", halt))
+    if datastream.status is not DatastreamStatus.DELETING:
+        over = {topic: one for topic, one in datastream.pauses.items() if _is_over(one, now_ms)}
+        left = {topic: one for topic, one in datastream.pauses.items() if topic not in over}
+        after = replace(after, pauses=left)
+        ended += [_told(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
+    if not ended:
+        return None
+    more = f" and {len(ended) - _MOST_TOLD} more" if len(ended) > _MOST_TOLD else ""
+    return EndedPauses(after, f"resumed {', '.join(ended[:_MOST_TOLD])}{more}")
+
+
+def _is_over(pause: Halt | PartitionPause, now_ms: int) -> bool:
+    return pause.until_ms is not None and pause.until_ms <= now_ms
+
+
+def _told(what: str, pause: Halt | PartitionPause) -> str:
+    who = f" by {pause.requested_by}" if pause.requested_by else ""
+    why = f": {pause.reason}" if pause.reason else ""
+    return f"{what} (paused until {moment_text(pause.until_ms or 0)}{who}{why})"
+
+
+def _numbers(numbers: frozenset[int] | None) -> str:
+    return "*" if numbers is None else ",".join(map(str, sorted(numbers)))
+
+
+def moment_text(moment_ms: int) -> str:
+    """A moment (epoch ms) in UTC, to the second, as ISO 8601 has it; one that the calendar of Python does not
+    reach stays a number."""
+    try:
+        return datetime.fromtimestamp(moment_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{moment_ms} ms"
 
 
 def read_partitions(texts: Mapping[str, str]) -> dict[str, frozenset[int] | None]:

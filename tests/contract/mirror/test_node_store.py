@@ -11,7 +11,8 @@ import pytest
 
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.errors import AlreadyExists, NotFound, SessionLost, VersionConflict
+from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, VersionConflict
+from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.ports import NodeStore
 from stack.zookeeper import ZooKeeperServer
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
@@ -300,6 +301,43 @@ def test_the_same_watch_on_the_same_node_rings_once(new_client: NewClient) -> No
     other.write("/a", b"", 1)
     last.wait()
     assert bell.rings == 1
+
+
+def test_changes_are_made_together(new_client: NewClient) -> None:
+    nodes, other = new_client().nodes, new_client().nodes
+    nodes.create("/a", b"1")
+    nodes.create("/b")
+    bell = Bell()
+    other.children("/log", bell)
+    for number in range(2):
+        changes = (NodeWrite("/a", b"2", number), NextNode("/log/e-", b"told"))
+        nodes.change_together(changes if number else (*changes, NodeDeletion("/b")))
+    assert nodes.read("/a") == Node(b"2", 2)
+    assert nodes.children("/log") == ("e-0000000000", "e-0000000001")
+    assert "b" not in nodes.children("/")
+    bell.wait()
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        (NodeWrite("/a", b"2", 1), VersionConflict),
+        (NodeWrite("/missing", b"2", 0), NotFound),
+        (NodeDeletion("/missing"), NotFound),
+        (NodeDeletion("/parent"), VersionConflict),
+    ],
+)
+def test_changes_of_which_one_is_not_possible_are_not_made(
+    nodes: NodeStore, change: NodeChange, refusal: type[HeadraceError]
+) -> None:
+    nodes.create("/a", b"1")
+    nodes.create("/parent/child")
+    first, last = NextNode("/log/e-", b"told"), NodeWrite("/parent/child", b"3", 0)
+    with pytest.raises(refusal):
+        nodes.change_together((first, change, last))
+    assert nodes.children("/log") == ()
+    assert nodes.read("/a") == Node(b"1", 0)
+    assert nodes.read("/parent/child") == Node(b"", 0)
 
 
 def test_a_session_that_is_over_says_so(new_client: NewClient) -> None:

@@ -15,7 +15,14 @@ from mirror.coordination.stores.definitions import (
     to_document,
 )
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, LatencyObjective, StartPosition
+from mirror.model.datastreams.datastream import (
+    Datastream,
+    DatastreamStatus,
+    Halt,
+    LatencyObjective,
+    PartitionPause,
+    StartPosition,
+)
 from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
@@ -34,6 +41,8 @@ FULL = Datastream(
     limits=TaskLimits(2, 8, 100),
     objective=LatencyObjective(500, 99.9),
     metadata={"owner": "me", "system.taskPrefix": "shared", "any.other": "ключ"},
+    pauses={"a": PartitionPause(frozenset({1, 2}), "why", 7, "me", 9), "b": PartitionPause(None, "", 7)},
+    halt=Halt("tests", 7, "me", 10),
 )
 
 
@@ -43,6 +52,17 @@ def test_a_definition_survives(datastream: Datastream) -> None:
     store.create(datastream)
     assert store.get(datastream.name) == StoredDatastream(datastream, 0)
     assert from_document(to_document(datastream)) == datastream
+
+
+def test_pauses_of_versions_that_knew_of_no_end_are_read_and_those_versions_read_ours() -> None:
+    document = to_document(FULL)
+    former = {"partitions": "1-2", "reason": "why", "since_ms": 7, "requested_by": "me"}
+    halt = {"reason": "tests", "since_ms": 7, "requested_by": "me"}
+    read = from_document({**document, "pauses": {"a": former}, "halt": halt})
+    assert read.pauses == {"a": PartitionPause(frozenset({1, 2}), "why", 7, "me")}
+    assert read.halt == Halt("tests", 7, "me")
+    assert former.items() <= document["pauses"]["a"].items()
+    assert halt.items() <= document["halt"].items()
 
 
 def test_names_come_sorted_by_name_not_by_node() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mirror.coordination.leader_actions import (
     Answer,
@@ -18,7 +19,7 @@ from mirror.coordination.leader_actions import (
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.planning import World, decide
 from mirror.coordination.stores.requests import RebalanceRequest
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity
 from mirror.model.plan import Plan
@@ -54,6 +55,15 @@ def test_what_has_outlived_its_time_is_deleted_once() -> None:
     for status in (_S.READY, _S.PAUSED, _S.STOPPED):
         assert statuses(a_datastream(metadata=brief, status=status), now_ms=1500) == {"orders": _S.DELETING}
     assert statuses(a_datastream(metadata=brief, status=_S.DELETING), now_ms=9000) == {}
+
+
+def test_what_was_paused_for_a_time_is_ready_again_and_told_of() -> None:
+    one = a_datastream(status=_S.PAUSED, halt=Halt("tests", 1, "me", 1500))
+    assert changes_of([one], PLANNED, 1499) == []
+    (change,) = changes_of([one], PLANNED, 1500)
+    assert (change.datastream, change.is_told) == (a_datastream(), True)
+    brief = replace(one, metadata={"system.creation.ms": "1000", "system.ttl.ms": "500"})
+    assert statuses(brief, now_ms=1500) == {"orders": _S.DELETING}
 
 
 def test_the_order_is_states_then_plan_then_answers_then_removals() -> None:

@@ -1,0 +1,59 @@
+"""Tells of what the leader does: events go into the log in ZooKeeper, and out as records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from mirror.coordination.stores.events import EventLog
+from mirror.errors import CoordinationError, Unreachable
+from mirror.model.metrics import PlacementEvent
+from mirror.model.nodes import NextNode
+from mirror.model.plan import Plan
+
+_log = structlog.get_logger(__name__)
+Events = tuple[PlacementEvent, ...]
+
+
+class EventTeller:
+    """What cannot be told must not hold up what is done; only ZooKeeper's failures are raised."""
+
+    def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
+        self._events = log
+        self._publish = publish
+        self._untold: tuple[Plan, Events] | None = None
+
+    def announce(self, events: Events) -> None:
+        """Store events and send them."""
+        self._guard(events, lambda: self._events.append(events))
+
+    def entry(self, events: Events) -> NextNode:
+        """What stores events together with the change that they tell of; `sent` follows."""
+        return self._events.entry(events)
+
+    def sent(self, events: Events) -> None:
+        """Send events that were stored with their change."""
+        self._guard(events, self._events.trim)
+
+    def prepare(self, plan: Plan, events: Events) -> None:
+        """A plan is about to be published; its publication may break off, and be in force nevertheless."""
+        self._untold = plan, events
+
+    def catch_up(self, in_force: Plan) -> None:
+        """Tell of the plan that was published last, if it is the one in force."""
+        if self._untold is None:
+            return
+        plan, events = self._untold
+        if plan == in_force:
+            self.announce(events)
+        self._untold = None
+
+    def _guard(self, events: Events, store: Callable[[], None]) -> None:
+        try:
+            store()
+            self._publish(events)
+        except (Unreachable, CoordinationError):
+            raise
+        except Exception:  # noqa: BLE001 - the bulkhead around telling
+            _log.exception("events are lost", events=len(events))
