@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from importlib.metadata import version
 
 import structlog
 from fastapi import FastAPI, Request, Response
@@ -24,7 +25,7 @@ from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, sta
 from api.fleet.memory import StateMemory
 from api.fleet.reads import Reads
 from api.fleet.upkeep import kept_up
-from api.openapi.document import DocumentedApi
+from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
 from api.prometheus import InstanceCollector
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
 from api.services import Services
@@ -38,7 +39,14 @@ def create_app(services: Services) -> FastAPI:
     app = DocumentedApi(
         title="Headrace",
         summary="Load-aware Kafka mirroring",
+        description=DESCRIPTION,
+        version=version("headrace"),
+        openapi_tags=TAGS,
+        servers=SERVERS,
+        openapi_url="/v1/openapi.json",
         docs_url="/v1/docs",
+        redoc_url=None,
+        generate_unique_id_function=operation_id,
         default_response_class=LegibleJson,
         lifespan=_remember,
     )
@@ -50,7 +58,7 @@ def create_app(services: Services) -> FastAPI:
     for router in (datastreams.router, lags.router, plans.router, status.router, actions.router):
         app.include_router(router, responses=EVERYWHERE)
     for router in (brooklin.router, diagnostics.router):
-        app.include_router(router)
+        app.include_router(router, include_in_schema=False)
     app.add_middleware(CheckedBodies, refuse=_explain)
     app.middleware("http")(_speak_restli)
     app.add_middleware(CutOffCalls, refuse=_explain)

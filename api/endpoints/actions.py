@@ -3,9 +3,10 @@ it is sent, and answers with the ETag of the version that it leaves."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Response
 
 from api.datastreams.answers import NamePath, cause_of, damaged_answer, written_answer
 from api.dependencies import ReadsDep, ServicesDep
@@ -87,20 +88,44 @@ def move(
     return answer
 
 
-@router.post("/{name}/{action}", responses=problems(404, 409, 412, 422))
-def change(
+StatusAction = Literal["pause", "resume", "stop"]
+
+
+async def _status_change(
     name: NamePath,
-    action: Literal["pause", "resume", "stop"],
     services: ServicesDep,
     reads: ReadsDep,
     response: Response,
     if_match: IfMatch,
     body: HaltBody | None = None,
-) -> DatastreamAnswer:
-    """Pause (until somebody resumes, or for a time), resume or stop. To pause what is paused with another end
-    changes when it ends."""
-    key, body = DatastreamName(name), body or HaltBody()
-    until_ms = body.until_ms(services.clock.now_ms(), is_pause=action == "pause")
-    before = named_version(services.control, key, if_match)
-    command = ChangeStatus(key, action, *cause_of(body), before, until_ms)
-    return written_answer(services.control.change_status(command), reads, response)
+) -> Callable[[StatusAction], DatastreamAnswer]:
+    def change(action: StatusAction) -> DatastreamAnswer:
+        key, why = DatastreamName(name), body or HaltBody()
+        until_ms = why.until_ms(services.clock.now_ms(), is_pause=action == "pause")
+        before = named_version(services.control, key, if_match)
+        command = ChangeStatus(key, action, *cause_of(why), before, until_ms)
+        return written_answer(services.control.change_status(command), reads, response)
+
+    return change
+
+
+StatusChangeDep = Annotated[Callable[[StatusAction], DatastreamAnswer], Depends(_status_change)]
+
+
+@router.post("/{name}/pause", responses=problems(404, 409, 412, 422))
+def pause(change: StatusChangeDep) -> DatastreamAnswer:
+    """Stop copying until somebody resumes it, or for a time; its tasks stay where they are. To pause what is
+    paused with another end changes when it ends."""
+    return change("pause")
+
+
+@router.post("/{name}/resume", responses=problems(404, 409, 412, 422))
+def resume(change: StatusChangeDep) -> DatastreamAnswer:
+    """Copy again what is paused or stopped, from where it stood."""
+    return change("resume")
+
+
+@router.post("/{name}/stop", responses=problems(404, 409, 412, 422))
+def stop(change: StatusChangeDep) -> DatastreamAnswer:
+    """Stop copying and give up its tasks until somebody resumes it."""
+    return change("stop")

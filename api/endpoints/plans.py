@@ -22,7 +22,14 @@ def plan(reads: ReadsDep) -> PlanAnswer:
     return PlanAnswer.from_plan(reads.plan(), reads.assessments())
 
 
-@router.post("/rebalance", status_code=202, responses=problems(404, 409, 422))
+@router.post(
+    "/rebalance",
+    status_code=202,
+    responses={
+        200: {"model": RebalanceAnswer, "description": "What it would change."},
+        **problems(404, 409, 422),
+    },
+)
 async def rebalance(
     body: RebalanceBody, services: ServicesDep, slow_calls: SlowCallsDep, response: Response
 ) -> RebalanceAnswer:
@@ -38,6 +45,9 @@ async def rebalance(
 
 
 @router.get("/events")
-def events(reads: ReadsDep, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> list[dict[str, Any]]:
+def events(
+    reads: ReadsDep,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="the newest of them")] = 100,
+) -> list[dict[str, Any]]:
     """What changed and why, newest publication first."""
     return [event_answer(event) for event in reads.events(limit)]

@@ -7,9 +7,11 @@ answered with (`EVERYWHERE`) is said once, where the application includes the ro
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
+
+from api.schemas.headers import described
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
@@ -48,21 +50,73 @@ class ProblemDocument(_ProblemModel):
     """All fields of the body that are wrong; left out where it is not about fields."""
 
 
+class _Meaning(NamedTuple):
+    """Of a status: in which cases, and one of them."""
+
+    text: str
+    kind: str
+    detail: str
+    advice: str = ""
+
+
 _MEANINGS: Final = {
-    HTTPStatus.BAD_REQUEST: "The request cannot be accepted: its body, a parameter or what it asks for.",
-    HTTPStatus.UNAUTHORIZED: "A server that was asked for this call refuses Headrace's credentials.",
-    HTTPStatus.NOT_FOUND: "There is nothing of that name.",
-    HTTPStatus.REQUEST_TIMEOUT: "It was not done in time.",
-    HTTPStatus.CONFLICT: "Not in the present state: there is one of that name, its state does not allow it,"
-    " somebody else was faster, or what is stored is damaged.",
-    HTTPStatus.GONE: "What it refers to is not kept any more.",
-    HTTPStatus.PRECONDITION_FAILED: "The version that If-Match names is not the present one.",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "Fields that cannot be as they are asked for, or a plan that cannot be.",
-    HTTPStatus.PRECONDITION_REQUIRED: "If-Match is missing: the change does not say of which version it is.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "An error in Headrace itself; the log has it.",
-    HTTPStatus.BAD_GATEWAY: "A server that was asked for this call said no.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "A server does not answer, or too many such calls are under way.",
-    HTTPStatus.GATEWAY_TIMEOUT: "A server that was asked for this call answered too late.",
+    HTTPStatus.BAD_REQUEST: _Meaning(
+        "The request cannot be accepted: its body, a parameter or what it asks for.",
+        "InvalidRequest",
+        "name: String should have at least 1 character",
+    ),
+    HTTPStatus.UNAUTHORIZED: _Meaning(
+        "A server that was asked for this call refuses Headrace's credentials.",
+        "NotAuthorized",
+        "cluster source refuses the credentials",
+        "see [clusters.source.security]",
+    ),
+    HTTPStatus.NOT_FOUND: _Meaning(
+        "There is nothing of that name.", "NotFound", "there is no datastream orders"
+    ),
+    HTTPStatus.CONFLICT: _Meaning(
+        "Not in the present state: there is one of that name, its state does not allow it, somebody else was"
+        " faster, or what is stored is damaged.",
+        "IllegalTransition",
+        "datastream orders is STOPPED: pause is not possible",
+    ),
+    HTTPStatus.PRECONDITION_FAILED: _Meaning(
+        "The version that If-Match names is not the present one.",
+        "StaleVersion",
+        "datastream orders is not the version that the change is of",
+        "read it again",
+    ),
+    HTTPStatus.UNPROCESSABLE_ENTITY: _Meaning(
+        "Fields that cannot be as they are asked for, or a plan that cannot be.",
+        "RefusedFields",
+        "2 fields cannot be as they are asked for",
+    ),
+    HTTPStatus.PRECONDITION_REQUIRED: _Meaning(
+        "If-Match is missing: the change does not say of which version it is.",
+        "VersionNotGiven",
+        "the change of datastream orders does not say of which version",
+        "read it, and send its ETag as If-Match; If-Match: * changes whichever is there",
+    ),
+    HTTPStatus.INTERNAL_SERVER_ERROR: _Meaning(
+        "An error in Headrace itself; the log has it.",
+        "HeadraceError",
+        "an error in Headrace itself",
+        "see the log of this instance",
+    ),
+    HTTPStatus.BAD_GATEWAY: _Meaning(
+        "A server that was asked for this call said no.", "Refused", "topic orders.created is not there"
+    ),
+    HTTPStatus.SERVICE_UNAVAILABLE: _Meaning(
+        "A server does not answer, or too many such calls are under way.",
+        "Busy",
+        "8 calls that ask other servers are under way",
+        "ask again in a few seconds",
+    ),
+    HTTPStatus.GATEWAY_TIMEOUT: _Meaning(
+        "A server that was asked for this call answered too late.",
+        "TimedOut",
+        "cluster source did not answer within 10 s",
+    ),
 }
 
 
@@ -74,7 +128,18 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def _documented(status: HTTPStatus) -> dict[str, Any]:
     """FastAPI's own `model` would be of the type of the answers that are none."""
     schema = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
-    return {"description": _MEANINGS[status], "content": {PROBLEM_TYPE: {"schema": schema}}}
+    meaning = _MEANINGS[status]
+    headers = described("Retry-After") if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+    example = ProblemDocument(
+        title=status.phrase,
+        status=status,
+        kind=meaning.kind,
+        detail=meaning.detail,
+        advice=meaning.advice,
+        request_id="4f1c9d0e7a62b358",
+    )
+    content = {"schema": schema, "example": example.model_dump(exclude_none=True)}
+    return {"description": meaning.text, "headers": headers, "content": {PROBLEM_TYPE: content}}
 
 
 EVERYWHERE: Final = problems(400, 401, 500, 502, 503, 504)

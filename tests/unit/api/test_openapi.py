@@ -14,7 +14,7 @@ _NO_OPERATION: Final = {405}
 
 
 def operations_of(client: Client) -> dict[str, Any]:
-    paths = client.get("/openapi.json").json()["paths"]
+    paths = client.get("/v1/openapi.json").json()["paths"]
     return {
         f"{method.upper()} {path}": operation
         for path, operations in paths.items()
@@ -39,6 +39,39 @@ def test_every_operation_names_what_any_call_may_be_answered_with(client: Client
 
 
 def test_an_operation_names_nothing_that_is_never_answered(client: Client) -> None:
-    document = client.get("/openapi.json").json()
+    document = client.get("/v1/openapi.json").json()
     assert {"HTTPValidationError", "ValidationError"}.isdisjoint(document["components"]["schemas"])
     assert "422" not in document["paths"]["/v1/lanes"]["get"]["responses"]
+
+
+def test_everything_has_a_description_and_an_example(client: Client) -> None:
+    document = client.get("/v1/openapi.json").json()
+    assert (document["openapi"], bool(document["servers"])) == ("3.1.0", True)
+    assert [name for name, one in document["components"]["schemas"].items() if not one["examples"]] == []
+    assert [name for name, one in document["components"]["schemas"].items() if not one["description"]] == []
+    described = {tag["name"] for tag in document["tags"] if tag["description"]}
+    for name, operation in operations_of(client).items():
+        assert operation["description"], name
+        assert set(operation["tags"]) <= described, name
+        for parameter in operation.get("parameters", ()):
+            assert parameter["example"] is not None, (name, parameter["name"])
+            assert parameter["description"], (name, parameter["name"])
+        bodies = {"body": operation.get("requestBody", {}), **operation["responses"]}
+        for kind, body in bodies.items():
+            assert [one for one in body.get("content", {}).values() if one.get("example") is None] == [], (
+                name,
+                kind,
+            )
+
+
+def test_the_document_and_its_page_are_there(client: Client) -> None:
+    assert "/v1/openapi.json" in client.get("/v1/docs").text
+    assert client.get("/openapi.json").status_code == 404
+
+
+def test_every_answer_documents_its_headers(client: Client) -> None:
+    for name, operation in operations_of(client).items():
+        for status, one in operation["responses"].items():
+            assert "X-Request-ID" in one["headers"], (name, status)
+            if status == "503" and PROBLEM_TYPE in one["content"]:
+                assert "Retry-After" in one["headers"], name

@@ -1,0 +1,196 @@
+"""An example for every schema: values by the names of fields, put together as the schema says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mirror.errors import legible
+
+_PREFIX: Final = "#/components/schemas/"
+_MS: Final = 1_764_000_000_000
+_NOTHING: Final = object()
+_OF_TYPE: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+_VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
+    "advice": ("headrace datastream list names those that are there",),
+    "after": ("orders\\..*",),
+    "before": ("orders",),
+    "by": (None,),
+    "bytes_per_second": (1_250_000.0,),
+    "changes": ({"limits": {"max_tasks": 8}},),
+    "cluster": ("source",),
+    "DestinationBody.cluster": ("destination",),
+    "ChangedDestinationBody.cluster": ("destination",),
+    "data_plane": ("compiled",),
+    "datastream": ("orders",),
+    "destination_topic": ("orders.created",),
+    "detail": ("there is no datastream orders",),
+    "DestinationBody.name": ("*",),
+    "ChangedDestinationBody.name": ("*",),
+    "epoch": (12,),
+    "errors": (None,),
+    "exclude": ("orders\\.internal",),
+    "field": ("/source/topics",),
+    "from_instance": ("one",),
+    "from_task": ("orders_0",),
+    "gaps": ([],),
+    "halt": (None,),
+    "host": ("mirror-1.example.net",),
+    "incarnation": ("9f2c61d0",),
+    "If-Match": ('"1764000000000-3"',),
+    "instance": ("one",),
+    "MoveBody.instance": ("two",),
+    "InstanceAnswer.name": ("one",),
+    "is_balanced": (True,),
+    "is_well": (True,),
+    "kind": ("NotFound",),
+    "lag_ms": (40,),
+    "lag_records": (120,),
+    "LaneAnswer.reason": ("",),
+    "loads_known": (True,),
+    "max_tasks": (8,),
+    "metadata": ({"owner": "team-orders"},),
+    "milliseconds": (60_000,),
+    "name": ("orders",),
+    "next_offset": (1_000,),
+    "offending_partitions": ([],),
+    "offsets": ({"delivered": 1_000}, 0),
+    "offset_map": ([[0, 0, 1_000]],),
+    "owner": ("team-orders",),
+    "partition": ("orders.created-0", 0),
+    "partitions": ({"orders.created": "0,1"}, ["orders.created-0"], [0, 1]),
+    "parts": ({"follower": {"is_well": True, "sentence": "holds epoch 12"}},),
+    "paused": ("",),
+    "pauses": ({},),
+    "per_second": ({"records_in": 900.0},),
+    "phase": ("copying",),
+    "pointer": ("/source/topics",),
+    "problem": (None,),
+    "PlanAnswer.reason": ("2 partitions move from one to two",),
+    "process_id": (4711,),
+    "ProblemField.detail": ("it is not a regular expression: missing ]",),
+    "reason": ("maintenance of the source",),
+    "reasons": (["2 tasks carry 1.2 MB/s of 4 MB/s"],),
+    "request": ("request-0000000007",),
+    "RebalanceAnswer.sentence": ("queued; the leader answers with a plan",),
+    "request_id": ("4f1c9d0e7a62b358",),
+    "requested_by": ("team-orders",),
+    "required_tasks": (2,),
+    "rest_address": ("mirror-1.example.net:32311",),
+    "sentence": ("copies what the plan says",),
+    "stage": ("exact",),
+    "start_offset": (0,),
+    "start": ("earliest",),
+    "state": ("paused",),
+    "DatastreamAnswer.status": ("READY",),
+    "status": (404,),
+    "task": ("orders_0",),
+    "task_lower_bound": (2,),
+    "tasks": (2,),
+    "tasks_after": (3,),
+    "tasks_before": (2,),
+    "title": ("Not Found",),
+    "to_instance": ("two",),
+    "to_task": ("orders_1",),
+    "topic": ("orders.created",),
+    "topics": ("orders\\..*",),
+    "type": ("about:blank",),
+    "unplaced_partitions": ([],),
+    "weight": (1.0,),
+    "worker": (0,),
+}
+"""By field, or by schema and field where a name stands for different things. The first value that is of the
+field's type counts."""
+
+
+class Examples:
+    """Of the schemas of one document."""
+
+    def __init__(self, schemas: Mapping[str, Any]) -> None:
+        self._schemas = schemas
+
+    def of(self, schema: Mapping[str, Any], owner: str = "", field: str = "") -> Any:
+        """A value that the schema allows. `owner`, `field`: whose it is."""
+        if "$ref" in schema:
+            name = str(schema["$ref"]).removeprefix(_PREFIX)
+            return self.of(self._schemas[name], name)
+        if "examples" in schema:
+            return schema["examples"][0]
+        options = schema.get("anyOf") or schema.get("oneOf")
+        for value in _VALUES.get(f"{owner}.{field}", _VALUES.get(field, ())):
+            if any(_is_of_type(value, option) for option in options or (schema,)):
+                return value
+        if options:
+            return self._first(options, schema, owner, field)
+        return self._plain(schema, owner, field)
+
+    def _first(self, options: list[Any], schema: Mapping[str, Any], owner: str, field: str) -> Any:
+        """Null only where nothing else can be said."""
+        real = [option for option in options if option.get("type") != "null"]
+        is_told = any("$ref" in option or "enum" in option or "items" in option for option in real)
+        if len(real) < len(options) and not is_told:
+            return None
+        return self.of({"title": schema.get("title", ""), **real[0]}, owner, field)
+
+    def _plain(self, schema: Mapping[str, Any], owner: str, field: str) -> Any:
+        for key in ("const", "default"):
+            if schema.get(key) not in (None, "", {}, []):
+                return schema[key]
+        if "enum" in schema:
+            return schema["enum"][0]
+        kind = schema.get("type")
+        if kind == "object":
+            return self._object(schema, owner)
+        if kind == "array":
+            return self._array(schema, owner, field)
+        if kind in ("integer", "number"):
+            return _number(schema, field)
+        return {"string": legible(field.replace("_", " ")), "boolean": False}.get(str(kind))
+
+    def _object(self, schema: Mapping[str, Any], owner: str) -> dict[str, Any]:
+        needed = schema.get("required", ())
+        found = {
+            name: self.of(one, owner, name)
+            for name, one in schema.get("properties", {}).items()
+            if name in needed or {"$ref", "type", "anyOf", "oneOf", "enum", "const"} & one.keys()
+        }
+        more = schema.get("additionalProperties")
+        if isinstance(more, dict) and not found:
+            found["example"] = self.of(more)
+        return found
+
+    def _array(self, schema: Mapping[str, Any], owner: str, field: str) -> list[Any]:
+        if "prefixItems" in schema:
+            return [self.of(one, owner) for one in schema["prefixItems"]]
+        return [self.of(schema.get("items", {}), owner, field.removesuffix("s"))]
+
+
+def _is_of_type(value: Any, schema: Mapping[str, Any]) -> bool:
+    if value is None:
+        return schema.get("type") == "null"
+    if "enum" in schema:
+        return value in schema["enum"]
+    kind = schema.get("type")
+    if kind is None:
+        return "$ref" not in schema
+    is_of = isinstance(value, _OF_TYPE.get(kind, ())) and (kind == "boolean" or not isinstance(value, bool))
+    if not is_of or kind not in ("array", "object") or not value:
+        return is_of
+    inner = schema.get("items" if kind == "array" else "additionalProperties")
+    first = value[0] if kind == "array" else next(iter(value.values()))
+    return not isinstance(inner, dict) or _is_of_type(first, inner)
+
+
+def _number(schema: Mapping[str, Any], field: str) -> int | float:
+    if field.endswith("_ms") and not field.endswith(("lag_ms", "age_ms")):
+        return _MS
+    least = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
+    return int(max(least, 0))
