@@ -11,6 +11,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.servers"]
+_File = Sequence[pytest.Item]
 
 # A shell makes what it starts in the background deaf to ctrl-C, and our tests' children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -44,16 +45,31 @@ def _logs_set_up_by_no_other_test() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a long test first, then those with servers, each in the random order that they have."""
+    """Files with a long test first, then those with servers, and the others among them: what waits for servers
+    leaves the processors to what computes. The last third of the others evens out when the workers end.
+    Within these classes files keep the random order that they have."""
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path.as_posix(), []).append(item)
-    items[:] = [item for file in sorted(files.values(), key=_rank) for item in file]
+    first = sorted(filter(_begins_early, files.values()), key=_rank)
+    others = [file for file in files.values() if not _begins_early(file)]
+    among = len(others) * 2 // 3
+    items[:] = [item for file in [*_spread(first, others[:among]), *others[among:]] for item in file]
 
 
-def _rank(file: Sequence[pytest.Item]) -> tuple[bool, bool]:
-    return not _any_marked(file, "long"), not _any_marked(file, "servers")
+def _spread(*parts: Sequence[_File]) -> list[_File]:
+    """All of them, each part in its order and as densely at the beginning as at the end."""
+    placed = [(number / len(part), file) for part in parts for number, file in enumerate(part)]
+    return [file for _, file in sorted(placed, key=lambda one: one[0])]
 
 
-def _any_marked(file: Sequence[pytest.Item], mark: str) -> bool:
+def _begins_early(file: _File) -> bool:
+    return _any_marked(file, "long") or _any_marked(file, "servers")
+
+
+def _rank(file: _File) -> bool:
+    return not _any_marked(file, "long")
+
+
+def _any_marked(file: _File, mark: str) -> bool:
     return any(item.get_closest_marker(mark) for item in file)
