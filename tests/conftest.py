@@ -45,9 +45,11 @@ def _logs_set_up_by_no_other_test() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a long test first, then those with servers, and the others among them: what waits for servers
-    leaves the processors to what computes. The last third of the others evens out when the workers end.
-    Within these classes files keep the random order that they have."""
+    """Files with a long test first, then those with servers, each in the random order that they have.
+
+    The others run among them, as what waits for servers leaves the processors to what computes. A third of
+    them comes at the end, so that the workers end at the same time.
+    """
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path.as_posix(), []).append(item)

@@ -55,10 +55,12 @@ def test_a_frozen_worker_is_noticed_killed_and_replaced(
             (lane["phase"], lane["lag_ms"]) == ("paused", None) and SILENT in lane["reason"] for lane in lanes
         )
 
-    wait_until(is_said, "the lanes of a worker that is frozen do not count as copying")
-    wait_until(lambda: not parts(instance)["follower"]["is_well"], "health names the worker")
+    wait_until(is_said, "the lanes of a worker that is frozen do not count as copying", interval_seconds=0.05)
+    wait_until(lambda: not parts(instance)["follower"]["is_well"], "it is named", interval_seconds=0.05)
     wait_until(
-        lambda: any(SILENT in part["sentence"] for part in parts(instance).values()), "health says why"
+        lambda: any(SILENT in part["sentence"] for part in parts(instance).values()),
+        "health says why",
+        interval_seconds=0.05,
     )
     wait_for_copy(kafka_pair, topic, len(first) + len(second))
     assert worker not in workers(instance), "what is frozen was killed: it cannot write later"

@@ -9,6 +9,7 @@ import pytest
 
 from stack.errors import Cancelled, NotInTime
 from stack.wait import wait_until
+from tests.patience import pause_seconds
 
 
 def test_the_first_truthy_answer_is_returned() -> None:
@@ -43,3 +44,10 @@ def test_the_event_ends_the_wait() -> None:
     event.set()
     with pytest.raises(Cancelled, match="the server: given up"):
         wait_until(lambda: False, 600, "the server", cancelled=event)
+
+
+def test_what_takes_long_or_is_waited_for_long_is_asked_less_often() -> None:
+    assert pause_seconds(answer_seconds=0.001, waited_seconds=0.1) == 0.05
+    assert pause_seconds(answer_seconds=0.05, waited_seconds=0.1) == 0.2
+    assert pause_seconds(answer_seconds=0.001, waited_seconds=6.0) == 0.3
+    assert pause_seconds(answer_seconds=2.0, waited_seconds=60.0) == 0.5
