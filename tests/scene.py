@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import httpx
 
-from headrace.console.client import RestClient
+from headrace.console.client import RestClient, tls_context
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
 from monitor.adapters.rest_service import RestService
@@ -90,7 +90,8 @@ class Scene:
 
     def look(self) -> Snapshot:
         """What all places say now."""
-        with httpx.Client(base_url=f"http://{self.instance.address}", timeout=60) as client:
+        address = f"http://{self.instance.address}"
+        with httpx.Client(base_url=address, timeout=60, verify=tls_context()) as client:
             health = client.get("/v1/health")
             lanes = [one for one in client.get("/v1/lanes").json() if one["datastream"] == self.name]
             metrics = dict(_series(client.get("/metrics").text))
