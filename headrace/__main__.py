@@ -9,7 +9,6 @@ import typer
 from headrace.commands import (
     config,
     copy,
-    datastream,
     demo,
     import_brooklin,
     rebalance,
@@ -19,6 +18,7 @@ from headrace.commands import (
     verify,
 )
 from headrace.commands.analytics import monitor, pinot, plan, pmp
+from headrace.commands.datastreams import group
 from headrace.console.terminal import complain
 from headrace.errors import exit_code_of, explain
 
@@ -32,7 +32,7 @@ app = typer.Typer(
 app.add_typer(
     stack.app, name="stack", help="Real servers on this machine: ZooKeeper, two Kafka clusters, Pinot."
 )
-app.add_typer(datastream.app, name="datastream", help="Create, list and control datastreams over REST.")
+app.add_typer(group.app, name="datastream", help="Create, list and control datastreams over REST.")
 app.add_typer(config.app, name="config", help="Check the settings, and list every key.")
 app.add_typer(pinot.app, name="pinot", help="Tables of metrics, and named queries over them.")
 app.add_typer(pmp.app, name="pmp", help="Partition metrics: the Spark job, the sampler, the loads.")

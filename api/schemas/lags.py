@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -34,6 +34,8 @@ class PartitionLag(_LagModel):
     """The one that runs the task; null: none does."""
     state: str
     """waiting, starting, copying, paused, stopping, unplaced, left out; unknown: nobody was heard of it."""
+    by: Literal["person", "itself"] | None
+    """Who paused it."""
     reason: str
     """Why it is not copied, or not known; while it is copied, which quota holds it back."""
     lag_records: int | None
@@ -50,6 +52,7 @@ class PartitionLag(_LagModel):
             task=owner.task if owner else None,
             instance=owner.instance if owner else None,
             state=lane.phase,
+            by=lane.by,
             reason=lane.reason,
             lag_records=lane.lag_records,
             lag_ms=lane.lag_ms,
@@ -64,6 +67,7 @@ class PartitionLag(_LagModel):
             task=owner.task,
             instance=owner.instance,
             state=state,
+            by=None,
             reason=reason,
             lag_records=None,
             lag_ms=None,

@@ -22,6 +22,21 @@ def choice(kind: type[E], option: str, value: str) -> E:
         raise InvalidRequest(f"{option} cannot be {value}", advice=f"choose {choices}") from None
 
 
+class Output(StrEnum):
+    """How an answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class DocumentOutput(StrEnum):
+    """How one definition is printed."""
+
+    JSON = "json"
+    YAML = "yaml"
+
+
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings.", show_default=False)
 ]

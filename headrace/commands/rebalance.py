@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.datastream import connect
+from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
 

@@ -4,7 +4,7 @@ is markup, and nothing of it reaches the terminal as a command."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -70,6 +70,13 @@ def note(text: str, **how: Any) -> None:
 def print_json(value: object, indent: int | None = 2) -> None:
     """One JSON document on stdout, for programs."""
     _write(json_text(value, indent))
+
+
+def print_yaml(documents: Iterable[object], *, several: bool = False) -> None:
+    """YAML on stdout, for files; each of `several` documents begins with `---`."""
+    from headrace.console.documents import yaml_text
+
+    _write(yaml_text(documents, several=several))
 
 
 def print_text(text: str) -> None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from api.errors import problem, status_of
-from headrace.commands.datastream import path_of
+from headrace.commands.datastreams.connection import path_of
 from headrace.console.client import RestClient
 from mirror.errors import HeadraceError, InvalidRequest, NotFound, StaleVersion, Unreachable
 from tests.fakes.in_process import InProcess

@@ -1,0 +1,1 @@
+"""`headrace datastream …`: the use cases of /v1/datastreams. `group.py` lists them."""

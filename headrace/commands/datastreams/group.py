@@ -1,0 +1,28 @@
+"""The commands `headrace datastream …` by their names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import typer
+
+from headrace.commands.datastreams import definitions, reads, states
+
+app: Final = typer.Typer(no_args_is_help=True)
+for command in (
+    definitions.create,
+    definitions.update,
+    definitions.get,
+    states.pause,
+    states.resume,
+    states.stop,
+    states.delete,
+    states.pause_partitions,
+    states.resume_partitions,
+    states.move,
+    reads.lag,
+    reads.gaps,
+    reads.wait,
+):
+    app.command()(command)
+app.command(name="list")(definitions.list_all)

@@ -1,0 +1,100 @@
+"""`headrace datastream lag`, `gaps` and `wait`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from headrace.commands.datastreams.connection import NameArgument, connect, path_of
+from headrace.commands.options import AtOption, ConfigOption, JsonOption, choice
+from headrace.console.terminal import console, print_json, print_table
+
+
+def lag(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Show how far each partition is behind; what is not known is said to be so."""
+    found = connect(at, config).get(f"{path_of(name)}/lag")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        {**one, "partition": f"{one['topic']}-{one['partition']}", **_known(one)}
+        for one in found["partitions"]
+    ]
+    columns = ["partition", "state", "lag_records", "lag_ms", "task", "instance", "reason"]
+    print_table(f"{found['name']}, {found['status']}", columns, rows)
+    records = found["lag_records"]
+    if records is None:
+        console().print(f"the lag of {found['unknown']} of {len(rows)} partitions is not known")
+    else:
+        console().print(f"{records} records behind, the oldest for {found['lag_ms']} ms")
+    if found["silent_instances"]:
+        console().print(f"not heard: {', '.join(found['silent_instances'])}")
+    if not found["is_complete"]:
+        console().print("partitions that nobody copies may be missing: the leader was not heard")
+
+
+def _known(one: dict[str, Any]) -> dict[str, Any]:
+    return {key: "?" if one[key] is None else one[key] for key in ("lag_records", "lag_ms")}
+
+
+def gaps(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Show what is not at the destination and will not come by itself, with its offsets."""
+    found = connect(at, config).get(f"{path_of(name)}/gaps")
+    if as_json:
+        print_json(found)
+        return
+    columns = ["partition", "up_to", "filtered", "compacted", "lost", "dead_lettered", "why"]
+    print_table(f"gaps of {found['name']}", columns, [_gap_row(one) for one in found["partitions"]])
+    console().print(
+        f"{len(found['partitions'])} of {found['looked_at']} partitions with stored progress have gaps"
+    )
+    if found["unknown"]:
+        console().print(
+            f"nothing is stored yet of {len(found['unknown'])}: {', '.join(found['unknown'][:10])}"
+        )
+
+
+def _gap_row(one: dict[str, Any]) -> dict[str, Any]:
+    why = [*one["events"]]
+    if one["refused"]:
+        why.append(f"paused itself: {one['refused']}")
+    if one["not_copied"]:
+        idle = one["not_copied"]
+        why.append(f"{idle['state']}: {idle['reason']}" if idle["reason"] else idle["state"])
+    if one["destination_is_current"] is False:
+        why.append("the topic that was mirrored to was deleted")
+    counts = {fate: count or None for fate, count in one["offsets"].items()}
+    return {
+        **{"partition": f"{one['topic']}-{one['partition']}", "up_to": one["next_offset"], "why": why},
+        **counts,
+    }
+
+
+def wait(
+    name: NameArgument,
+    condition: Annotated[
+        str, typer.Option("--for", help="ready, running, caught-up, stopped or deleted.", show_default=False)
+    ],
+    timeout: Annotated[str, typer.Option(help="How long at most: 90s, 10m, 1h.")] = "60s",
+    most_lag: Annotated[
+        int, typer.Option("--lag", min=0, help="Records that a partition may be behind when caught up.")
+    ] = 0,
+    at: AtOption = "",
+    config: ConfigOption = None,
+) -> None:
+    """Wait until a datastream is as it is to be; exit 1 when it is not in time.
+
+    running: every partition is copied, or paused by a person. caught-up: and is as far as its source.
+    """
+    from headrace.console.conditions import Condition, wait_until
+    from headrace.console.durations import milliseconds
+
+    wanted = choice(Condition, "--for", condition)
+    client, seconds = connect(at, config), milliseconds(timeout) / 1000
+    wait_until(client, path_of(name), wanted, seconds, most_lag=most_lag)
+    console().print(f"{name}: {wanted}")

@@ -1,0 +1,159 @@
+"""`headrace datastream …`: what changes the state of one, whole or by partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.commands.datastreams.connection import (
+    NameArgument,
+    ReasonOption,
+    WhoOption,
+    connect,
+    path_of,
+    show,
+)
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import console, print_json
+
+if TYPE_CHECKING:
+    from headrace.console.client import RestClient
+
+EndOption = Annotated[
+    str, typer.Option("--for", help="How long, as 90m or 6h; else until a resume.", show_default=False)
+]
+UntilOption = Annotated[
+    str, typer.Option(help="Until when, as 2027-01-31T18:00:00Z; else until a resume.", show_default=False)
+]
+PartitionsArgument = Annotated[list[str], typer.Argument(help="topic:0,13,2 or topic:* for all of them.")]
+
+
+def pause(
+    name: NameArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    duration: EndOption = "",
+    until: UntilOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop copying, for a time or until a resume; everything is kept."""
+    end = _end_of(duration, until)
+    _act(connect(at, config), name, "pause", reason, requested_by, as_json=as_json, **end)
+
+
+def resume(
+    name: NameArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy again, from where it stood."""
+    _act(connect(at, config), name, "resume", reason, requested_by, as_json=as_json)
+
+
+def stop(
+    name: NameArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Drain and stop; tasks are given up."""
+    _act(connect(at, config), name, "stop", reason, requested_by, as_json=as_json)
+
+
+def delete(
+    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Remove the datastream; topics at the destination stay."""
+    show(connect(at, config).delete(path_of(name)), as_json)
+
+
+def pause_partitions(
+    name: NameArgument,
+    partitions: PartitionsArgument,
+    reason: Annotated[str, typer.Option(help="Why; it is kept and shown.")],
+    requested_by: WhoOption = "",
+    duration: EndOption = "",
+    until: UntilOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop copying some partitions, for a time or until they are resumed; the others go on."""
+    chosen = {"partitions": _by_topic(partitions), **_end_of(duration, until)}
+    _act(connect(at, config), name, "pause-partitions", reason, requested_by, as_json=as_json, **chosen)
+
+
+def resume_partitions(
+    name: NameArgument,
+    partitions: PartitionsArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy paused partitions again, from where they stood."""
+    chosen = {"partitions": _by_topic(partitions)}
+    _act(connect(at, config), name, "resume-partitions", reason, requested_by, as_json=as_json, **chosen)
+
+
+def move(
+    name: NameArgument,
+    instance: Annotated[str, typer.Argument(help="Name or host of the instance to copy them.")],
+    partitions: Annotated[list[str], typer.Argument(help="topic-0 topic-1 …")],
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring partitions to an instance; the leader's next plan does it."""
+    body = {"partitions": partitions, "instance": instance, "requested_by": "headrace datastream move"}
+    answer = connect(at, config).post(path_of(name) + "/move", body)
+    if as_json:
+        print_json(answer)
+    else:
+        console().print(
+            f"{name}: {len(partitions)} partitions will move to {instance}; headrace events shows it"
+        )
+
+
+def _by_topic(partitions: list[str]) -> dict[str, str]:
+    from mirror.errors import InvalidRequest
+
+    found: dict[str, str] = {}
+    for one in partitions:
+        topic, _, numbers = one.rpartition(":")
+        if not topic or not numbers:
+            raise InvalidRequest(f"{one!r} names no partitions", advice="write topic:0,13,2 or topic:*")
+        found[topic] = f"{found[topic]},{numbers}" if topic in found else numbers
+    return found
+
+
+def _act(
+    client: RestClient,
+    name: str,
+    action: str,
+    reason: str,
+    requested_by: str,
+    *,
+    as_json: bool,
+    **more: Any,
+) -> None:
+    """Have an action done, of some partitions or of all, and show the datastream as it is then."""
+    body = {"reason": reason, "requested_by": requested_by, **more}
+    show(client.post(f"{path_of(name)}/{action}", body), as_json)
+
+
+def _end_of(duration: str, until: str) -> dict[str, Any]:
+    """When a pause ends, for the body of a request. Raises InvalidRequest."""
+    from headrace.console.durations import milliseconds
+
+    length = {"for_seconds": milliseconds(duration) / 1000} if duration else {}
+    return {**length, **({"until": until} if until else {})}
