@@ -247,6 +247,17 @@ class Lane:
         if self.target_next is not None:
             self.target_next += 1
 
+    @property
+    def target_end(self) -> int:
+        """The destination's log ends there or behind it, unless it has lost something."""
+        return max(self.offset_map.target_end or 0, self.target_next or 0)
+
+    def lose_target(self, first: int) -> None:
+        """The destination has lost what it had from that offset on."""
+        lost = f"{first} to {self.target_end - 1}"
+        self.gaps.append(f"the destination has lost its offsets {lost} of {self.key.partition}")
+        self.offset_map.forget_targets(first)
+
     def find(self, found: Sequence[Found], target_next: int) -> None:
         """The destination holds these already, in source order from our checkpoint on."""
         for fate, count, source, target in found:
@@ -424,13 +435,9 @@ class Lane:
         self._pass_over()
 
     def _enter(self, outgoing: OutBatch) -> None:
-        end = self.offset_map.target_end
         target = outgoing.target
-        if end is not None and target < end:
-            self.offset_map.forget_targets(target)
-            self.gaps.append(
-                f"the destination has lost its offsets {target} to {end - 1} of {self.key.partition}"
-            )
+        if target < self.target_end:
+            self.lose_target(target)
         elif self.target_next is not None and target > self.target_next:
             self.foreign_records += target - self.target_next
         self.target_next = target + outgoing.count

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from mirror.errors import Fenced
+from mirror.errors import DataLossDetected, Fenced
 from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import InHand, Intent, LaneState
 from mirror.lane.progress import LaneProgress, Version
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
+from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.former_identity import FormerIdentity
@@ -32,6 +33,7 @@ class TransactionState:
         "may_be_open",
         "progress_sequence",
         "started_at",
+        "target_next",
     )
 
     def __init__(self) -> None:
@@ -45,6 +47,8 @@ class TransactionState:
         self.has_failed = False
         """It cannot be committed; what it holds is copied again."""
         self.progress_sequence = 0
+        self.target_next: int | None = None
+        """The lane's, before the newest one's first batch."""
 
 
 class Disputed(NamedTuple):
@@ -234,6 +238,14 @@ class LiveLane(Lane):
             self.is_in_transaction,
             self.is_fenced or self.is_broken or self.has_failed_transaction,
         )
+
+    @property
+    def halting_loss(self) -> DataLossDetected | None:
+        """What to pause it with for the newest of its gaps; None where it continues behind that."""
+        if self.spec.policy.on_loss is not OnLoss.HALT:
+            return None
+        advice = "copy the topic anew, or let on_loss = continue go on behind the gap"
+        return DataLossDetected(self.gaps[-1], advice=advice)
 
     def load(self, progress: LaneProgress | None) -> None:
         """What is stored of the lane is this, or nothing."""

@@ -9,7 +9,6 @@ from mirror.client.produce_terms import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
 from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import OutBatch, Trouble
-from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.produce import ProducedPartition
 from mirror.replication.handlers.rejections import REFUSED, Rejections
@@ -178,10 +177,8 @@ class AckHandler:
             self._runner.sink(lane).attach(lane)
 
     def _destination_lost(self, lane: LiveLane) -> None:
-        if lane.spec.policy.on_loss is OnLoss.HALT:
-            error = DataLossDetected(
-                lane.gaps[-1], advice="copy the topic anew, or let on_loss = continue go on behind the gap"
-            )
+        error = lane.halting_loss
+        if error is not None:
             self._runner.pause(lane, error)
 
     def on_target_relocated(self, lane: LiveLane) -> None:

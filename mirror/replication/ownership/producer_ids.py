@@ -33,6 +33,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane, identity_name
+from mirror.replication.ownership.losses import known_end, surviving_end
 from mirror.replication.ownership.tail import compare_tail
 from mirror.replication.quotas.read_pacer import ReadPacer
 
@@ -96,7 +97,8 @@ class ProducerIdManager:
         if lane.owner is None and lane.target_next is None and stamp.epoch > 0:
             await self._note_forgotten(lane, target)
         if transactional:
-            if lane.is_forgotten:
+            await self._look_for_losses(lane, turn, target, await self._offset(target, lane, LATEST))
+            if lane.turn == turn and lane.is_forgotten:
                 await self._look_for_ours(lane, turn, target)
             if lane.turn != turn:
                 return
@@ -188,6 +190,8 @@ class ProducerIdManager:
 
     async def _look_behind(self, lane: LiveLane, turn: int, target: Cluster, stamp: ProducerStamp) -> None:
         end = await self._offset(target, lane, LATEST)
+        if lane.turn == turn:
+            await self._look_for_losses(lane, turn, target, end)
         if lane.turn != turn:
             return
         # The marker of the fence lies there too, but one offset more may be a record as well.
@@ -204,6 +208,27 @@ class ProducerIdManager:
         end = await self._offset(target, lane, LATEST)
         if lane.turn == turn and lane.target_next is not None and end > lane.target_next:
             await self._compare(lane, turn, target, end)
+
+    async def _look_for_losses(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
+        """Note what the destination has lost of what is known to lie there. Raises DataLossDetected where the
+        lane is to halt for it."""
+        if lane.turn != turn or not lane.target_end:
+            return
+        upto = known_end(lane, end)
+        if lane.needs_fence:
+            first = await self._offset(target, lane, EARLIEST)
+            upto = await surviving_end(target, lane, first, end)
+            if lane.turn != turn:
+                return
+        is_loss = upto < (lane.offset_map.target_end or 0)
+        if is_loss:
+            lane.lose_target(upto)
+            _log.warning("%s", lane.gaps[-1])
+            self._runner.note_change(lane)
+        if upto < lane.target_end:
+            lane.target_next = upto  # what an owner has written since, and not stored, lies behind it
+        if is_loss and (error := lane.halting_loss) is not None:
+            raise error
 
     async def _compare(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
         first = await self._offset(target, lane, EARLIEST)

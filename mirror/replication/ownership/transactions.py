@@ -57,6 +57,7 @@ class TransactionManager:
             return
         transaction.is_beginning = transaction.may_be_open = True
         transaction.asked_at = self._bench.loop.now()
+        transaction.target_next = lane.target_next
         self._runner.spawn(lane, self._begin(lane, lane.turn, transaction))
 
     def commit(self, lane: LiveLane) -> None:
@@ -189,7 +190,9 @@ class TransactionManager:
             # In the new protocol this is what a transaction is answered that was aborted meanwhile.
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
-        lane.pass_marker()
+        # In the new protocol the lane's partition joins with the first batch, in the old one always.
+        if not self._is_implicit(lane) or lane.target_next != transaction.target_next:
+            lane.pass_marker()
         if answer.producer_id >= 0:
             transaction.progress_sequence = 0
             lane.identify(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))

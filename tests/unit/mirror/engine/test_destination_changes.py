@@ -8,6 +8,7 @@ import pytest
 
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from mirror.replication.engine import BatchEngine
+from tests.fakes.broker.batches import COMMIT, marker
 from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Run, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.transactions import LAST_EPOCH
@@ -222,6 +223,81 @@ def test_a_destination_that_loses_what_it_had_acknowledged_is_noticed(fakes: Mir
     fakes.target.elect_uncleanly("t", 0, 2, 10)
     fakes.write("t", 20, 5)
     fakes.run_until_paused("t")
+
+
+@pytest.mark.parametrize("on_loss", OnLoss)
+@pytest.mark.parametrize("is_marker", [True, False])
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+def test_what_takes_the_offset_of_a_lost_record_does_not_hide_its_loss(
+    fakes: MirroredFakes, guarantee: Guarantee, is_marker: bool, on_loss: OnLoss
+) -> None:
+    """A marker, or a record of an aborted transaction."""
+    policy = CopyPolicy(guarantee=guarantee, on_loss=on_loss)
+    copying(fakes, policy)
+    fakes.write("t", 20, 1)
+    fakes.run_to("t", 21)
+    fakes.crash()
+    offset = fakes.lane("t").offset_map.forward(20).offset
+    fakes.target.elect_uncleanly("t", 0, 2, offset)
+    if is_marker:
+        fakes.target.append("t", marker(1, 0, COMMIT, fakes.clock.now_ms()))
+    else:
+        fakes.target.write_in_transaction("t", fakes.records(90, 1), commit=False)
+    fakes.new_engine()
+    fakes.start("t", policy=policy)
+    fakes.write("t", 21, 5)
+    if on_loss is OnLoss.HALT:
+        assert f"lost its offsets {offset} to" in fakes.run_until_paused("t")
+        return
+    fakes.run_to("t", 26)
+    assert fakes.numbers("t") == [*range(20), *range(21, 26)]
+    assert len(fakes.lane("t").gaps) == 1
+    assert fakes.lane("t").offset_map.forward(20) == (fakes.copied("t")[20].offset, "next")
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_the_commit_of_a_lost_record_does_not_hide_its_loss(new_fakes: NewFakes, level: int) -> None:
+    fakes = new_fakes(transaction_level=level)
+    copying(fakes, CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, on_loss=OnLoss.CONTINUE))
+    log = fakes.target.log("t")
+    fakes.target.faults.plant(END, Run(lambda: fakes.target.elect_uncleanly("t", 0, 2, log.end - 1)))
+    fakes.write("t", 20, 1)
+    fakes.run_to("t", 21)
+    fakes.write("t", 21, 5)
+    fakes.run_to("t", 26)
+    assert fakes.numbers("t") == [*range(20), *range(21, 26)]
+    assert len(fakes.lane("t").gaps) == 1
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_transaction_without_a_batch_is_no_loss(new_fakes: NewFakes, level: int) -> None:
+    fakes = new_fakes(transaction_level=level)
+    copying(fakes, CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE))
+    fakes.source.write_in_transaction("t", fakes.records(90, 1), commit=False)
+    fakes.run_to("t", 22)
+    more(fakes)
+    fakes.check("t")
+    assert not fakes.lane("t").gaps
+    assert not fakes.lane("t").foreign_records
+
+
+def test_what_an_owner_has_written_behind_a_loss_and_not_stored_is_not_repeated(fakes: MirroredFakes) -> None:
+    policy = CopyPolicy(path=CopyPath.PASSTHROUGH, on_loss=OnLoss.CONTINUE)
+    copying(fakes, policy)
+    fakes.run(1.0)
+    fakes.crash()
+    fakes.target.elect_uncleanly("t", 0, 2, 10)
+    fakes.target.faults.plant(PRODUCE, Drop(), times=None, fits=_is_progress)
+    fakes.new_engine()
+    fakes.start("t", policy=policy)
+    fakes.write("t", 20, 5)
+    fakes.run_until(lambda: len(fakes.copied("t")) == 15, "they are written")
+    fakes.target.faults.clear()
+    fakes.restart("t", policy=policy)
+    fakes.write("t", 25, 5)
+    fakes.run_to("t", 30)
+    assert fakes.numbers("t") == [*range(10), *range(20, 30)]
+    assert fakes.lane("t").gaps
 
 
 @pytest.mark.parametrize("api", [FIND_COORDINATOR, INIT])
