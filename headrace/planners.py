@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from headrace.settings import HeadraceSettings
-from mirror.coordination.homes import HomeRules
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.errors import LoadUnavailable
 from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
 from mirror.instance.world_view import Planning
@@ -70,6 +70,6 @@ def choose_planning(
         provider=PatientLoads(provider, background_calls),
         capacity=capacity,
         interval_seconds=leader.replan_interval_seconds,
-        rules=HomeRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
+        rules=TaskPlacementRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
         freshness=PatientFreshness(freshness, ThreadedCalls(0.0, lambda: None)) if freshness else None,
     )

@@ -41,16 +41,16 @@ class CopyEngine(Protocol):
         ...
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching these, drain and checkpoint them; `LaneStopped` tells when each is done."""
+        """Stop fetching these, drain and checkpoint them; `LaneStopped` says when each is done."""
         ...
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """Let the lanes of these datastream groups together copy so many bytes a second from now on; those of
-        groups that are not named any more have no quota."""
+        """Let the lanes of these datastream groups together copy `shares` bytes a second from now on; those
+        of groups that are not named any more have no quota."""
         ...
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """Copy until something has happened to a lane, at most for so long."""
+        """Copy until something has happened to a lane, at most for `timeout_seconds`."""
         ...
 
     def metrics(self) -> Sequence[MirrorMetric]:

@@ -15,7 +15,7 @@ _OPAQUE_SECONDS: Final = 60.0
 
 
 def token_from_file(path: str) -> Callable[[], str]:
-    """Reads the token anew for every authentication; raises NotAuthorized where it cannot."""
+    """Reads the token again for every authentication; raises NotAuthorized where it cannot."""
 
     def read() -> str:
         try:

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict
 
 from api.schemas.lanes import LaneAnswer
 from api.schemas.progress import LaneProgressAnswer, NotCopied
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.offset_map import MapRun
 from mirror.lane.progress import LaneProgress
 from mirror.model.plan import TaskPlacement
 from mirror.model.topics import TopicPartition
 
-_LEFT_OUT: Final = (Fate.FILTERED, Fate.COMPACTED, Fate.LOST, Fate.DEAD_LETTERED)
+_LEFT_OUT: Final = (OffsetClass.FILTERED, OffsetClass.COMPACTED, OffsetClass.LOST, OffsetClass.DEAD_LETTERED)
 MOST_HOLES: Final = 100
 
 

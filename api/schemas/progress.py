@@ -102,7 +102,7 @@ class LaneProgressAnswer(BaseModel):
             "destination_topic": one.target_topic,
             "start_offset": one.ledger.start,
             "next_offset": one.next_offset,
-            "offsets": one.ledger.by_fate(),
+            "offsets": one.ledger.by_class(),
             "is_balanced": one.ledger.is_balanced,
             "map_runs": len(one.offset_map),
             "life": one.life,

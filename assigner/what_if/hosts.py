@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror.coordination.spread import TaskLoad, spread_tasks
+from mirror.coordination.task_balancer import TaskLoad, balance_tasks
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import TaskName
 
@@ -31,7 +31,7 @@ def place_tasks(loads: Mapping[str, float], hosts: Sequence[Host]) -> dict[str, 
     _refuse_impossible(hosts)
     in_order = sorted(hosts, key=lambda host: host.name)
     tasks = [TaskLoad(TaskName(task), load, None) for task, load in sorted(loads.items())]
-    homes = spread_tasks(tasks, in_order, _IMBALANCE)
+    homes = balance_tasks(tasks, in_order, _IMBALANCE)
     return {host.name: sorted(task for task, home in homes.items() if home == host.name) for host in in_order}
 
 

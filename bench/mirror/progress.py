@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, main_key
 from mirror.model.datastreams.lanes import LaneKey
@@ -47,7 +47,7 @@ def _entries(key: LaneKey) -> list[tuple[bytes, bytes | None]]:
     ledger, offset_map = Ledger(0), OffsetMap()
     for run in range(3):
         offset_map.add(run * 1_000_000, run * 1_000_001, 1_000_000)
-        ledger.enter(Fate.MIRRORED, 1_000_000)
+        ledger.enter(OffsetClass.MIRRORED, 1_000_000)
     progress = LaneProgress(ledger, offset_map, SourceIdentity(bytes(16), 3), bytes(16), 3_000_002)
     return entries_of(key, progress, 1_700_000_000_000, "0123456789ab")[0]
 

@@ -106,13 +106,15 @@ def progress(
         {
             "partition": f"{one['topic']}-{one['partition']}",
             "offsets": f"{one['start_offset']} … {one['next_offset']}",
-            **{fate: count for fate, count in one["offsets"].items() if count},
+            **{offset_class: count for offset_class, count in one["offsets"].items() if count},
             "map_runs": one["map_runs"],
             "paused": one["paused"],
             "gaps": len(one["gaps"]) or None,
         }
         for one in documents
     ]
-    fates = dict.fromkeys(fate for one in documents for fate, count in one["offsets"].items() if count)
-    columns = ["partition", "offsets", *fates, "map_runs", "paused", "gaps"]
+    offset_classes = dict.fromkeys(
+        offset_class for one in documents for offset_class, count in one["offsets"].items() if count
+    )
+    columns = ["partition", "offsets", *offset_classes, "map_runs", "paused", "gaps"]
     print_table(f"{len(rows)} partitions of {state}", columns, rows[:_MOST_ROWS])

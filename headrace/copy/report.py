@@ -129,13 +129,13 @@ def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
     interesting = [
         row for row in rows if row["state"] not in ("stopped", "draining", "checkpointing")
     ] or rows
-    columns = ["partition", "offsets", *_fates(rows), "batches", "passthrough", "map_runs", "state"]
+    columns = ["partition", "offsets", *_classes(rows), "batches", "passthrough", "map_runs", "state"]
     print_table(_title(document), columns, interesting[:_MOST_ROWS])
 
 
-def _fates(rows: list[dict[str, Any]]) -> list[str]:
-    fates = ("mirrored", "control", "aborted", "filtered", "compacted", "lost", "dead_lettered")
-    return [fate for fate in fates if any(fate in row for row in rows)]
+def _classes(rows: list[dict[str, Any]]) -> list[str]:
+    offset_classes = ("mirrored", "control", "aborted", "filtered", "compacted", "lost", "dead_lettered")
+    return [offset_class for offset_class in offset_classes if any(offset_class in row for row in rows)]
 
 
 def _title(document: dict[str, Any]) -> str:

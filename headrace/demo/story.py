@@ -184,7 +184,7 @@ class Story:
         )
 
     def _accounted_for(self) -> int:
-        """Source offsets whose fate is durable, all of them from 0 on."""
+        """Source offsets whose class is durable, all of them from 0 on."""
         lanes = self._client.get(f"/v1/datastreams/{DATASTREAM}/progress")
         return sum(int(lane["next_offset"]) for lane in lanes)
 

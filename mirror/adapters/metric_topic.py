@@ -135,8 +135,10 @@ class RecordTopic(Generic[_Record]):
                     partial(usable_access, self._cluster),
                     request_seconds=min(REQUEST_SECONDS, self._delivery_seconds),
                 )
-                fate = DeliveryCalls(self._delivered, self._dropped)
-                self._writer = RecordWriter(shared_loop(), session, self._topic, self._delivery_seconds, fate)
+                offset_class = DeliveryCalls(self._delivered, self._dropped)
+                self._writer = RecordWriter(
+                    shared_loop(), session, self._topic, self._delivery_seconds, offset_class
+                )
             return self._writer
 
 

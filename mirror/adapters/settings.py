@@ -29,7 +29,7 @@ class KafkaSecurity(Settings):
     password: SecretStr = SecretStr("")
     """For PLAIN and SCRAM."""
     token_file: str = ""
-    """For OAUTHBEARER: a file with a bearer token, read anew for every authentication."""
+    """For OAUTHBEARER: a file with a bearer token, read again for every authentication."""
     kerberos_service: str = "kafka"
     """For GSSAPI: the brokers' service name."""
 

@@ -303,7 +303,7 @@ class ZooKeeper:
         self._contact = max(self._contact, sent)
 
     def _follow_connecting(self) -> None:
-        """kazoo tells nobody what the server granted (its read timeout derives from it), nor what failed."""
+        """kazoo does not say what the server granted (its read timeout derives from it), nor what failed."""
         connection = self._client._connection  # noqa: SLF001
         connect = connection._connect  # noqa: SLF001
 

@@ -1,4 +1,4 @@
-"""How to reach a cluster: addresses, TLS, credentials. Built from settings by whoever wires us."""
+"""How to reach a cluster: addresses, TLS, credentials. Built from settings by the composition root."""
 
 from __future__ import annotations
 

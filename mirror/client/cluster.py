@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
-from mirror.client.handshake import Dialing, open_connection
+from mirror.client.handshake import ConnectionConfig, open_connection
 from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.topics import TopicPartition
@@ -47,15 +47,15 @@ _STEADY_SECONDS: Final = 0.5
 asked for something, must not be asked without a pause."""
 
 
-class Dialings(NamedTuple):
+class ConnectionConfigs(NamedTuple):
     """How connections are opened, by the memory that answers are received into: for lanes that are up to
     date, for those that catch up, and for everything whose answers are used at once and never held."""
 
-    live: Dialing
-    bulk: Dialing
-    aside: Dialing
+    live: ConnectionConfig
+    bulk: ConnectionConfig
+    aside: ConnectionConfig
 
-    def for_role(self, role: str) -> Dialing:
+    def for_role(self, role: str) -> ConnectionConfig:
         """By how the role begins."""
         if role.startswith(LIVE):
             return self.live
@@ -65,14 +65,14 @@ class Dialings(NamedTuple):
 class Cluster:
     """Everything about one cluster that lanes share. `topics` knows those that were asked for."""
 
-    def __init__(self, dialings: Dialings, name: str) -> None:
+    def __init__(self, configs: ConnectionConfigs, name: str) -> None:
         self.name = name
-        self._dialings = dialings
+        self._configs = configs
         self.brokers: dict[int, Endpoint] = {}
         self.controller = -1
         self.cluster_id = ""
         self.topics: dict[str, TopicMetadata] = {}
-        self._loop = dialings.aside.loop
+        self._loop = configs.aside.loop
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], Promise[Connection]] = {}
         self._opened_at: dict[tuple[int, str], float] = {}
@@ -82,7 +82,7 @@ class Cluster:
         broker that still is, as of the last sweep."""
         self.silence = ""
         """Where that was asked, and how it is answered."""
-        self._seeds = {-1 - number: address for number, address in enumerate(dialings.aside.access.bootstrap)}
+        self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
         self._asked: set[str] = set()
         self._refreshed: Promise[None] | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -111,11 +111,11 @@ class Cluster:
     @property
     def timeout_seconds(self) -> float:
         """For one question to one broker."""
-        return self._dialings.aside.timeout_seconds
+        return self._configs.aside.timeout_seconds
 
     def take_throttled(self) -> float:
         """The seconds since the last call in which a broker has asked to be left alone (KIP-219)."""
-        return self._dialings.aside.throttling.take(self._loop.now())
+        return self._configs.aside.throttling.take(self._loop.now())
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
         """(broker, leader epoch) as last heard; None while there is no leader or nothing was heard."""
@@ -169,19 +169,19 @@ class Cluster:
             endpoint = self.brokers.get(broker) or self._seeds.get(broker)
             if endpoint is None:
                 raise Unreachable(f"{self.name} has no broker {broker} now")
-            opening = self._loop.spawn(self._open(place, endpoint, self._dialings.for_role(role)))
+            opening = self._loop.spawn(self._open(place, endpoint, self._configs.for_role(role)))
             self._opening[place] = opening
             opening.when_done(lambda: self._opening.pop(place, None))
         return await opening
 
-    async def _open(self, place: tuple[int, str], endpoint: Endpoint, dialing: Dialing) -> Connection:
+    async def _open(self, place: tuple[int, str], endpoint: Endpoint, config: ConnectionConfig) -> Connection:
         now = self._loop.now()
         steady_at = self._opened_at.get(place, -inf) + _STEADY_SECONDS
         wait = max(self.reachability.tries(endpoint, now), steady_at - now)
         if wait > 0:
             await self._loop.sleep(wait)
         try:
-            connection = await open_connection(dialing, endpoint)
+            connection = await open_connection(config, endpoint)
         except HeadraceError as error:
             self.reachability.failed(endpoint, error, self._loop.now())
             raise

@@ -44,7 +44,7 @@ class Promise(Generic[T]):
         self._finish(value, None)
 
     def fail(self, error: BaseException) -> None:
-        """It will not come; whoever awaits it gets the error."""
+        """It will not come; those that await it get the error."""
         self._finish(None, error)
 
     def when_done(self, callback: Callback) -> None:
@@ -135,7 +135,7 @@ class Loop:
         self._soon.append(callback)
 
     def call_later(self, seconds: float, callback: Callback) -> Timer:
-        """After so many seconds."""
+        """Call after `seconds`."""
         timer = Timer(callback)
         heapq.heappush(self._timers, (self.now() + seconds, next(self._numbers), timer))
         return timer

@@ -26,7 +26,7 @@ _ADVICE: Final = "is there a Kafka broker, and does it expect TLS or a log-in at
 
 
 @dataclass(frozen=True, slots=True)
-class Dialing:
+class ConnectionConfig:
     """What every connection of a cluster is opened with."""
 
     loop: Loop
@@ -37,22 +37,20 @@ class Dialing:
     throttling: HeldTime = field(default_factory=HeldTime)
 
 
-async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
+async def open_connection(config: ConnectionConfig, endpoint: Endpoint) -> Connection:
     """A connection that is ready for requests, within the time of one request.
 
     Raises Unreachable, TimedOut, NotAuthorized, Refused.
     """
     name = f"{endpoint.host}:{endpoint.port}"
-    transport = await connect(dialing.loop, endpoint, dialing.access.tls, dialing.timeout_seconds)
-    connection = Connection(
-        dialing.loop, transport, dialing.pool, name, dialing.client_id, dialing.throttling
-    )
+    transport = await connect(config.loop, endpoint, config.access.tls, config.timeout_seconds)
+    connection = Connection(config.loop, transport, config.pool, name, config.client_id, config.throttling)
     late = TimedOut(f"{name} accepts connections and does not answer", advice=_ADVICE)
-    timer = dialing.loop.call_later(dialing.timeout_seconds, lambda: connection.close(late))
+    timer = config.loop.call_later(config.timeout_seconds, lambda: connection.close(late))
     try:
-        connection.features = await _first_answer(connection, dialing)
-        if dialing.access.sasl is not None:
-            await _authenticate(connection, dialing, dialing.access.sasl, endpoint.host)
+        connection.features = await _first_answer(connection, config)
+        if config.access.sasl is not None:
+            await _authenticate(connection, config, config.access.sasl, endpoint.host)
     except BaseException as error:
         connection.close(error if isinstance(error, HeadraceError) else None)
         raise
@@ -61,9 +59,9 @@ async def open_connection(dialing: Dialing, endpoint: Endpoint) -> Connection:
     return connection
 
 
-async def _first_answer(connection: Connection, dialing: Dialing) -> BrokerFeatures:
+async def _first_answer(connection: Connection, config: ConnectionConfig) -> BrokerFeatures:
     try:
-        return await _ask_versions(connection, dialing)
+        return await _ask_versions(connection, config)
     except TimedOut:
         raise
     except Unreachable as error:
@@ -72,26 +70,28 @@ async def _first_answer(connection: Connection, dialing: Dialing) -> BrokerFeatu
         ) from error
 
 
-async def _ask_versions(connection: Connection, dialing: Dialing) -> BrokerFeatures:
+async def _ask_versions(connection: Connection, config: ConnectionConfig) -> BrokerFeatures:
     call = api_versions()
-    features = await connection.call(call, dialing.timeout_seconds, call.versions[1])
+    features = await connection.call(call, config.timeout_seconds, call.versions[1])
     if features.error == Code.UNSUPPORTED_VERSION:
-        features = await connection.call(call, dialing.timeout_seconds, 0)
+        features = await connection.call(call, config.timeout_seconds, 0)
     if features.error:
         raise error_of(features.error, f"asking {connection.name} for its versions")
     return features
 
 
-async def _authenticate(connection: Connection, dialing: Dialing, access: SaslAccess, host: str) -> None:
+async def _authenticate(
+    connection: Connection, config: ConnectionConfig, access: SaslAccess, host: str
+) -> None:
     """Run the exchange, and again before its lifetime is over."""
-    timeout = dialing.timeout_seconds
+    timeout = config.timeout_seconds
     chosen = await connection.call(sasl.handshake(access.mechanism), timeout, urgent=True)
     if chosen.error:
         raise NotAuthorized(
             f"{connection.name} does not offer {access.mechanism}",
             advice=f"it offers {', '.join(chosen.mechanisms) or 'nothing'}",
         )
-    exchange = await _begin(dialing, access, host)
+    exchange = await _begin(config, access, host)
     lifetime_ms = 0
     while not exchange.done:
         step = await connection.call(sasl.authenticate(exchange.next_bytes()), timeout, urgent=True)
@@ -101,31 +101,31 @@ async def _authenticate(connection: Connection, dialing: Dialing, access: SaslAc
         exchange.receive(step.data)
     exchange.confirm()
     if lifetime_ms > 0:
-        dialing.loop.call_later(
+        config.loop.call_later(
             lifetime_ms / 1000 * _AGAIN_AFTER,
-            lambda: dialing.loop.spawn(_authenticate_again(connection, dialing, access, host)),
+            lambda: config.loop.spawn(_authenticate_again(connection, config, access, host)),
         )
 
 
-async def _begin(dialing: Dialing, access: SaslAccess, host: str) -> Exchange:
+async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> Exchange:
     """Kerberos asks its own servers for a ticket first, and waits for them."""
     if access.mechanism != _KERBEROS:
         return Exchange(access, host)
     try:
         job = partial(Exchange, access, host)
-        return await beside(dialing.loop, f"kerberos-{host}", job, dialing.timeout_seconds)
+        return await beside(config.loop, f"kerberos-{host}", job, config.timeout_seconds)
     except TimeoutError:
         raise TimedOut(f"no ticket for {access.service}@{host} in time", advice=_TICKET_ADVICE) from None
 
 
 async def _authenticate_again(
-    connection: Connection, dialing: Dialing, access: SaslAccess, host: str
+    connection: Connection, config: ConnectionConfig, access: SaslAccess, host: str
 ) -> None:
     if not connection.is_open:
         return
     connection.hold()
     try:
-        await _authenticate(connection, dialing, access, host)
+        await _authenticate(connection, config, access, host)
     except HeadraceError as error:
         connection.close(error)
     else:

@@ -1,6 +1,6 @@
 """Reading a span of one partition from beginning to end, outside of the channels of lanes.
 
-Whoever reads here may wait for something else with the records in hand. So they are copied out of the
+A reader may wait for something else with the records in hand. So they are copied out of the
 buffer that they came in, and no buffer is held while one waits.
 """
 
@@ -141,7 +141,9 @@ class PartitionRange:
                     self.position = self._end
                     break
                 self.position = last + 1
-                is_left_out = aborted is not None and header is not None and aborted.fate(batch, header)
+                is_left_out = (
+                    aborted is not None and header is not None and aborted.offset_class(batch, header)
+                )
                 if not is_left_out and self._is_sound(batch, header):
                     yield batch, header
 

@@ -1,6 +1,6 @@
 """Producer ids: each lane takes its own, under a transactional id named after group and partition.
 
-Whoever takes the id next gets a higher epoch, and from its first batch on the broker refuses the former
+The next owner of the id gets a higher epoch, and from its first batch on the broker refuses the former
 owner's batches on that partition, on no other. Taking alone does not stop a batch of the former owner
 that is still under way; `fence` does, with an empty aborted transaction, which leaves one control record.
 """
@@ -30,8 +30,10 @@ from mirror.protocol.control.transactions import (
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """The producer id of this transactional id, with a new epoch, whoever has it now. Raises Unreachable,
-    NotAuthorized."""
+    """The producer id of this transactional id, with a new epoch; the present owner loses it.
+
+    Raises Unreachable, NotAuthorized.
+    """
     call = init_producer_id(name, int(timeout_seconds * 1000))
     answer = await cluster.ask_coordinator(TRANSACTION, name, call, _error)
     return _taken(answer, name, transactional)

@@ -40,7 +40,7 @@ class Transport:
             return None
 
     def expect(self, size: int) -> None:
-        """Be woken when so many bytes are there, not for each packet. Raises OSError."""
+        """Be woken when `size` bytes are there, not for each packet. Raises OSError."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def send(self, buffers: Sequence[Buffer]) -> int:

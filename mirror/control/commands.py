@@ -14,7 +14,7 @@ from mirror.model.topics import TopicPartition
 @dataclass(frozen=True, slots=True)
 class CreateDatastream:
     """Register a definition. `status`: INITIALIZING, which the leader makes READY, or PAUSED or STOPPED
-    for one that shall not run yet. `is_taken_over`: it has run elsewhere and keeps the time of its creation;
+    for one that must not run yet. `is_taken_over`: it has run elsewhere and keeps the time of its creation;
     any other is stamped, so that nobody can be older than those who were here before."""
 
     datastream: Datastream
@@ -79,7 +79,7 @@ class MovePartitions:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRebalance:
-    """Ask the leader to plan a datastream's tasks anew; `full`: forget the present placement."""
+    """Ask the leader to plan a datastream's tasks again; `full`: forget the present placement."""
 
     name: DatastreamName
     full: bool

@@ -28,17 +28,17 @@ class SimplePlanner:
         required = self.required_tasks(request)
         tasks: dict[TaskName, list[TopicPartition]] = {name: [] for name in self._names(request, required)}
         most = _most_partitions(request, len(tasks))
-        homeless = []
+        unplaced = []
         for partition in sorted(set(request.partitions), key=lambda key: (-_load(request.loads, key), key)):
             home = request.current.get(partition)
             if request.full or home not in tasks or len(tasks[home]) >= most:
-                homeless.append(partition)
+                unplaced.append(partition)
             else:
                 tasks[home].append(partition)
         loads = {name: _sum(request.loads, held) for name, held in tasks.items()}
         lightest = [(loads[name], len(held), name) for name, held in tasks.items() if len(held) < most]
         heapq.heapify(lightest)
-        for partition in homeless:
+        for partition in unplaced:
             _, _, name = lightest[0]
             tasks[name].append(partition)
             loads[name] += _load(request.loads, partition)
@@ -95,7 +95,7 @@ def _level(
 
 
 def _most_partitions(request: PlanningRequest, tasks: int) -> int:
-    """How many partitions a task may hold; at least so many that all find room."""
+    """How many partitions a task may hold; at least enough for all to find room."""
     wanted = len(request.partitions)
     return max(request.limits.max_partitions_per_task or wanted, math.ceil(wanted / tasks))
 

@@ -13,11 +13,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import check_storable
 from mirror.coordination.stores.requests import DamagedRequest, MoveRequest, RebalanceRequest, Request
+from mirror.coordination.task_placement import (
+    TaskContent,
+    TaskPlacementRules,
+    departures,
+    move_to_host,
+    place_tasks,
+)
 from mirror.errors import CorruptData, InvalidRequest, PlanRejected
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
@@ -26,7 +32,7 @@ from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacem
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 
-_NO_RULES: Final = HomeRules()
+_NO_RULES: Final = TaskPlacementRules()
 _NAMES_SHOWN: Final = 5
 _NO_LIMITS: Final = TaskLimits()
 
@@ -58,8 +64,8 @@ class World:
     """One picture of everything that a plan depends on.
 
     `topics`: partition counts by source cluster; a cluster that could not be asked is missing, and
-    what is planned of it stays. `loads`: by group that is planned anew. `recent`: by source cluster
-    what was observed before, oldest first. `due`: groups that are planned anew because it is their
+    what is planned of it stays. `loads`: by group that is planned again. `recent`: by source cluster
+    what was observed before, oldest first. `due`: groups that are planned again because it is their
     turn. `task_loads`: bytes per second of the tasks that are not planned, as far as they are known.
     `refused`: datastreams that must not be mirrored now, and why; they have no tasks until that is over.
     `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
@@ -79,7 +85,7 @@ class World:
     )
     due: frozenset[GroupName] = frozenset()
     task_loads: Mapping[TaskName, float] = field(default_factory=dict)
-    rules: HomeRules = _NO_RULES
+    rules: TaskPlacementRules = _NO_RULES
     matching: TopicMatching = field(default_factory=TopicMatching, compare=False)
     refused: Mapping[DatastreamName, str] = field(default_factory=dict)
     is_whole: bool = True
@@ -106,7 +112,7 @@ class World:
 
     @property
     def rebalances(self) -> tuple[RebalanceRequest, ...]:
-        """Requests to plan groups anew."""
+        """Requests to plan groups again."""
         return tuple(one for one in self.requests if isinstance(one, RebalanceRequest))
 
     @property
@@ -167,7 +173,7 @@ def is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: 
 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
-    """The groups whose tasks must be decided anew; their loads are worth asking for."""
+    """The groups whose tasks must be decided again; their loads are worth asking for."""
     asked = {request.group for request in world.rebalances}
     chosen = []
     for group, wanted in world.wishes.partitions.items():
@@ -273,7 +279,7 @@ def _placed(
     world: World, group_plans: Mapping[GroupName, GroupPlan], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     contents, impossible = _moved(world, _contents(world, group_plans))
-    return find_homes(contents, world.plan, world.live, world.rules, now_ms), impossible
+    return place_tasks(contents, world.plan, world.live, world.rules, now_ms), impossible
 
 
 def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCapacity) -> GroupPlan:

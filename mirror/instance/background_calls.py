@@ -25,11 +25,12 @@ _REFILL: Final = 0.1
 _LEAST_SECONDS: Final = 0.05
 """What a quick line may take even when slow ones have used up the patience."""
 _FRESH_SECONDS: Final = 15.0
-"""Whoever waits for an answer is woken when it comes. One that lies longer was meant for another question."""
+"""A caller that waits for an answer is woken when it comes. An answer that lies longer was meant for another
+question."""
 
 
 class StillAsking(TimedOut):
-    """There is no answer yet; whoever asks again gets it."""
+    """There is no answer yet; the next call gets it."""
 
 
 class BackgroundCalls(Protocol):
@@ -157,7 +158,7 @@ class _Answer(Future[_T]):
         self.done_at = math.inf
 
     def is_stale(self) -> bool:
-        """Whether it came so long ago that nobody can have waited for it."""
+        """Whether it came too long ago for anybody to have waited for it."""
         return monotonic() - self.done_at > _FRESH_SECONDS
 
 

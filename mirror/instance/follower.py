@@ -2,7 +2,7 @@
 
 One thread decides; everything else (watches, session states, workers) only puts into the inbox.
 When ZooKeeper has been silent for longer than the lease allows, by our own clock, or the session is
-over, all workers are killed before anybody else may start their lanes; then the instance joins anew.
+over, all workers are killed before anybody else may start their lanes; then the instance joins again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LEAVE: Final = "leave"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this instance is. `incarnation` tells this process from all others of its name."""
+    """Who this instance is. `incarnation` distinguishes this process from all others of its name."""
 
     name: InstanceName
     host: str
@@ -164,7 +164,7 @@ class Follower:
             self._thread.join(deadline_seconds + 5)
 
     def turn(self, wait_seconds: float) -> None:
-        """Once round the loop; waits at most so long for something to happen."""
+        """Once round the loop; waits at most `wait_seconds` for something to happen."""
         self._turning = threading.get_ident()
         self._take_in(wait_seconds)
         self._guard_lease()

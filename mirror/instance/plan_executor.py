@@ -187,7 +187,7 @@ class PlanExecutor:
         self._has_shared = bool(rates)
 
     def _look(self, me: LiveInstance) -> None:
-        """Desired lanes are worked out anew only when the plan or a definition is another one."""
+        """Desired lanes are worked out again only when the plan or a definition is another one."""
         plan = self._shared.plans.read_for(me.name, self._plan, self._wake)
         datastreams = self._definitions.all().datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
@@ -207,7 +207,7 @@ class PlanExecutor:
         self._desired, self._undescribed = {**found.specs, **kept}, found.problems
 
     def _take_over(self, me: LiveInstance, todo: Duties) -> None:
-        """Ask after we have announced; whoever announced before us is seen, whoever comes later sees us."""
+        """Ask after we have announced: an instance that announced before is seen, a later one sees us."""
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
         live = others_of(members.live(), me.sequence)

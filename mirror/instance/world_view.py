@@ -11,7 +11,6 @@ from typing import Final
 import structlog
 
 from mirror.coordination.effects import LaneEffect, Standing, effects
-from mirror.coordination.homes import HomeRules
 from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
 from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
@@ -19,6 +18,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reason_of
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
+from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.instance.background_calls import LoadsOnTheWay
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
@@ -35,7 +35,7 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
 
 _log = structlog.get_logger(__name__)
-_RULES: Final = HomeRules()
+_RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
 """How long a request waits for a load provider that is slow; then it is planned without."""
 _GROUPS_A_TICK: Final = 20
@@ -70,7 +70,7 @@ class Planning:
     provider: LoadProvider
     capacity: TaskCapacity
     interval_seconds: float = 600.0
-    rules: HomeRules = _RULES
+    rules: TaskPlacementRules = _RULES
     memory: LoadMemory = field(default_factory=LoadMemory)
     freshness: AskFreshness | None = None
 

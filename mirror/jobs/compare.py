@@ -117,7 +117,7 @@ class _Cursor:
         self._span = self._from(self._span.position, end)
 
     async def take(self, count: int) -> list[Record]:
-        """The next records, at most so many."""
+        """The next records, at most `count`."""
         taken: list[Record] = []
         while len(taken) < count and await self.ready():
             self.open()
@@ -146,8 +146,10 @@ class _Cursor:
             return
         if header is not None:
             verify(batch, header)
-            fate = aborted.fate(batch, header) if aborted else header.attributes & CONTROL or None
-            if fate is None and header.record_count:
+            offset_class = (
+                aborted.offset_class(batch, header) if aborted else header.attributes & CONTROL or None
+            )
+            if offset_class is None and header.record_count:
                 self._batches.append((batch, header))
         else:
             self._batches.append((batch, None))
@@ -299,7 +301,7 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RangeHash:
-    """The content of so many records: their first and last offset, and a digest of them in order."""
+    """The content of a number of records: their first and last offset, and a digest of them in order."""
 
     first_offset: int
     last_offset: int

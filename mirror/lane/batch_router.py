@@ -1,4 +1,4 @@
-"""From fetched bytes to what a lane has to do: verify every batch, find the fate of every offset, and
+"""From fetched bytes to what a lane has to do: verify every batch, find the class of every offset, and
 choose how each batch goes on its way.
 
 A batch passes unopened when nothing about it has to change. It is reframed when it has holes, begins
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, RecordTooLarge, TransformFailed
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import Item, OutBatch, Path, SkippedOffsets
 from mirror.lane.rules import AbortedFilter, MergeRule, RoutingRules
@@ -87,7 +87,7 @@ class BatchRouter:
                         break
                     if self._end is not None and header.base_offset >= self._end:
                         if self.position < self._end:
-                            self._pass(Fate.COMPACTED, self._end)
+                            self._pass(OffsetClass.COMPACTED, self._end)
                         break
                     verify(batch, header)
                     self._take_batch(batch, header, committed, slab)
@@ -115,19 +115,19 @@ class BatchRouter:
         self, batch: memoryview, header: BatchHeader, committed: AbortedFilter | None, slab: Slab
     ) -> None:
         if header.base_offset > self.position:
-            self._pass(Fate.COMPACTED, header.base_offset)
+            self._pass(OffsetClass.COMPACTED, header.base_offset)
         after = header.base_offset + header.last_offset_delta + 1
         self.leader_epoch = header.leader_epoch
         if committed is not None:
-            fate = committed.fate(batch, header)
+            offset_class = committed.offset_class(batch, header)
         else:
-            fate = Fate.CONTROL if header.attributes & CONTROL else None
-        if fate is None and header.record_count == 0:
-            fate = Fate.COMPACTED
-        if fate is None and self._rules.unopened:
-            fate = self._rules.unopened.get(header.base_offset)
-        if fate is not None:
-            self._pass(fate, after)
+            offset_class = OffsetClass.CONTROL if header.attributes & CONTROL else None
+        if offset_class is None and header.record_count == 0:
+            offset_class = OffsetClass.COMPACTED
+        if offset_class is None and self._rules.unopened:
+            offset_class = self._rules.unopened.get(header.base_offset)
+        if offset_class is not None:
+            self._pass(offset_class, after)
         elif self._opens(header):
             payload = self._payload(batch, header)
             self.work += header.record_count
@@ -166,11 +166,11 @@ class BatchRouter:
         if self._end is not None and records[0].offset >= self._end:
             return
         if records[0].offset > self.position:
-            self._pass(Fate.COMPACTED, records[0].offset)
+            self._pass(OffsetClass.COMPACTED, records[0].offset)
         self._join_records(records, Codec.NONE, len(message), records[-1].offset + 1, None)
 
-    def _pass(self, fate: Fate, after: int) -> None:
-        passed = SkippedOffsets(fate, after - self.position)
+    def _pass(self, offset_class: OffsetClass, after: int) -> None:
+        passed = SkippedOffsets(offset_class, after - self.position)
         is_behind = self._cursor < self.position
         self.position = after
         if is_behind:
@@ -222,14 +222,14 @@ class BatchRouter:
         self.position = after
 
     def _open(self, record: Record) -> None:
-        fate = self._rules.omitted.get(record.offset)
-        if fate is None:
+        offset_class = self._rules.omitted.get(record.offset)
+        if offset_class is None:
             changed = self._rules.transform(record)
             if changed is not None:
                 self._records.append(changed)
                 return
-            fate = Fate.FILTERED
-        self._passed.append((record.offset + 1, SkippedOffsets(fate, 1)))
+            offset_class = OffsetClass.FILTERED
+        self._passed.append((record.offset + 1, SkippedOffsets(offset_class, 1)))
 
     def _flush(self, slab: Slab | None) -> None:
         batches, self._batches = self._batches, []
@@ -242,7 +242,7 @@ class BatchRouter:
         elif batches:
             self._reframe(batches)
         if self._cursor < self.position:
-            self.items.extend(self._fates_up_to(self.position, 0))
+            self.items.extend(self._classes_up_to(self.position, 0))
         self._passed.clear()
         self._bytes = self._source_batches = 0
 
@@ -351,14 +351,14 @@ class BatchRouter:
         outgoing.charge(self._budget)
         self._made_bytes += len(batch)
         self.items.append(outgoing)
-        outgoing.passed = self._fates_up_to(after, count)
+        outgoing.passed = self._classes_up_to(after, count)
 
-    def _fates_up_to(self, after: int, count: int) -> list[SkippedOffsets]:
-        """The fates of all offsets from the cursor on that are not among `count` records sent."""
+    def _classes_up_to(self, after: int, count: int) -> list[SkippedOffsets]:
+        """The classes of all offsets from the cursor on that are not among `count` records sent."""
         found = [passed for upto, passed in self._passed if self._cursor < upto <= after]
         rest = after - self._cursor - count - sum(passed.count for passed in found)
         if rest:
-            found.append(SkippedOffsets(Fate.COMPACTED, rest))
+            found.append(SkippedOffsets(OffsetClass.COMPACTED, rest))
         self._cursor = after
         return found
 

@@ -13,8 +13,8 @@ def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
     otherwise not more than `most`. `batch`: the largest that came lately, 0 when that is not known; `spread`:
     how much sizes have differed, see `spread_of`.
 
-    A broker cuts its answer off where so many bytes end. What it has sent of the last batch is useless,
-    and is sent again. So there is room for a batch that is larger than those before, as far as batches of
+    A broker cuts its answer off at the bytes asked for. What it has sent of the last batch is useless, and is
+    sent again. So there is room for a batch that is larger than those before, as far as batches of
     this partition differ: room that is not needed is filled with a part of one more. And the number of
     batches is the nearest, not the next: where it is too high, responses are full before they have come to
     every partition, and a produce request takes one batch of each partition that there is.

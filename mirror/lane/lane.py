@@ -16,7 +16,7 @@ from typing import Final
 
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.counters import LaneCounters
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.lifecycle import LaneState, Pause
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.out_batch import Found, Item, OutBatch, SkippedOffsets, Trouble
@@ -201,7 +201,7 @@ class Lane:
     def lose(self, upto: int, sentence: str) -> None:
         """Source offsets from our position to `upto` are gone; continue behind them, where another leader
         epoch may have begun."""
-        self.queue.append(SkippedOffsets(Fate.LOST, upto - self.position))
+        self.queue.append(SkippedOffsets(OffsetClass.LOST, upto - self.position))
         self.position = upto
         self.source = replace(self.source, leader_epoch=-1)
         self.gaps.append(sentence)
@@ -260,10 +260,10 @@ class Lane:
 
     def find(self, found: Sequence[Found], target_next: int) -> None:
         """The destination holds these already, in source order from our checkpoint on."""
-        for fate, count, source, target in found:
-            if fate is Fate.MIRRORED:
+        for offset_class, count, source, target in found:
+            if offset_class is OffsetClass.MIRRORED:
                 self.offset_map.add(source, target, count)
-            self.ledger.enter(fate, count)
+            self.ledger.enter(offset_class, count)
         self.position = self.ledger.next
         self.target_next = target_next
         self.dirty = True
@@ -340,13 +340,13 @@ class Lane:
         self._pass_over()
 
     def recount(self) -> None:
-        """Count anew what is in hand, after a step that failed half-way."""
+        """Count again what is in hand, after a step that failed half-way."""
         batches = [item for item in [*self.sent, *self.queue] if isinstance(item, OutBatch)]
         self.in_flight = sum(item.outstanding for item in batches)
         self.bytes_in_hand = sum(len(item.batch) for item in batches)
 
     def free_all(self) -> None:
-        """Forget all that is in hand: for a lane that fails in a way that nobody foresaw, and is loaded anew.
+        """Forget all that is in hand: for a lane that fails in an unforeseen way, and is loaded again.
         Buffers that a request may still read from are let go when that is answered."""
         self._note_waiting()
         items, self.queue, self.sent = [*self.sent, *self.queue], [], []
@@ -396,7 +396,7 @@ class Lane:
                 return
 
     def identify(self, identity: ProducerStamp) -> None:
-        """Take a new identity; sequences begin at 0, and whatever was stamped is stamped anew."""
+        """Take a new identity; sequences begin at 0, and what was stamped is stamped again."""
         self.identity = identity
         self.owner = identity.producer_id, identity.epoch
         self.sequence = 0
@@ -429,7 +429,7 @@ class Lane:
                     return
                 self._enter(item)
             else:
-                self.ledger.enter(item.fate, item.count)
+                self.ledger.enter(item.offset_class, item.count)
             self.sent.pop(0)
             self.dirty = True
         self._pass_over()
@@ -444,6 +444,6 @@ class Lane:
         for first, count in outgoing.runs:
             self.offset_map.add(first, target, count)
             target += count
-        self.ledger.enter(Fate.MIRRORED, outgoing.count)
+        self.ledger.enter(OffsetClass.MIRRORED, outgoing.count)
         for passed in outgoing.passed or ():
-            self.ledger.enter(passed.fate, passed.count)
+            self.ledger.enter(passed.offset_class, passed.count)

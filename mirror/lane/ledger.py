@@ -1,7 +1,7 @@
 """The ledger of a lane: what became of every source offset.
 
 Invariant: the counts of all classes add up to `next - start`; with what is in flight, to the range
-that was consumed. An offset is entered once, when its fate is certain, in offset order.
+that was consumed. An offset is entered once, when its class is certain, in offset order.
 
 With the offset map a ledger also says which records were left out on purpose. Of the offsets that it accounts
 for, those in the map are at the destination. A record that the source shows at any other offset was filtered
@@ -20,7 +20,7 @@ from mirror.errors import CorruptData
 from mirror.lane.offset_map import OffsetMap
 
 
-class Fate(IntEnum):
+class OffsetClass(IntEnum):
     """The classes of offsets."""
 
     MIRRORED = 0
@@ -40,7 +40,7 @@ class Fate(IntEnum):
 
 
 class Ledger:
-    """Counts by fate over [start, next)."""
+    """Counts by class over [start, next)."""
 
     __slots__ = ("counts", "next", "start")
 
@@ -48,29 +48,33 @@ class Ledger:
         self.start = start
         self.next = start
         """The checkpoint: everything below is accounted for."""
-        self.counts = [0] * len(Fate)
+        self.counts = [0] * len(OffsetClass)
 
-    def enter(self, fate: Fate, count: int) -> None:
-        """The next `count` offsets met this fate."""
-        self.counts[fate] += count
+    def enter(self, offset_class: OffsetClass, count: int) -> None:
+        """The next `count` offsets met this class."""
+        self.counts[offset_class] += count
         self.next += count
 
-    def total(self, fate: Fate) -> int:
-        """How many offsets met this fate."""
-        return self.counts[fate]
+    def total(self, offset_class: OffsetClass) -> int:
+        """How many offsets met this class."""
+        return self.counts[offset_class]
 
     @property
     def is_balanced(self) -> bool:
         """Whether the invariant holds."""
         return sum(self.counts) == self.next - self.start
 
-    def by_fate(self) -> dict[str, int]:
+    def by_class(self) -> dict[str, int]:
         """Counts by name, for people and programs."""
-        return {fate.name.lower(): self.counts[fate] for fate in Fate}
+        return {offset_class.name.lower(): self.counts[offset_class] for offset_class in OffsetClass}
 
     def to_json(self) -> dict[str, Any]:
         """As stored in a progress record; zeros are left out."""
-        counts = {fate.name.lower(): self.counts[fate] for fate in Fate if self.counts[fate]}
+        counts = {
+            offset_class.name.lower(): self.counts[offset_class]
+            for offset_class in OffsetClass
+            if self.counts[offset_class]
+        }
         return {"start": self.start, "counts": counts}
 
     @classmethod
@@ -78,7 +82,7 @@ class Ledger:
         """Read it back. Raises CorruptData when it does not add up."""
         ledger = cls(int(document["start"]))
         for name, count in document["counts"].items():
-            ledger.counts[Fate[name.upper()]] = int(count)
+            ledger.counts[OffsetClass[name.upper()]] = int(count)
         ledger.next = next_offset
         if not ledger.is_balanced:
             raise CorruptData(f"a stored ledger does not add up: {document} up to {next_offset}")
@@ -102,11 +106,11 @@ class LeftOut:
 
     def __init__(self, ledger: Ledger, offset_map: OffsetMap) -> None:
         self._map = offset_map
-        self.most = ledger.total(Fate.FILTERED) + ledger.total(Fate.DEAD_LETTERED)
+        self.most = ledger.total(OffsetClass.FILTERED) + ledger.total(OffsetClass.DEAD_LETTERED)
         self.forgotten = 0
         if not offset_map.first_index:
             kept = offset_map.count(ledger.start, ledger.next)
-            self.forgotten = max(ledger.total(Fate.MIRRORED) - kept, 0)
+            self.forgotten = max(ledger.total(OffsetClass.MIRRORED) - kept, 0)
 
     def is_copied(self, source: int) -> bool:
         """Whether the record at this source offset has been mirrored."""

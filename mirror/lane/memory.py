@@ -33,11 +33,11 @@ class ByteBudget:
         return self.limit - self.used
 
     def take(self, size: int) -> None:
-        """So many bytes are held now."""
+        """`size` bytes more are held now."""
         self.used += size
 
     def give(self, size: int) -> None:
-        """So many bytes are held no more."""
+        """`size` bytes are held no more."""
         self.used -= size
         if self.on_room is not None:
             self.on_room()

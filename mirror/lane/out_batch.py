@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.protocol.batches.reframe import Run
 
@@ -26,12 +26,12 @@ class Path(IntEnum):
 
 
 class SkippedOffsets:
-    """Source offsets that need no sending: their fate is certain once all before them is."""
+    """Source offsets that need no sending: their class is certain once all before them is."""
 
-    __slots__ = ("count", "fate")
+    __slots__ = ("count", "offset_class")
 
-    def __init__(self, fate: Fate, count: int) -> None:
-        self.fate = fate
+    def __init__(self, offset_class: OffsetClass, count: int) -> None:
+        self.offset_class = offset_class
         self.count = count
 
 
@@ -39,7 +39,7 @@ class OutBatch:
     """One batch on its way.
 
     It accounts for the source offsets from `first_offset` up to `next_offset`: `runs` are those of its
-    records, in order; `passed` tells the fate of the others. `target`: where the destination has it,
+    records, in order; `passed` has the class of the others. `target`: where the destination has it,
     once acknowledged. Times are monotonic seconds; between `began_at` and `fetched_at` it was received.
     """
 
@@ -139,9 +139,9 @@ Item = OutBatch | SkippedOffsets
 
 
 class Found(NamedTuple):
-    """A stretch of source offsets whose fate a comparison has shown; the offsets of mirrored ones."""
+    """A stretch of source offsets whose class a comparison has shown; the offsets of mirrored ones."""
 
-    fate: Fate
+    offset_class: OffsetClass
     length: int
     source: int = -1
     target: int = -1

@@ -24,7 +24,7 @@ _TOPIC_ID_BYTES: Final = 16
 Owner = tuple[int, int]
 """(producer id, epoch)."""
 Version = tuple[str, int, int]
-"""What tells the stored records of a lane apart: (engine that wrote it, epoch ms, next offset). The engine
+"""What distinguishes the stored records of a lane: (engine that wrote it, epoch ms, next offset). The engine
 is empty in records of versions that did not name it."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mirror.errors import TransformFailed
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
 from mirror.protocol.batches.compression import LARGEST_PAYLOAD
 from mirror.protocol.batches.records import Record, read_batch
@@ -22,7 +22,7 @@ class Transform(Protocol):
     """Changes one record, or drops it by returning None. Keeps no state."""
 
     def __call__(self, record: Record) -> Record | None:
-        """The record as it shall be at the destination; its offset does not matter."""
+        """The record as it must be at the destination; its offset does not matter."""
         ...
 
 
@@ -46,10 +46,10 @@ class RoutingRules:
 
     `batch_limit`: the destination's largest batch in bytes. Without `merge` small batches stay as they
     are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
-    records that the destination refused, with their fate, by source offset. Batches that begin below
-    `opened_below` are encoded anew, with `opens_singly` one for each record. `transform_names`: of the
+    records that the destination refused, with their class, by source offset. Batches that begin below
+    `opened_below` are encoded again, with `opens_singly` one for each record. `transform_names`: of the
     transforms, for messages. `opened_bytes`, `opened_records`: a batch that opens into more is not opened,
-    unless it is large as it comes. `unopened`: batches that are left out for that, with the fate of their
+    unless it is large as it comes. `unopened`: batches that are left out for that, with the class of their
     records, by the offset of the first.
     """
 
@@ -61,8 +61,8 @@ class RoutingRules:
     opens_records: bool = False
     transforms: tuple[Transform, ...] = ()
     transform_names: tuple[str, ...] = ()
-    omitted: Mapping[int, Fate] = field(default_factory=dict)
-    unopened: Mapping[int, Fate] = field(default_factory=dict)
+    omitted: Mapping[int, OffsetClass] = field(default_factory=dict)
+    unopened: Mapping[int, OffsetClass] = field(default_factory=dict)
     opened_bytes: int = LARGEST_PAYLOAD
     opened_records: int = 250_000
     opened_below: int = -1
@@ -106,16 +106,16 @@ class AbortedFilter:
         self._waiting = sorted(aborted, key=lambda entry: -entry[1])
         self._active: set[int] = set()
 
-    def fate(self, batch: memoryview, header: BatchHeader) -> Fate | None:
+    def offset_class(self, batch: memoryview, header: BatchHeader) -> OffsetClass | None:
         """CONTROL, ABORTED, or None for a batch to copy."""
         while self._waiting and self._waiting[-1][1] <= header.last_offset:
             self._active.add(self._waiting.pop()[0])
         if header.attributes & CONTROL:
             if header.producer_id in self._active and _is_abort(batch, header):
                 self._active.discard(header.producer_id)
-            return Fate.CONTROL
+            return OffsetClass.CONTROL
         if header.attributes & TRANSACTIONAL and header.producer_id in self._active:
-            return Fate.ABORTED
+            return OffsetClass.ABORTED
         return None
 
 

@@ -32,8 +32,8 @@ _SERIES: Final = "series"
 class Series:
     """How a field that adds up is shown as a counter by task.
 
-    `divisor`: of the field, for the unit that the name says. `label`, with its value, tells fields apart that
-    share a counter. `less`: the field that is subtracted, because it is counted under another label.
+    `divisor`: of the field, for the unit that the name says. `label`, with its value, distinguishes fields
+    that share a counter. `less`: the field that is subtracted, because it is counted under another label.
     `of_lanes`: /v1/lanes shows its rate for each lane.
     """
 

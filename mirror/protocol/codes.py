@@ -141,7 +141,7 @@ SEQUENCE_LOST: Final = frozenset(
         Code.INVALID_TXN_STATE,
     }
 )
-"""The destination's and our idea of what it has differ: look at its tail and begin anew."""
+"""The destination's and our idea of what it has differ: look at its tail and begin again."""
 
 FENCED: Final = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED})
 

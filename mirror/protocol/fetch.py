@@ -53,7 +53,7 @@ class FetchPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """One request. `topics` and `forgotten` in the order in which the broker shall see them."""
+    """One request. `topics` and `forgotten` in the order in which the broker must see them."""
 
     wait_ms: int
     min_bytes: int

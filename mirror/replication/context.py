@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from mirror.client.access import ClusterAccess
-from mirror.client.cluster import Cluster, Dialings
+from mirror.client.cluster import Cluster, ConnectionConfigs
 from mirror.client.event_loop import Loop
-from mirror.client.handshake import Dialing
+from mirror.client.handshake import ConnectionConfig
 from mirror.lane.flow import TokenBucket
 from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
@@ -77,17 +77,17 @@ class EngineContext:
         """The cluster of that name. Raises ConfigError for an unknown one."""
         known = self._clusters.get(reference)
         if known is None:
-            dialing = Dialing(
+            config = ConnectionConfig(
                 self.loop,
                 self._pool,
                 self._access(reference),
                 self.identity.client_id,
                 self.settings.request_timeout_seconds,
             )
-            dialings = Dialings(
-                replace(dialing, pool=self._live_pool), dialing, replace(dialing, pool=self._aside_pool)
+            configs = ConnectionConfigs(
+                replace(config, pool=self._live_pool), config, replace(config, pool=self._aside_pool)
             )
-            known = Cluster(dialings, str(reference))
+            known = Cluster(configs, str(reference))
             self._clusters[reference] = known
         return known
 

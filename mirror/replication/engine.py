@@ -86,7 +86,7 @@ class BatchEngine:
                 self._runner.events.append(LanePaused(spec.key, f"it cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching these, drain and checkpoint them; `LaneStopped` tells when each is done."""
+        """Stop fetching these, drain and checkpoint them; `LaneStopped` says when each is done."""
         for key in keys:
             lane = self._runner.lanes.get(key)
             if lane is None:
@@ -99,8 +99,8 @@ class BatchEngine:
         self._runner.take(LiveLane(spec, self._bench.fetch_bytes(buckets), buckets))
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """Let the lanes of these datastream groups together copy so many bytes a second from now on; those of
-        groups that are not named any more have no quota."""
+        """Let the lanes of these datastream groups together copy `shares` bytes a second from now on; those
+        of groups that are not named any more have no quota."""
         changed = self._bench.share_quotas(shares)
         for lane in [one for key, one in self._runner.lanes.items() if key.group in changed]:
             buckets = self._bench.shared_buckets(lane.spec)
@@ -108,7 +108,7 @@ class BatchEngine:
             self._runner.guard(lane, self._pacer.resume)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """Copy until something has happened to a lane, at most for so long."""
+        """Copy until something has happened to a lane, at most for `timeout_seconds`."""
         runner, loop = self._runner, self._bench.loop
         now = loop.now()
         until = now + timeout_seconds

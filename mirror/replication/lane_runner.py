@@ -384,8 +384,8 @@ class LaneRunner:
         self.dirty.pop(lane, None)
 
     def note_moved(self, lane: LiveLane, position: int) -> None:
-        """The lane's position is durable; its consumer group, if it has one, shall show it. Never more than
-        that: whoever goes on from the group must not miss what was not stored or committed."""
+        """The lane's position is durable; its consumer group, if it has one, is to show it. Never more than
+        that: a consumer that continues from the group must not miss what was not stored or committed."""
         if lane.spec.consumer_group:
             self.moved[lane] = position
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.rules import LARGEST_BATCH, MergeRule, RoutingRules
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
 from mirror.protocol import produce
@@ -86,14 +86,14 @@ def open_below(lane: LiveLane, offset: int, *, singly: bool) -> None:
     lane.rules = replace(lane.rules, opened_below=offset, opens_singly=singly)
 
 
-def omit(lane: LiveLane, offsets: Sequence[int], fate: Fate) -> None:
+def omit(lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass) -> None:
     """Leave these records of the source out."""
-    lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, fate)})
+    lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, offset_class)})
 
 
-def leave_unopened(lane: LiveLane, offset: int, fate: Fate) -> None:
+def leave_unopened(lane: LiveLane, offset: int, offset_class: OffsetClass) -> None:
     """Leave out the batch that begins at this source offset."""
-    lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, offset: fate})
+    lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, offset: offset_class})
 
 
 class RuleBook:
@@ -117,8 +117,12 @@ class RuleBook:
         if shared is None:
             shared = self._known[policy, limits] = self._make(policy, limits)
         learned, checkpoint = lane.rules, min(lane.checkpoint, lane.position)
-        omitted = {offset: fate for offset, fate in learned.omitted.items() if offset >= checkpoint}
-        unopened = {offset: fate for offset, fate in learned.unopened.items() if offset >= checkpoint}
+        omitted = {
+            offset: offset_class for offset, offset_class in learned.omitted.items() if offset >= checkpoint
+        }
+        unopened = {
+            offset: offset_class for offset, offset_class in learned.unopened.items() if offset >= checkpoint
+        }
         is_learned = omitted or unopened or learned.opened_below > checkpoint
         if lane.size_cap is None and not is_learned:
             return shared

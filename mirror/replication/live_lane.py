@@ -244,7 +244,7 @@ class LiveLane(Lane):
         """What to pause it with for the newest of its gaps; None where it continues behind that."""
         if self.spec.policy.on_loss is not OnLoss.HALT:
             return None
-        advice = "copy the topic anew, or let on_loss = continue go on behind the gap"
+        advice = "copy the topic again, or set on_loss = continue to continue behind the gap"
         return DataLossDetected(self.gaps[-1], advice=advice)
 
     def load(self, progress: LaneProgress | None) -> None:
@@ -308,7 +308,7 @@ class LiveLane(Lane):
         self.fetch_bytes, self.buckets = fetch_bytes, buckets
 
     def note_batch(self, size: int) -> None:
-        """The largest batch of a response, or one that it was too small for, has so many bytes."""
+        """The largest batch of a response, or one that it was too small for, has `size` bytes."""
         self.batch_spread = spread_of(self.batch_spread, self.batch_bytes, size)
         self.batch_bytes = max(size, self.batch_bytes - self.batch_bytes // _FORGETTING)
 
@@ -319,5 +319,5 @@ class LiveLane(Lane):
 
 
 def identity_name(key: LaneKey) -> str:
-    """The transactional id of a lane: whoever takes it next fences whoever had it before."""
+    """The transactional id of a lane: its next owner fences the former one."""
     return f"headrace-{key.group}-{key.partition.topic}-{key.partition.partition}"

@@ -30,7 +30,7 @@ class CopyingSettings(Settings):
     opened_batch_records: int = Field(default=_DEFAULTS.opened_batch_records, ge=1000)
     """A batch that has to be opened and holds more records than this is refused, as `on-rejection` says."""
     lane_buffer_bytes: int = Field(default=_DEFAULTS.lane_buffer_bytes, ge=64 * 1024)
-    """A partition that holds so many bytes is not read until it has sent some."""
+    """A partition that holds this number of bytes is not read until it has sent some."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)
     """Most bytes of one produce request."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
@@ -40,7 +40,7 @@ class CopyingSettings(Settings):
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
     """Merge small batches that have piled up; brokers pay for each batch."""
     request_timeout_seconds: Seconds = _DEFAULTS.request_timeout_seconds
-    """A broker that has not answered for so long is given up and asked anew."""
+    """A broker that has not answered for this time is given up and asked again."""
     probe_first_seconds: Seconds = _DEFAULTS.probe_first_seconds
     """A partition that paused itself tries again after this time, then after twice as long, and so on."""
     probe_longest_seconds: Seconds = _DEFAULTS.probe_longest_seconds
@@ -48,9 +48,9 @@ class CopyingSettings(Settings):
     transaction_interval_seconds: Seconds = _DEFAULTS.transaction_interval_seconds
     """How often exactly-once datastreams commit; consumers see records after it."""
     transaction_timeout_seconds: Seconds = _DEFAULTS.transaction_timeout_seconds
-    """The destination aborts a transaction that its owner has left open for so long."""
+    """The destination aborts a transaction that its owner has left open for this time."""
     hanging_transaction_seconds: Seconds = _DEFAULTS.hanging_transaction_seconds
-    """A transaction at the source that stays open for so long is reported as hanging."""
+    """A transaction at the source that stays open for this time is reported as hanging."""
     metadata_age_seconds: Seconds = _DEFAULTS.metadata_age_seconds
     """Topics are looked at again after this time, moves of leaders at once."""
 

@@ -292,7 +292,7 @@ def _question(lane: LiveLane) -> tuple[bool, int]:
 
 
 def _begins_at(lane: LiveLane) -> int:
-    """What to ask for with ListOffsets; a topic that was created anew is copied from its beginning."""
+    """What to ask for with ListOffsets; a re-created topic is copied from its beginning."""
     spec = lane.spec
     if lane.life:
         return EARLIEST

@@ -163,7 +163,7 @@ class TaskSums:
 
 
 class ThrottledTime(NamedTuple):
-    """In so many seconds of an interval a broker of the cluster has asked one worker to be left alone."""
+    """The seconds of an interval in which a broker of the cluster has throttled one worker."""
 
     cluster: ClusterRef
     seconds: float

@@ -1,4 +1,4 @@
-"""Ends a worker process whose loop does not turn any more; whoever looks after it starts another one."""
+"""Ends a worker process whose loop does not turn any more; the process that started it starts another one."""
 
 from __future__ import annotations
 

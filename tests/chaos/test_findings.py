@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from tests.chaos.killing import Findings
@@ -15,7 +15,7 @@ def _seen(*keys: str, first: int = 0) -> list[Seen]:
 
 def _progress(count: int, target: int = 0) -> LaneProgress:
     ledger, offset_map = Ledger(0), OffsetMap()
-    ledger.enter(Fate.MIRRORED, count)
+    ledger.enter(OffsetClass.MIRRORED, count)
     offset_map.add(0, target, count)
     return LaneProgress(ledger, offset_map)
 

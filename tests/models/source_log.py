@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.protocol.batches import batch as batches
 from mirror.protocol.batches.batch import HEADER_SIZE, BatchHeader, ProducerStamp, stamp
 from mirror.protocol.batches.compression import Codec, compress
@@ -86,7 +86,7 @@ class SourceLog:
     batches: list[bytearray] = field(default_factory=list)
     visible: list[Record] = field(default_factory=list)
     """Records that a read_committed mirror copies, with source offsets and final timestamps."""
-    fates: dict[int, Fate] = field(default_factory=dict)
+    offset_classes: dict[int, OffsetClass] = field(default_factory=dict)
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
     """(producer id, first offset, offset of the marker) of aborted transactions."""
     start: int = 0
@@ -165,9 +165,9 @@ def _add_batch(draw: st.DrawFn, log: SourceLog, kind: str, open_aborts: dict[int
         records = [record._replace(timestamp=stamped) for record in records]
     log.batches.append(sealed(batch, base, attributes, producer))
     log.end = base + span
-    fate = Fate.ABORTED if kind == "abort" else Fate.MIRRORED
+    offset_class = OffsetClass.ABORTED if kind == "abort" else OffsetClass.MIRRORED
     for record in records:
-        log.fates[record.offset] = fate
+        log.offset_classes[record.offset] = offset_class
     if kind != "abort":
         log.visible += records
 
@@ -176,7 +176,7 @@ def _add_old(draw: st.DrawFn, log: SourceLog) -> None:
     timestamp, key, value, _ = draw(RECORDS)
     record = Record(log.end, timestamp, key, value)
     log.batches.append(old_message(record))
-    log.fates[record.offset] = Fate.MIRRORED
+    log.offset_classes[record.offset] = OffsetClass.MIRRORED
     log.visible.append(record)
     log.end += 1
 
@@ -197,5 +197,5 @@ def _control(log: SourceLog, producer: int, kind: int) -> None:
     record = Record(log.end, 1, struct.pack(">hh", 0, kind), b"\x00\x00\x00\x00\x00\x00")
     batch = holed_batch([record], Codec.NONE, base=log.end, span=1)
     log.batches.append(sealed(batch, log.end, batches.TRANSACTIONAL | batches.CONTROL, producer))
-    log.fates[log.end] = Fate.CONTROL
+    log.offset_classes[log.end] = OffsetClass.CONTROL
     log.end += 1

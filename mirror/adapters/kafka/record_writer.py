@@ -56,13 +56,18 @@ class RecordWriter:
     """Thread-safe. A record goes to the partition that its key decides, by CRC-32 as with librdkafka."""
 
     def __init__(
-        self, loop: LoopThread, session: ClusterSession, topic: str, seconds: float, fate: DeliveryCalls
+        self,
+        loop: LoopThread,
+        session: ClusterSession,
+        topic: str,
+        seconds: float,
+        calls: DeliveryCalls,
     ) -> None:
         self._loop = loop
         self._session = session
         self._topic = topic
         self._seconds = seconds
-        self._fate = fate
+        self._calls = calls
         self._lock = threading.Lock()
         self._is_empty = threading.Condition(self._lock)
         self._clock = SystemClock()
@@ -162,7 +167,7 @@ class RecordWriter:
             for _ in part:
                 entries.popleft()
             self._release(part)
-            self._fate.delivered()
+            self._calls.delivered()
         del self._partitions[number]
         self._writing.discard(number)
 
@@ -179,7 +184,7 @@ class RecordWriter:
         for _ in lost:  # in the order of their times
             entries.popleft()
         if lost:
-            self._fate.dropped(len(lost), error.message)
+            self._calls.dropped(len(lost), error.message)
             self._release(lost)
         if entries:
             wait = min(_PAUSE_SECONDS, entries[0].until - loop.now())

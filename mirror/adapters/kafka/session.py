@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 
 from mirror.adapters.kafka.first_answer import first_answer
 from mirror.client.access import ClusterAccess
-from mirror.client.cluster import Cluster, Dialings
+from mirror.client.cluster import Cluster, ConnectionConfigs
 from mirror.client.event_loop import Loop, Promise, Timer
-from mirror.client.handshake import Dialing
+from mirror.client.handshake import ConnectionConfig
 from mirror.errors import HeadraceError, TimedOut, Unreachable
 from mirror.lane.memory import ByteBudget, SlabPool
 
@@ -135,8 +135,8 @@ class ClusterSession:
     def _opened(self, loop: Loop) -> Cluster:
         if self._cluster is None:
             pool = SlabPool(0, ByteBudget(_BUFFER_BYTES))  # it keeps no buffers
-            dialing = Dialing(loop, pool, self._access(), self._client_id, self._request_seconds)
-            self._cluster = Cluster(Dialings(dialing, dialing, dialing), self._name)
+            config = ConnectionConfig(loop, pool, self._access(), self._client_id, self._request_seconds)
+            self._cluster = Cluster(ConnectionConfigs(config, config, config), self._name)
             self._timer = loop.call_later(_IDLE_SECONDS, lambda: self._look(loop))
         return self._cluster
 

@@ -134,7 +134,7 @@ class DamagedDefinition:
     last: Datastream | None = None
 
     def error(self) -> DamagedState:
-        """For whoever needs the definition itself."""
+        """For a caller that needs the definition itself."""
         return DamagedState(
             f"the definition of datastream {self.name} is damaged: {self.problem}",
             advice="delete the datastream, or restore its znode",
@@ -286,7 +286,7 @@ class DefinitionCache:
             return self._all()
 
     def changed(self, name: DatastreamName) -> None:
-        """Whoever calls has written or removed this one: the next look reads it."""
+        """The caller has written or removed this one: the next look reads it."""
         self._changed.put(name)
 
     def look_again(self) -> None:

@@ -245,4 +245,4 @@ def _plain_reason(move: Move) -> str:
         return "no longer mirrored"
     if move.from_task == move.to_task:
         return f"its task runs on {move.to_instance or 'no instance'} now"
-    return "planned anew"
+    return "planned again"

@@ -82,7 +82,7 @@ class LatestPlan:
 
 
 class PlanStore:
-    """Reads and publishes plans. `writer` is for people: it tells who wrote a document."""
+    """Reads and publishes plans. `writer` is for people: it says who wrote a document."""
 
     def __init__(self, nodes: NodeStore, writer: str, chunk_bytes: int = znodes.CHUNK_BYTES) -> None:
         self._nodes = nodes
@@ -94,7 +94,7 @@ class PlanStore:
     def read(self, known: StoredPlan = NO_PLAN, watch: Watch | None = None) -> StoredPlan:
         """The plan in force; parts that `known` holds already are not read again.
 
-        Parts whose documents are missing or damaged are left out; the leader then plans their groups anew.
+        Parts whose documents are missing or damaged are left out; the leader then plans their groups again.
         Raises DamagedState when the marker is damaged.
         """
         return self._read(known, watch, None)
@@ -228,7 +228,7 @@ class PlanStore:
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
-        """Parts that cannot be read; their groups are planned anew, which writes them again."""
+        """Parts that cannot be read; their groups are planned again, which writes them again."""
         found = []
         for part, name in wanted:
             try:

@@ -25,7 +25,7 @@ _MOST_MOVED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RebalanceRequest:
-    """Plan one group anew. `full`: forget the placement; else repair what is overloaded.
+    """Plan one group again. `full`: forget the placement; else repair what is overloaded.
 
     `identity` is given by the queue. `requested_by` and `reason` go into the events. Raises InvalidRequest
     for what cannot be stored and told.

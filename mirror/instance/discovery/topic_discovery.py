@@ -297,7 +297,7 @@ class TopicDiscovery:
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
         """Settings of destination topics that are not as they would be made today, a sentence each. They
-        are only told: whoever runs the destination may want them so."""
+        are only reported: the operators of the destination may want them so."""
         known = self._prepared.get(datastream.name)
         return known.drift if known else ()
 

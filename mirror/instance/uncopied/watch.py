@@ -86,12 +86,12 @@ class UncopiedWatch:
         """Find them, ask how far they are behind, note those without a task, report pauses to health."""
         self._topics.update(world.topics)
         planned = (decision.plan or world.plan).planned
-        homeless = without_task(world, decision)
+        taskless = without_task(world, decision)
         found: list[UncopiedPartition] = []
         routes: dict[DatastreamName, Route] = {}
         for one in world.datastreams:
             with board.guarding(one.name):
-                mine = self._of(one, world, homeless.pop(one.group, {}), planned.get(one.group, _NOTHING))
+                mine = self._of(one, world, taskless.pop(one.group, {}), planned.get(one.group, _NOTHING))
                 found += mine
                 routes[one.name] = (one.source, one.consumer_group)
                 missing = [each for each in mine if each.state is UncopiedState.UNPLACED]
@@ -118,7 +118,7 @@ class UncopiedWatch:
         self,
         one: Datastream,
         world: World,
-        homeless: Mapping[TopicPartition, str],
+        taskless: Mapping[TopicPartition, str],
         planned: frozenset[TopicPartition],
     ) -> tuple[UncopiedPartition, ...]:
         """The same object while nothing about the datastream has changed."""
@@ -128,7 +128,7 @@ class UncopiedWatch:
         wanted = world.matching.wanted((one,), self._topics) if is_known else None
         limits = world.matching.limits(one.name)
         refused = world.refused.get(one.name)
-        made_of = (one, wanted, homeless, planned, limits, refused)
+        made_of = (one, wanted, taskless, planned, limits, refused)
         before = self._made.get(one.name)
         if before is not None and before[0] == made_of:
             return before[1]
@@ -140,8 +140,8 @@ class UncopiedWatch:
         for each in wanted - found.keys() if one.status.is_mirrored else ():
             if refused is not None and each not in planned:
                 found[each] = _uncopied(one, each, UncopiedState.LEFT_OUT, refused)
-            elif each in homeless:
-                found[each] = _uncopied(one, each, UncopiedState.UNPLACED, homeless[each])
+            elif each in taskless:
+                found[each] = _uncopied(one, each, UncopiedState.UNPLACED, taskless[each])
         if one.status.is_mirrored and is_known:
             for each in _left_out(one, world, self._topics, wanted | planned):
                 found[each] = _uncopied(one, each, UncopiedState.LEFT_OUT, "a rule leaves it out")

@@ -21,8 +21,12 @@ _SILENT: Final = "its worker process does not answer; it is killed and replaced 
 
 
 class LanePhase(StrEnum):
-    """Where a lane is between its start and its release. WAITING: no worker process is there for it, or the
-    instance has lost ZooKeeper."""
+    """What an instance knows of where a lane is between its start and its release.
+
+    STARTING, COPYING and PAUSED are its worker's `LaneState`; a lane that recovers has the one before.
+    WAITING: no worker process is there for it, or the instance has lost ZooKeeper. STOPPING: the worker was
+    asked to drain it and to store its checkpoint.
+    """
 
     WAITING = "waiting"
     STARTING = "starting"

@@ -195,7 +195,7 @@ class Supervisor:
         return not place.held and not self.workers_running
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
-        """Let every worker copy so many bytes a second for each task that it has of these groups."""
+        """Let every worker copy this number of bytes a second for each task that it has of these groups."""
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             lanes = share.lanes if by_task else ()
             tasks = {(key.group, self.lanes[key].spec.task) for key in lanes if key.group in by_task}

@@ -192,7 +192,7 @@ class Datastream:
 
     @property
     def created_ms(self) -> int | None:
-        """When it was created (epoch ms), as far as its definition tells."""
+        """When it was created (epoch ms), as far as its definition says."""
         return int(self.metadata[CREATED_MS]) if CREATED_MS in self.metadata else None
 
     @property

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli) of bytes of which only the first few change: corrected instead of computed anew.
+"""CRC-32C (Castagnoli) of bytes of which only the first few change: corrected instead of computed again.
 
 A CRC is linear. For two messages that differ in their beginnings only, the difference of the checksums is
 that of the beginnings, pushed on by as many zero bytes as follow: a multiplication by x^(8n) modulo the
@@ -50,7 +50,7 @@ _known: list[list[Operator]] = []
 
 
 def _operators(place: int) -> list[Operator]:
-    """By the value of the digit at that place: the map for so many zero bytes."""
+    """By the value of the digit at that place: the map for that number of zero bytes."""
     while len(_known) <= place:
         if _known:
             one = _then(_known[-1][_DIGIT_MASK], _known[-1][1])

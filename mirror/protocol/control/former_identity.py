@@ -1,7 +1,7 @@
 """Whether a lane's transactional id is still its own, by what the coordinator shows of it.
 
 InitProducerId does not compare epochs while a transaction is open, so a former owner that was frozen would
-abort the transaction of the new one and fence it. What tells them apart is how far the epoch has come:
+abort the transaction of the new one and fence it. What distinguishes them is how far the epoch has come:
 
     what has happened to (id, epoch) of ours        | the coordinator shows
     ------------------------------------------------|--------------------------------------------------

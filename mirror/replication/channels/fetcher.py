@@ -115,7 +115,7 @@ class FetchChannel:
         lane.waits = False
         self._partitions.add(lane.key.partition)
         if self._connection is None:
-            lane.place = (b"", id(lane))  # until the version tells whether topics go by id
+            lane.place = (b"", id(lane))  # until the version says whether topics go by id
             self._lanes[lane.place] = lane
             self._open()
         else:

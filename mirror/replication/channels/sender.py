@@ -307,7 +307,7 @@ class Sender:
         return [channel for channels in self._channels.values() for channel in channels]
 
     def attach(self, lane: LiveLane) -> None:
-        """Write for the lane to whoever leads its partition; waits while nobody does."""
+        """Write for the lane to the leader of its partition; waits while there is none."""
         leader = self.cluster.leader(lane.target)
         if leader is None:
             self._search.add([lane])

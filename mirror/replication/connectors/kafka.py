@@ -19,7 +19,7 @@ from mirror.client.log_writer import write_patiently
 from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
 from mirror.client.producer_identity import add_to_transaction, end, take_identity
 from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, main_key
 from mirror.lane.rules import AbortedFilter
@@ -150,7 +150,7 @@ def _batches_of(
         else:
             verify(batch, header)
             is_marker = header.attributes & CONTROL
-            is_left_out = aborted.fate(batch, header) is not None if aborted else bool(is_marker)
+            is_left_out = aborted.offset_class(batch, header) is not None if aborted else bool(is_marker)
             records = [] if is_left_out else read_batch(batch, header)
         wanted = [record for record in records if position <= record.offset < end]
         position = min(last + 1, end)
@@ -336,14 +336,14 @@ class KafkaSink:
         assert owned.ledger is not None, "a start is committed before the first record"
         for target, record in enumerate(records, answer.base_offset):
             _pass_over(owned.ledger, record.offset)
-            owned.ledger.enter(Fate.MIRRORED, 1)
+            owned.ledger.enter(OffsetClass.MIRRORED, 1)
             owned.offset_map.add(record.offset, target, 1)
 
 
 def _pass_over(ledger: Ledger, upto: int) -> None:
     """Offsets without a record."""
     if upto > ledger.next:
-        ledger.enter(Fate.COMPACTED, upto - ledger.next)
+        ledger.enter(OffsetClass.COMPACTED, upto - ledger.next)
 
 
 def _parts(records: Sequence[Record]) -> list[list[Record]]:

@@ -1,6 +1,6 @@
 """Batches that the destination refuses for what they are: find the records at fault, apply the policy.
 
-The broker may name the records (Produce 8), or not. Then the batch is opened: first encoded anew as a
+The broker may name the records (Produce 8), or not. Then the batch is opened: first encoded again as a
 whole (a batch of another codec's dialect may pass then), after that record by record. Only the records at
 fault are paused for, put aside or left out; what comes before them is at the destination by then.
 """
@@ -20,7 +20,7 @@ from mirror.errors import (
     TransformFailed,
     Unreachable,
 )
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.out_batch import OutBatch, Path, Trouble
 from mirror.model.datastreams.policy import OnRejection
 from mirror.protocol.batches.batch import scan
@@ -90,7 +90,7 @@ class Rejections:
         if policy is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
         elif policy is OnRejection.SKIP:
-            self._leave_unopened(lane, Fate.FILTERED, error)
+            self._leave_unopened(lane, OffsetClass.FILTERED, error)
         else:
             self._write_letters(lane, self._put_batch_aside(lane, error))
 
@@ -108,11 +108,11 @@ class Rejections:
         else:
             raise Unreachable(f"the batch at offset {error.offset} of {lane.key.partition} was not read")
         if lane.life == life:
-            self._leave_unopened(lane, Fate.DEAD_LETTERED, error)
+            self._leave_unopened(lane, OffsetClass.DEAD_LETTERED, error)
 
-    def _leave_unopened(self, lane: LiveLane, fate: Fate, error: BatchTooLarge) -> None:
+    def _leave_unopened(self, lane: LiveLane, offset_class: OffsetClass, error: BatchTooLarge) -> None:
         _log.warning("%s: %s; leaving it out", lane.key.partition, error)
-        limits.leave_unopened(lane, error.offset, fate)
+        limits.leave_unopened(lane, error.offset, offset_class)
         self._runner.restart(lane, "continuing without the batch that is too large")
 
     def _open_up_to(self, lane: LiveLane, outgoing: OutBatch, *, singly: bool) -> None:
@@ -128,13 +128,15 @@ class Rejections:
                 lane, RecordRejected(f"{error.message}; source offset {coordinates}", advice=advice)
             )
         elif policy is OnRejection.SKIP:
-            self._omit(lane, offsets, Fate.FILTERED, error)
+            self._omit(lane, offsets, OffsetClass.FILTERED, error)
         else:
             self._write_letters(lane, self._put_aside(lane, offsets, error))
 
-    def _omit(self, lane: LiveLane, offsets: Sequence[int], fate: Fate, error: HeadraceError) -> None:
+    def _omit(
+        self, lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass, error: HeadraceError
+    ) -> None:
         _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
-        limits.omit(lane, offsets, fate)
+        limits.omit(lane, offsets, offset_class)
         self._runner.restart(lane, "going on without the refused records")
 
     def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
@@ -160,7 +162,7 @@ class Rejections:
         letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
         await self._topic(lane).write(letters, self._bench.clock.now_ms())
         if lane.life == life:
-            self._omit(lane, offsets, Fate.DEAD_LETTERED, error)
+            self._omit(lane, offsets, OffsetClass.DEAD_LETTERED, error)
 
     def _topic(self, lane: LiveLane) -> DeadLetterTopic:
         replication = self._bench.identity.replication_factor

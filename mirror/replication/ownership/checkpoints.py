@@ -2,7 +2,7 @@
 
 Nothing is flushed for it: what a lane stores is what has been acknowledged so far, without a gap. Lanes in
 transactions store with their commits (`committing.py`), only their clean end is written here. Every
-destination has a fate of its own: one that is away holds up no other's lanes. So has every source, where
+destination has a class of its own: one that is away holds up no other's lanes. So has every source, where
 topics have to be looked at before their progress counts.
 
 Nobody but the owner of a lane may store its progress. A lane that has a producer id is known to be the owner
@@ -197,7 +197,7 @@ class Checkpoints:
         return True
 
     async def _check_topics(self, lanes: Sequence[LiveLane]) -> list[LiveLane]:
-        """The lanes whose progress counts. Where topics go by name, a topic that was created anew is only
+        """The lanes whose progress counts. Where topics go by name, a re-created topic is only
         seen by looking for it; nothing of it may be counted as the old one's."""
         by_source: dict[ClusterRef, list[LiveLane]] = {}
         for lane in lanes:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import fetch_once
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.offset_map import Precision
 from mirror.lane.rules import AbortedFilter
 from mirror.protocol.batches.batch import BatchHeader, scan
@@ -23,10 +23,10 @@ from mirror.replication.live_lane import LiveLane
 
 
 class _Stored(NamedTuple):
-    """A batch at the destination; `fate` is None for one that readers of committed records get."""
+    """A batch at the destination; `offset_class` is None for one that readers of committed records get."""
 
     header: BatchHeader
-    fate: Fate | None
+    offset_class: OffsetClass | None
 
 
 async def surviving_end(target: Cluster, lane: LiveLane, first: int, end: int) -> int:
@@ -43,7 +43,7 @@ async def surviving_end(target: Cluster, lane: LiveLane, first: int, end: int) -
             upto = cursor = stored.header.base_offset
         elif cursor > mapped:
             cursor = mapped  # what lies behind the map, such as markers, may be anybody's
-        elif stored is not None and stored.fate is not None:
+        elif stored is not None and stored.offset_class is not None:
             cursor = stored.header.base_offset  # it lies between two runs of the map
         else:
             break
@@ -60,7 +60,7 @@ def _is_lost(lane: LiveLane, offset: int, stored: _Stored) -> bool:
     writer = stored.header.producer_id, stored.header.producer_epoch
     if lane.owner is not None and writer[0] == lane.owner[0] and writer[1] > lane.owner[1]:
         return True
-    return stored.fate is not None and lane.offset_map.backward(offset).precision is Precision.EXACT
+    return stored.offset_class is not None and lane.offset_map.backward(offset).precision is Precision.EXACT
 
 
 async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _Stored | None:
@@ -76,7 +76,7 @@ async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _Stored | 
         aborted = AbortedFilter(part.aborted)
         for start, end, header in scan(part.records):
             if header is not None and header.base_offset <= offset <= header.last_offset:
-                return _Stored(header, aborted.fate(part.records[start:end], header))
+                return _Stored(header, aborted.offset_class(part.records[start:end], header))
         if len(part.records):
             break
     return None

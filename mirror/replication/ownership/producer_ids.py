@@ -23,7 +23,7 @@ from mirror.client.event_loop import Slots
 from mirror.client.producer_identity import fence, retake_identity, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.lifecycle import EventKind, LifecycleEvent
 from mirror.lane.progress import LaneProgress, Owner, entries_of
 from mirror.model.datastreams.policy import Guarantee
@@ -292,5 +292,5 @@ def _differs(stored: LaneProgress, lane: Lane) -> bool:
     need no copying, such as markers and aborted records, but not by records; so may a new topic's lane."""
     if stored.life != lane.life:
         return stored.life > lane.life
-    mirrored = stored.ledger.total(Fate.MIRRORED), lane.ledger.total(Fate.MIRRORED)
+    mirrored = stored.ledger.total(OffsetClass.MIRRORED), lane.ledger.total(OffsetClass.MIRRORED)
     return stored.next_offset > lane.checkpoint or mirrored[0] != mirrored[1]

@@ -17,7 +17,7 @@ from mirror.replication.live_lane import LiveLane
 async def take_over(runner: LaneRunner, cluster: Cluster, lanes: Sequence[LiveLane]) -> list[LiveLane]:
     """Let those begin that ask for their group's offsets; returns those that have no position yet.
 
-    A topic that was created anew has nothing to take over. A group that cannot be read pauses its lanes:
+    A re-created topic has nothing to take over. A group that cannot be read pauses its lanes:
     to begin anywhere else would lose records or repeat them.
     """
     waiting: list[LiveLane] = []

@@ -17,7 +17,7 @@ from mirror.client.event_loop import Loop
 from mirror.client.log_reader import PartitionRange
 from mirror.errors import BatchTooLarge, TransformFailed, Unreachable
 from mirror.lane.batch_router import BatchRouter
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import Found, Item, SkippedOffsets
 from mirror.model.datastreams.policy import Guarantee, OnRejection
@@ -53,12 +53,12 @@ async def compare_tail(source: Cluster, target: Cluster, lane: LiveLane, end: in
 
 
 def _add(found: list[Found], source: int, target: int) -> None:
-    if found and found[-1].fate is Fate.MIRRORED:
+    if found and found[-1].offset_class is OffsetClass.MIRRORED:
         last = found[-1]
         if last.source + last.length == source and last.target + last.length == target:
             found[-1] = last._replace(length=last.length + 1)
             return
-    found.append(Found(Fate.MIRRORED, 1, source, target))
+    found.append(Found(OffsetClass.MIRRORED, 1, source, target))
 
 
 async def _records(span: PartitionRange, loop: Loop) -> AsyncIterator[Record]:
@@ -76,7 +76,7 @@ async def _records(span: PartitionRange, loop: Loop) -> AsyncIterator[Record]:
 class _Expected:
     """The records that the lane would send from its checkpoint on, one after the other.
 
-    `passed`: fates of the offsets between the last record taken and the next one.
+    `passed`: classes of the offsets between the last record taken and the next one.
     """
 
     def __init__(self, cluster: Cluster, lane: LiveLane) -> None:
@@ -95,7 +95,7 @@ class _Expected:
                 first = self._waiting[-1]
                 if isinstance(first, Record):
                     return first
-                self.passed.append(Found(first.fate, first.count))
+                self.passed.append(Found(first.offset_class, first.count))
                 self._waiting.pop()
             if not await self._read():
                 return None
@@ -136,28 +136,28 @@ class _Expected:
         policy = self._lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             raise error
-        fate = Fate.FILTERED if policy is OnRejection.SKIP else Fate.DEAD_LETTERED
+        offset_class = OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
         if isinstance(error, BatchTooLarge):
-            self._rules = replace(self._rules, unopened={**self._rules.unopened, error.offset: fate})
+            self._rules = replace(self._rules, unopened={**self._rules.unopened, error.offset: offset_class})
         else:
-            self._rules = replace(self._rules, omitted={**self._rules.omitted, error.offset: fate})
+            self._rules = replace(self._rules, omitted={**self._rules.omitted, error.offset: offset_class})
 
 
 def _opened(item: Item) -> list[Record | SkippedOffsets]:
-    """An item's records with their source offsets, and the fates of the offsets between them."""
+    """An item's records with their source offsets, and the classes of the offsets between them."""
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]
     assert header is not None, "a router makes batches of format 2"
     offsets = [first + step for first, count in item.runs for step in range(count)]
-    fates = [passed.fate for passed in item.passed or () for _ in range(passed.count)]
+    offset_classes = [passed.offset_class for passed in item.passed or () for _ in range(passed.count)]
     opened: list[Record | SkippedOffsets] = []
     cursor = item.first_offset
     for record, offset in zip(read_batch(item.batch, header), offsets, strict=True):
-        opened.extend(SkippedOffsets(fate, 1) for fate in fates[: offset - cursor])
-        del fates[: offset - cursor]
+        opened.extend(SkippedOffsets(offset_class, 1) for offset_class in offset_classes[: offset - cursor])
+        del offset_classes[: offset - cursor]
         opened.append(record._replace(offset=offset))
         cursor = offset + 1
-    opened.extend(SkippedOffsets(fate, 1) for fate in fates)
+    opened.extend(SkippedOffsets(offset_class, 1) for offset_class in offset_classes)
     item.free()
     return opened

@@ -2,7 +2,7 @@
 
 Each lane has transactions of its own, under the transactional id that fences it, so one bad partition
 aborts nobody else's. A transaction ends once a second: nothing new is sent, what was sent is acknowledged,
-the progress record joins, the transaction is committed. Whoever takes the id after a crash thereby aborts
+the progress record joins, the transaction is committed. The next owner of the id thereby aborts after a crash
 what was open, and then reads progress that cannot change any more.
 
 Two protocols (KIP-890): with the old one partitions are added to a transaction before they are written to;
@@ -77,7 +77,7 @@ class TransactionManager:
 
     def fenced(self, lane: LiveLane, error: Fenced) -> None:
         """A broker refuses the lane's identity. Its coordinator does so too when it has aborted the lane's
-        transaction for its age; so where that may be, the lane begins anew, and it is looked who has the
+        transaction for its age; so where that may be, the lane begins again, and it is looked who has the
         identity before it is taken again (`producer_ids`). Else another owner has it."""
         identity = lane.identity
         if identity is None or lane.intent is Intent.STOP or not self._is_overdue(lane):
@@ -205,9 +205,7 @@ class TransactionManager:
             if answer.error:
                 raise error_of(answer.error, f"ending a transaction of {name}")
         except HeadraceError as error:
-            _log.info(
-                "%s: the transaction will be aborted by whoever comes next: %s", lane.key.partition, error
-            )
+            _log.info("%s: the transaction will be aborted by the next owner: %s", lane.key.partition, error)
 
     def _fail(self, lane: LiveLane, error: HeadraceError) -> None:
         """The outcome is not known; the next beginning finds it out."""

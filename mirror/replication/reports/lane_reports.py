@@ -1,4 +1,4 @@
-"""What can be said of a lane at any time: its range, fates, paths, map and state, as plain values."""
+"""What can be said of a lane at any time: its range, classes, paths, map and state, as plain values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mirror.replication.reports.measurements import lag_records
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """A lane since this engine started it; `offsets` (by fate) and `map_runs` since the very beginning.
+    """A lane since this engine started it; `offsets` (by class) and `map_runs` since the very beginning.
 
     `bytes` as fetched, `payload_bytes` before compression where that is known. `foreign_records`: offsets
     at the destination that others have written between ours. `in_flight`: offsets read behind
-    `next_offset` whose fate is not certain yet. `seconds`: since the engine took it.
+    `next_offset` whose class is not certain yet. `seconds`: since the engine took it.
     """
 
     group: str
@@ -90,7 +90,7 @@ def report_of(lane: LiveLane, now: float) -> LaneReport:
         in_flight=max(lane.position - lane.checkpoint, 0),
         source_end=lane.high_watermark,
         lag=lag_records(lane),
-        offsets=lane.ledger.by_fate(),
+        offsets=lane.ledger.by_class(),
         records=sums.records_copied,
         bytes=sums.bytes_copied,
         payload_bytes=sums.uncompressed_bytes,

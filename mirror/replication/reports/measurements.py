@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
 def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     """What the lane did since the last call. None before the source has answered, and when it did nothing,
-    has nothing to do and has said so: whoever keeps the last word of a lane must not keep an old one."""
+    has nothing to do and has said so: a reader that keeps a lane's last report must not keep an old one."""
     if lane.high_watermark < 0:
         return None
     lag = lag_records(lane)
@@ -72,7 +72,7 @@ def cpu_weight(batches: int, size_bytes: int) -> int:
 
 
 def lag_records(lane: Lane) -> int:
-    """Records at the source that are not at the destination, as far as the last answer tells."""
+    """Records at the source that are not at the destination, as far as the last answer says."""
     return max(lane.high_watermark - lane.checkpoint, 0) if lane.high_watermark >= 0 else 0
 
 

@@ -56,7 +56,7 @@ def fill(clusters: Clusters, destinations: Iterable[str]) -> None:
         write(clusters.source, topic, contents(kind), message_max_bytes=3_000_000, linger_ms=100)
 
 
-def check(clusters: Clusters, name: str, document: Mapping[str, Any], fate: str) -> None:
+def check(clusters: Clusters, name: str, document: Mapping[str, Any], offset_class: str) -> None:
     """Exactly the records at fault are left out, in order, and every offset is accounted for."""
     lanes = {lane["topic"]: lane for lane in document["partitions"]}
     for kind, faults in REFUSED.items():
@@ -65,7 +65,7 @@ def check(clusters: Clusters, name: str, document: Mapping[str, Any], fate: str)
         good = [(one.key, one.value) for n, one in enumerate(contents(kind)) if n not in faults]
         assert there == good, f"{topic} differs"
         offsets = {what: count for what, count in lanes[topic]["offsets"].items() if count}
-        assert offsets == {"mirrored": COUNT - len(faults), fate: len(faults)}
+        assert offsets == {"mirrored": COUNT - len(faults), offset_class: len(faults)}
         assert (lanes[topic]["next_offset"], lanes[topic]["reason"]) == (COUNT, "")
 
 

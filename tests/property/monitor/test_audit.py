@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.lane.ledger import Fate, Ledger, LeftOut, Uncopied
+from mirror.lane.ledger import Ledger, LeftOut, OffsetClass, Uncopied
 from mirror.lane.offset_map import OffsetMap
 from monitor import audit
 from monitor.audit import BUCKETS, AuditResult, Sums, portions_of
@@ -49,25 +49,31 @@ def audit_topic(
 
 
 @given(
-    st.lists(st.sampled_from([Fate.MIRRORED, Fate.FILTERED, Fate.DEAD_LETTERED]), min_size=1, max_size=40),
+    st.lists(
+        st.sampled_from([OffsetClass.MIRRORED, OffsetClass.FILTERED, OffsetClass.DEAD_LETTERED]),
+        min_size=1,
+        max_size=40,
+    ),
     st.data(),
 )
 def test_what_was_left_out_on_purpose_hides_nothing_that_is_missing(
-    fates: list[Fate], data: st.DataObject
+    offset_classes: list[OffsetClass], data: st.DataObject
 ) -> None:
     """Also where records that were left out are not at the source any more."""
     ledger, offset_map = Ledger(0), OffsetMap()
-    for offset, fate in enumerate(fates):
-        if fate is Fate.MIRRORED:
-            offset_map.add(offset, 100 + ledger.total(fate), 1)
-        ledger.enter(fate, 1)
-    contents = [(0, b"%d" % offset) for offset in range(len(fates))]
-    mirrored = [offset for offset, fate in enumerate(fates) if fate is Fate.MIRRORED]
+    for offset, offset_class in enumerate(offset_classes):
+        if offset_class is OffsetClass.MIRRORED:
+            offset_map.add(offset, 100 + ledger.total(offset_class), 1)
+        ledger.enter(offset_class, 1)
+    contents = [(0, b"%d" % offset) for offset in range(len(offset_classes))]
+    mirrored = [
+        offset for offset, offset_class in enumerate(offset_classes) if offset_class is OffsetClass.MIRRORED
+    ]
     vanished = data.draw(st.sets(st.sampled_from(mirrored)) if mirrored else st.just(set()))
     there = InMemory(contents[offset] for offset in mirrored if offset not in vanished)
-    gone = data.draw(st.integers(0, len(fates)))
+    gone = data.draw(st.integers(0, len(offset_classes)))
     here = InMemory(contents[gone:], Shifted(ledger, offset_map, gone))
-    kept = range(gone, len(fates))
+    kept = range(gone, len(offset_classes))
     result = audit.audit_topic("t", here, there, unjudged=4)
     assert result.missing == sum(offset in vanished for offset in kept)
     assert result.left_out == sum(offset not in mirrored for offset in kept)

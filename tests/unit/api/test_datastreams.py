@@ -10,7 +10,7 @@ import pytest
 from httpx import Client
 
 from mirror.errors import Unreachable
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import LatencyObjective, StartPosition
@@ -346,15 +346,18 @@ def test_partitions_are_moved_by_the_next_plan(client: Client, site: Site) -> No
 def test_what_became_of_every_offset_is_told(client: Client, site: Site) -> None:
     site.create(destination={"cluster": "destination", "name": "copy.*"})
     ledger, offset_map = Ledger(3), OffsetMap()
-    ledger.enter(Fate.MIRRORED, 5)
-    ledger.enter(Fate.LOST, 2)
+    ledger.enter(OffsetClass.MIRRORED, 5)
+    ledger.enter(OffsetClass.LOST, 2)
     offset_map.add(3, 40, 5)
     stored = LaneProgress(ledger, offset_map, gaps=["offsets 8 to 9 are gone"], target_topic="copy.t")
     site.progress = {a_key("t-0"): stored, a_key("unrelated-0"): stored, a_key("t-0", "other"): stored}
     (lane,) = client.get("/v1/datastreams/orders/progress").json()
     assert (lane["topic"], lane["partition"], lane["destination_topic"]) == ("t", 0, "copy.t")
     assert (lane["start_offset"], lane["next_offset"], lane["is_balanced"]) == (3, 10, True)
-    assert {fate: count for fate, count in lane["offsets"].items() if count} == {"mirrored": 5, "lost": 2}
+    assert {offset_class: count for offset_class, count in lane["offsets"].items() if count} == {
+        "mirrored": 5,
+        "lost": 2,
+    }
     assert (lane["map_runs"], lane["offset_map"], lane["gaps"]) == (1, None, ["offsets 8 to 9 are gone"])
     (lane,) = client.get("/v1/datastreams/orders/progress", params={"offset_map": True}).json()
     assert lane["offset_map"] == [[3, 40, 5]]

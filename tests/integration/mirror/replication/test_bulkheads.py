@@ -15,7 +15,7 @@ import pytest
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.lanes import LaneSpec
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnRejection
 from mirror.model.identifiers import ClusterRef
@@ -87,8 +87,8 @@ def test_a_record_that_a_transform_cannot_treat_concerns_its_lane_only(
         return
     engine.run_to(bad, [11])
     assert values(engine, bad) == [record.value for record in records(10)]
-    fate = Fate.FILTERED if policy is OnRejection.SKIP else Fate.DEAD_LETTERED
-    assert engine.lane(bad).ledger.total(fate) == 1
+    offset_class = OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
+    assert engine.lane(bad).ledger.total(offset_class) == 1
     if policy is OnRejection.DEAD_LETTER:
         (letter,) = look(engine.destination, f"{bad}.headrace-dead-letters")
         assert letter.value == DEEP
@@ -119,8 +119,8 @@ def test_a_batch_that_opens_into_too_much_concerns_its_lane_only(
     else:
         one.run_to(topic, [many + 10])
         assert values(one, topic) == [record.value for record in records(10)]
-        fate = Fate.FILTERED if policy is OnRejection.SKIP else Fate.DEAD_LETTERED
-        assert one.lane(topic).ledger.total(fate) == many
+        offset_class = OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
+        assert one.lane(topic).ledger.total(offset_class) == many
     if policy is OnRejection.DEAD_LETTER:
         (letter,) = look(engine.destination, f"{topic}.headrace-dead-letters")
         whole = memoryview(letter.value or b"")

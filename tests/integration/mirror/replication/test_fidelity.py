@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
 from tests.engines import EngineUnderTest, check_copy, look, write
@@ -140,9 +140,9 @@ def test_aborted_and_control_records_never_arrive(engine: EngineUnderTest) -> No
     lane = engine.lane("fidelity-transactions")
     engine.run_until(lambda: 0 <= lane.high_watermark == lane.checkpoint > 0, "the end is reached")
     visible = check_copy(engine, "fidelity-transactions")
-    assert lane.ledger.total(Fate.CONTROL) == 36
-    assert lane.ledger.total(Fate.ABORTED) > 0
-    assert lane.ledger.total(Fate.MIRRORED) == visible
+    assert lane.ledger.total(OffsetClass.CONTROL) == 36
+    assert lane.ledger.total(OffsetClass.ABORTED) > 0
+    assert lane.ledger.total(OffsetClass.MIRRORED) == visible
     assert lane.ledger.next == lane.high_watermark
 
 
@@ -206,7 +206,7 @@ def test_read_uncommitted_copies_what_was_aborted_too(engine: EngineUnderTest) -
     engine.start("fidelity-uncommitted", policy=CopyPolicy(isolation=Isolation.READ_UNCOMMITTED))
     engine.run_to("fidelity-uncommitted", [2])
     assert [record.value for record in look(engine.destination, "fidelity-uncommitted")] == [b"aborted"]
-    assert engine.lane("fidelity-uncommitted").ledger.by_fate()["control"] == 1
+    assert engine.lane("fidelity-uncommitted").ledger.by_class()["control"] == 1
 
 
 def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -> None:
@@ -245,7 +245,7 @@ def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -
     after = look(engine.source, topic)
     if after == here:
         check_copy(engine, topic)
-    assert lane.ledger.total(Fate.COMPACTED) > 0
+    assert lane.ledger.total(OffsetClass.COMPACTED) > 0
     assert lane.ledger.is_balanced
     assert lane.ledger.next == 1_202
 

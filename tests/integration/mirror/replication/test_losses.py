@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.policy import CopyPolicy, OnLoss
 from tests.engines import EngineUnderTest, check_map, look, write
@@ -90,7 +90,7 @@ def test_truncation_can_be_noted_and_passed(engine: EngineUnderTest) -> None:
     second.start("loss-continue", policy=CONTINUE)
     second.run_to("loss-continue", [200])
     lane = second.lane("loss-continue")
-    assert lane.ledger.total(Fate.LOST) == 50
+    assert lane.ledger.total(OffsetClass.LOST) == 50
     assert lane.gaps == ["offsets 100 to 149 of loss-continue-0 are gone from the source"]
     there = look(engine.destination, "loss-continue")
     assert [record.value for record in there] == texts(0, 100) + texts(150, 50)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from tests.engines import EngineUnderTest, look_all, write
 from tests.kafka_data import Record, make_topic
 from tests.servers import KafkaPair
@@ -47,4 +47,4 @@ def test_lanes_that_recover_at_once_do_not_wait_for_each_others_memory(
     second.run_to(TOPIC, [EACH + 2, *[EACH + 1] * (PARTITIONS - 1)])
     copied = look_all(addresses[1], TOPIC, range(PARTITIONS))
     assert [len(copied[number]) for number in range(PARTITIONS)] == [EACH + 2, *[EACH + 1] * (PARTITIONS - 1)]
-    assert second.lane(TOPIC, 3).ledger.total(Fate.MIRRORED) == EACH + 1
+    assert second.lane(TOPIC, 3).ledger.total(OffsetClass.MIRRORED) == EACH + 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mirror.errors import CorruptData
 from mirror.lane.batch_router import BatchRouter
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.lane.out_batch import Item, OutBatch, Path
 from mirror.lane.rules import MergeRule, RoutingRules
@@ -72,18 +72,18 @@ def ledger_of(items: list[Item], start: int) -> Ledger:
     for item in items:
         if isinstance(item, OutBatch):
             assert item.first_offset == ledger.next
-            ledger.enter(Fate.MIRRORED, item.count)
+            ledger.enter(OffsetClass.MIRRORED, item.count)
             for passed in item.passed or ():
-                ledger.enter(passed.fate, passed.count)
+                ledger.enter(passed.offset_class, passed.count)
             assert item.next_offset == ledger.next
         else:
             assert item.count > 0
-            ledger.enter(item.fate, item.count)
+            ledger.enter(item.offset_class, item.count)
     return ledger
 
 
 @given(source_logs(old_formats=True), RULES, st.data())
-def test_every_offset_meets_its_fate_and_every_record_its_batch(
+def test_every_offset_has_its_class_and_every_record_its_batch(
     log: SourceLog, rules: RoutingRules, data: st.DataObject
 ) -> None:
     start = data.draw(st.integers(0, log.end))
@@ -95,9 +95,9 @@ def test_every_offset_meets_its_fate_and_every_record_its_batch(
     assert ledger.is_balanced
     last = last_of(log.batches[-1]) + 1 if log.batches else start
     assert ledger.next == max(start, last)
-    for fate in (Fate.MIRRORED, Fate.CONTROL, Fate.ABORTED):
-        assert ledger.total(fate) == sum(
-            1 for offset, found in log.fates.items() if found == fate and offset >= start
+    for offset_class in (OffsetClass.MIRRORED, OffsetClass.CONTROL, OffsetClass.ABORTED):
+        assert ledger.total(offset_class) == sum(
+            1 for offset, found in log.offset_classes.items() if found == offset_class and offset >= start
         )
 
 
@@ -144,14 +144,14 @@ def test_records_can_be_dropped_changed_and_left_out(log: SourceLog, data: st.Da
             lambda record: record._replace(value=b"new"),
             lambda record: None if record.timestamp % 3 == 0 else record,
         ),
-        omitted=dict.fromkeys(omitted, Fate.DEAD_LETTERED),
+        omitted=dict.fromkeys(omitted, OffsetClass.DEAD_LETTERED),
     )
     items, _ = walk(log, rules, log.start, [10**6])
     kept = [record for record in log.visible if record.offset not in omitted and record.timestamp % 3]
     assert sent_records(items) == [record._replace(value=b"new") for record in kept]
     ledger = ledger_of(items, log.start)
-    assert ledger.total(Fate.DEAD_LETTERED) == len(omitted)
-    assert ledger.total(Fate.FILTERED) == len(log.visible) - len(omitted) - len(kept)
+    assert ledger.total(OffsetClass.DEAD_LETTERED) == len(omitted)
+    assert ledger.total(OffsetClass.FILTERED) == len(log.visible) - len(omitted) - len(kept)
 
 
 @given(source_logs(), RULES, st.data())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import MOST_IN_FLIGHT, Lane
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.progress import entries_of, read_progress
@@ -174,7 +174,7 @@ def test_without_a_crash_every_record_arrives_once_in_order(
     run(world, data, crashes=False)
     assert [record.content for record in world.target.records] == [record.content for record in log.visible]
     lane = world.lane
-    assert lane.ledger.total(Fate.MIRRORED) == len(log.visible)
+    assert lane.ledger.total(OffsetClass.MIRRORED) == len(log.visible)
     for target, record in enumerate(log.visible):
         assert lane.offset_map.forward(record.offset).offset == target
         assert lane.offset_map.backward(target).offset == record.offset
@@ -233,5 +233,5 @@ def test_lost_offsets_enter_the_ledger_behind_what_is_under_way() -> None:
     lane = Lane(SPEC)
     lane.begin(10)
     lane.lose(25, "offsets 10 to 24 are gone")
-    assert (lane.checkpoint, lane.position, lane.ledger.total(Fate.LOST)) == (25, 25, 15)
+    assert (lane.checkpoint, lane.position, lane.ledger.total(OffsetClass.LOST)) == (25, 25, 15)
     assert lane.gaps == ["offsets 10 to 24 are gone"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap, Precision
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, forgotten_chunks, read_progress
 from mirror.model.datastreams.lanes import LaneKey
@@ -131,7 +131,7 @@ def test_maps_of_any_length_survive_being_stored_in_pieces(steps: list[tuple[str
             offset_map.rewind(number * 10)
         else:
             ledger = Ledger(0)
-            ledger.enter(Fate.MIRRORED, number * 10)
+            ledger.enter(OffsetClass.MIRRORED, number * 10)
             entries, sealed = entries_of(KEY, LaneProgress(ledger, offset_map), 5)
             assert len(entries) <= 1 + amount * 12 // CHUNK + 8
             stored |= dict(entries)
@@ -149,7 +149,7 @@ def test_maps_of_any_length_survive_being_stored_in_pieces(steps: list[tuple[str
 def test_a_long_map_is_written_once_and_then_only_its_end() -> None:
     offset_map = long_map(2_000)
     ledger = Ledger(0)
-    ledger.enter(Fate.MIRRORED, 20_000)
+    ledger.enter(OffsetClass.MIRRORED, 20_000)
     progress = LaneProgress(ledger, offset_map)
     first, offset_map.sealed = entries_of(KEY, progress, 1)
     offset_map.add(20_000, 6_000, 2)
@@ -170,8 +170,8 @@ def test_pruning_keeps_whole_chunks_and_the_newest_run() -> None:
 
 def test_everything_about_a_lane_is_stored_and_read() -> None:
     ledger = Ledger(100)
-    ledger.enter(Fate.MIRRORED, 50)
-    ledger.enter(Fate.LOST, 7)
+    ledger.enter(OffsetClass.MIRRORED, 50)
+    ledger.enter(OffsetClass.LOST, 7)
     offset_map = OffsetMap()
     offset_map.add(100, 0, 50)
     progress = LaneProgress(
@@ -188,7 +188,7 @@ def test_everything_about_a_lane_is_stored_and_read() -> None:
     entries, _ = entries_of(KEY, progress, 123)
     again = read_progress(KEY, {key: value for key, value in entries if value is not None})
     assert again is not None
-    assert again.ledger.by_fate() == ledger.by_fate()
+    assert again.ledger.by_class() == ledger.by_class()
     assert list(again.offset_map) == [MapRun(100, 0, 50)]
     assert (again.next_offset, again.source, again.target_id) == (157, progress.source, progress.target_id)
     assert (again.clean, again.life, again.pause, again.gaps) == (True, 2, progress.pause, progress.gaps)

@@ -36,8 +36,8 @@ class Desk:
     def writer(self, topic: str = "t", seconds: float = PATIENCE_SECONDS) -> RecordWriter:
         access = ClusterAccess(endpoints(self.cluster.address))
         session = ClusterSession("metrics", "test", lambda: access, request_seconds=min(seconds, 10.0))
-        fate = DeliveryCalls(self.delivered.set, lambda count, reason: self.dropped.append((count, reason)))
-        made = RecordWriter(self._loop, session, topic, seconds, fate)
+        calls = DeliveryCalls(self.delivered.set, lambda count, reason: self.dropped.append((count, reason)))
+        made = RecordWriter(self._loop, session, topic, seconds, calls)
         self._stack.callback(made.close, 0.0)
         return made
 

@@ -217,8 +217,8 @@ def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
 
     def begin(loop: Loop) -> None:
         access, pool = ClusterAccess(()), SlabPool(1024, ByteBudget(1024))
-        dialing = handshake.Dialing(loop, pool, access, "test", PATIENCE_SECONDS)
-        _hand_over(loop.spawn(handshake._begin(dialing, SaslAccess("GSSAPI"), "one.test")), waiting)
+        config = handshake.ConnectionConfig(loop, pool, access, "test", PATIENCE_SECONDS)
+        _hand_over(loop.spawn(handshake._begin(config, SaslAccess("GSSAPI"), "one.test")), waiting)
 
     street._loop.post(begin)
     assert began.wait(PATIENCE_SECONDS)

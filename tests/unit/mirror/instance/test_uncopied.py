@@ -10,7 +10,7 @@ import pytest
 from headrace.planners import choose_planner
 from headrace.settings import HeadraceSettings
 from mirror.errors import Unreachable
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from mirror.model.nodes import SessionState
@@ -98,7 +98,7 @@ def test_a_partition_that_a_person_paused_is_a_lane_that_falls_behind(site: Site
 def test_the_ledger_says_what_is_not_copied(site: Site) -> None:
     site.create()
     ledger = Ledger(0)
-    ledger.enter(Fate.MIRRORED, 10)
+    ledger.enter(OffsetClass.MIRRORED, 10)
     topic = LaneProgress(ledger, OffsetMap(), target_topic="t", target_id=b"1" * 16)
     site.progress = {a_key("t-0"): topic}
     pause(site, "pause-partitions", partitions={"t": "0,1"}, reason="ticket 7", requested_by="alice")

@@ -9,7 +9,7 @@ import pytest
 
 from mirror.errors import BatchTooLarge, CorruptData, TransformFailed
 from mirror.lane.batch_router import BatchRouter
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import OutBatch, SkippedOffsets
 from mirror.lane.rules import MergeRule, RoutingRules
@@ -31,53 +31,53 @@ def batch(base: int, offsets: Sequence[int], span: int = 0) -> bytearray:
 
 def taken(
     rules: RoutingRules, position: int, *batches: bytearray, end: int | None = None
-) -> tuple[list[int], dict[Fate, int]]:
-    """Source offsets that are sent, and the counts by fate."""
+) -> tuple[list[int], dict[OffsetClass, int]]:
+    """Source offsets that are sent, and the counts by class."""
     data = b"".join(batches)
     router = BatchRouter(rules, position, ByteBudget(10**9), end)
     router.take(memoryview(data), (), Slab(bytearray(data), None))
     sent: list[int] = []
-    fates = {Fate.MIRRORED: 0}
+    offset_classes = {OffsetClass.MIRRORED: 0}
     for item in router.items:
         if isinstance(item, OutBatch):
             sent += [first + step for first, count in item.runs for step in range(count)]
-            fates[Fate.MIRRORED] += item.count
+            offset_classes[OffsetClass.MIRRORED] += item.count
         for passed in (item.passed or ()) if isinstance(item, OutBatch) else (item,):
-            fates[passed.fate] = fates.get(passed.fate, 0) + passed.count
-    assert sum(fates.values()) == router.position - position, "every offset has a fate"
-    return sent, fates
+            offset_classes[passed.offset_class] = offset_classes.get(passed.offset_class, 0) + passed.count
+    assert sum(offset_classes.values()) == router.position - position, "every offset has a class"
+    return sent, offset_classes
 
 
 def test_small_batches_behind_opened_records_are_sent_too() -> None:
     rules = RoutingRules(merge=MERGING, opened_below=3)
-    sent, fates = taken(rules, 0, batch(0, [0, 1, 2]), batch(3, [3, 4]), batch(5, [5]))
+    sent, offset_classes = taken(rules, 0, batch(0, [0, 1, 2]), batch(3, [3, 4]), batch(5, [5]))
     assert sent == [0, 1, 2, 3, 4, 5]
-    assert fates == {Fate.MIRRORED: 6}
+    assert offset_classes == {OffsetClass.MIRRORED: 6}
 
 
 def test_holes_at_the_end_of_a_batch_that_is_opened_singly_are_counted() -> None:
     rules = RoutingRules(merge=MERGING, opened_below=10, opens_singly=True)
-    sent, fates = taken(rules, 0, batch(0, [0, 2], span=5), batch(5, [], span=2), batch(7, [7]))
+    sent, offset_classes = taken(rules, 0, batch(0, [0, 2], span=5), batch(5, [], span=2), batch(7, [7]))
     assert sent == [0, 2, 7]
-    assert fates == {Fate.MIRRORED: 3, Fate.COMPACTED: 5}
+    assert offset_classes == {OffsetClass.MIRRORED: 3, OffsetClass.COMPACTED: 5}
 
 
 def test_a_start_in_the_holes_at_the_end_of_an_opened_batch_is_counted() -> None:
     rules = RoutingRules(opens_records=True)
-    sent, fates = taken(rules, 3, batch(0, [0, 2], span=5), batch(5, [], span=2), batch(7, [7]))
+    sent, offset_classes = taken(rules, 3, batch(0, [0, 2], span=5), batch(5, [], span=2), batch(7, [7]))
     assert sent == [7]
-    assert fates == {Fate.MIRRORED: 1, Fate.COMPACTED: 4}
+    assert offset_classes == {OffsetClass.MIRRORED: 1, OffsetClass.COMPACTED: 4}
 
 
 def test_behind_the_end_nothing_is_taken_but_a_batch_that_reaches_over_it_is_whole() -> None:
     behind = batch(6, [6, 7])
     assert taken(RoutingRules(), 0, batch(0, [0, 1, 2, 3, 4, 5]), behind, end=3) == (
         [0, 1, 2, 3, 4, 5],
-        {Fate.MIRRORED: 6},
+        {OffsetClass.MIRRORED: 6},
     )
     assert taken(RoutingRules(), 0, batch(0, [0, 1]), behind, end=4) == (
         [0, 1],
-        {Fate.MIRRORED: 2, Fate.COMPACTED: 2},
+        {OffsetClass.MIRRORED: 2, OffsetClass.COMPACTED: 2},
     )
 
 
@@ -108,10 +108,10 @@ def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
     with pytest.raises(BatchTooLarge, match="at offset 0 is not opened") as raised:
         router.take(batch, (), Slab(bytearray(), None))
     assert (raised.value.offset, router.position, router.items) == (0, 0, [])
-    left_out = replace(rules, unopened={0: Fate.FILTERED})
+    left_out = replace(rules, unopened={0: OffsetClass.FILTERED})
     (item,) = opened(bytes(batch), left_out).items
     assert isinstance(item, SkippedOffsets)
-    assert (item.fate, item.count) == (Fate.FILTERED, records)
+    assert (item.offset_class, item.count) == (OffsetClass.FILTERED, records)
 
 
 def test_a_large_batch_of_large_bytes_is_opened_whatever_the_limit() -> None:
@@ -163,7 +163,7 @@ def test_a_record_that_a_transform_cannot_treat_is_named_and_what_is_before_it_g
     assert raised.value.offset == 3
     assert router.position == 3
     assert sum(item.count for item in router.items if isinstance(item, OutBatch)) == 2
-    omitting = replace(rules, omitted={3: Fate.DEAD_LETTERED})
+    omitting = replace(rules, omitted={3: OffsetClass.DEAD_LETTERED})
     whole = BatchRouter(omitting, 0, ByteBudget(10**9))
     whole.take(memoryview(before + after), (), Slab(bytearray(), None))
     assert whole.position == 5

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.client.cluster import Cluster, Dialings
+from mirror.client.cluster import Cluster, ConnectionConfigs
 from mirror.client.event_loop import Loop
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
@@ -26,7 +26,7 @@ class Answering(Cluster):
     def __init__(self, loop: Loop, *answers: OffsetAnswer) -> None:
         access = SimpleNamespace(bootstrap=[])
         aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=5.0)
-        super().__init__(cast(Dialings, SimpleNamespace(aside=aside)), "target")
+        super().__init__(cast(ConnectionConfigs, SimpleNamespace(aside=aside)), "target")
         self.answers = list(answers)
         self.brokers = {1: cast(Any, None)}
         self.topics = {"new": TopicMetadata("new", 0, b"i" * 16, False, ((1, 0),))}

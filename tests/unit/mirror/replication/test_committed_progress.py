@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror.lane.lane import Lane
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from mirror.replication.ownership.producer_ids import _differs
@@ -12,7 +12,7 @@ from tests.builders import a_spec
 
 def _stored(mirrored: int, life: int = 0) -> LaneProgress:
     ledger = Ledger(0)
-    ledger.enter(Fate.MIRRORED, mirrored)
+    ledger.enter(OffsetClass.MIRRORED, mirrored)
     return LaneProgress(ledger, OffsetMap(), life=life)
 
 
@@ -24,7 +24,7 @@ def _lane(mirrored: int) -> Lane:
 
 def test_a_lane_that_has_passed_over_aborted_records_and_markers_goes_on() -> None:
     lane = _lane(51)
-    lane.ledger.enter(Fate.CONTROL, 2)
+    lane.ledger.enter(OffsetClass.CONTROL, 2)
     assert not _differs(_stored(51), lane)
 
 

@@ -13,7 +13,7 @@ from kafka.protocol.consumer import FetchRequest as TheirFetch
 from kafka.protocol.consumer import FetchResponse as TheirFetched
 
 from mirror.client.access import ClusterAccess
-from mirror.client.cluster import Cluster, Dialings
+from mirror.client.cluster import Cluster, ConnectionConfigs
 from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
 from mirror.errors import Unreachable
@@ -61,7 +61,7 @@ class Brokers(Cluster):
     def __init__(self, loop: Loop) -> None:
         access = SimpleNamespace(bootstrap=[])
         aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=10.0)
-        super().__init__(cast(Dialings, SimpleNamespace(aside=aside)), "source")
+        super().__init__(cast(ConnectionConfigs, SimpleNamespace(aside=aside)), "source")
         self.brokers = {number: Endpoint(f"b{number}", 9092) for number in (1, 2)}
         self.topics = {"t": TopicMetadata("t", 0, TOPIC, False, ((1, 5),))}
         self.asked: list[Asked] = []

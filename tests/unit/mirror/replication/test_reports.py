@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.lane.ledger import Fate
+from mirror.lane.ledger import OffsetClass
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.lane_reports import report_of
 from tests.builders import a_spec
@@ -18,7 +18,7 @@ def test_what_was_read_and_is_not_certain_is_in_flight() -> None:
     lane.begin(5)
     lane.started_at = 40.0
     lane.high_watermark = 30
-    lane.ledger.enter(Fate.MIRRORED, 10)
+    lane.ledger.enter(OffsetClass.MIRRORED, 10)
     lane.position = 22
     lane.held_by = "a transaction hangs"
     report = report_of(lane, 42.5)

@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.coordination.homes import HomeRules, TaskContent, departures, find_homes, move_to_host, staying
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import MoveRequest
+from mirror.coordination.task_placement import (
+    TaskContent,
+    TaskPlacementRules,
+    departures,
+    move_to_host,
+    place_tasks,
+    staying,
+)
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan
@@ -16,7 +23,7 @@ from tests.builders import a_plan, a_task, an_instance, partitions
 
 ONE, TWO = an_instance("one", 0), an_instance("two", 1)
 GONE = InstanceName("gone")
-RULES = HomeRules(return_delay_ms=1000)
+RULES = TaskPlacementRules(return_delay_ms=1000)
 PLAN = a_plan(
     a_task("g-0", ["t-0"], "one"),
     a_task("g-1", ["t-1"], "gone"),
@@ -29,8 +36,8 @@ def contents(plan: Plan) -> dict[TaskName, TaskContent]:
     return {one.task: TaskContent(one.group, one.partitions, 1.0, one.instance) for one in plan.tasks}
 
 
-def next_plan(plan: Plan, *live: LiveInstance, now_ms: int = 0, rules: HomeRules = RULES) -> Plan:
-    tasks = find_homes(contents(plan), plan, live, rules, now_ms)
+def next_plan(plan: Plan, *live: LiveInstance, now_ms: int = 0, rules: TaskPlacementRules = RULES) -> Plan:
+    tasks = place_tasks(contents(plan), plan, live, rules, now_ms)
     return replace(plan, tasks=tasks, departed=departures(plan, live, rules, now_ms))
 
 
@@ -98,9 +105,9 @@ def test_where_no_task_of_the_group_runs_there_will_be_one() -> None:
     three = replace(an_instance("three", 5), host="host-of-three")
     found = move_to_host(contents(PLAN), request, (ONE, TWO, three))
     new = found[TaskName("g-4")]
-    assert (new.partitions, new.home, new.is_pinned) == (partitions("t-0"), "three", True)
+    assert (new.partitions, new.instance, new.is_pinned) == (partitions("t-0"), "three", True)
     assert TaskName("g-0") not in found
-    assert homes(replace(PLAN, tasks=find_homes(found, PLAN, (ONE, TWO, three), RULES, 0)))["g-4"] == "three"
+    assert homes(replace(PLAN, tasks=place_tasks(found, PLAN, (ONE, TWO, three), RULES, 0)))["g-4"] == "three"
 
 
 def test_what_is_there_already_or_not_mirrored_moves_nothing() -> None:

@@ -9,8 +9,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination.spread import TaskLoad, spread_tasks
 from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.task_balancer import TaskLoad, balance_tasks
 from mirror.model.identifiers import InstanceName, TaskName
 from tests.builders import an_instance
 
@@ -44,17 +44,17 @@ unequal = st.sampled_from([0.5, 1.0, 2.0, 3.0])
 def test_every_task_is_placed_once_on_somebody_who_is_here(
     tasks: list[TaskLoad], live: list[LiveInstance]
 ) -> None:
-    homes = spread_tasks(tasks, live)
-    assert set(homes) == {task.task for task in tasks}
+    placed = balance_tasks(tasks, live)
+    assert set(placed) == {task.task for task in tasks}
     here = {instance.name for instance in live}
-    assert all(home in here if here else home is None for home in homes.values())
+    assert all(home in here if here else home is None for home in placed.values())
 
 
 @given(task_loads(), instances(unequal))
 def test_nobody_has_less_than_the_floor_or_more_than_the_ceiling_of_its_share(
     tasks: list[TaskLoad], live: list[LiveInstance]
 ) -> None:
-    counts = Counter(spread_tasks(tasks, live).values())
+    counts = Counter(balance_tasks(tasks, live).values())
     total = sum(instance.weight for instance in live)
     for instance in live:
         share = len(tasks) * instance.weight / total
@@ -63,25 +63,25 @@ def test_nobody_has_less_than_the_floor_or_more_than_the_ceiling_of_its_share(
 
 @given(task_loads(), instances(equal))
 def test_a_spread_that_is_fair_already_is_left_alone(tasks: list[TaskLoad], live: list[LiveInstance]) -> None:
-    first = spread_tasks(tasks, live)
+    first = balance_tasks(tasks, live)
     settled = [TaskLoad(task.task, task.bytes_per_second, first[task.task]) for task in tasks]
-    assert spread_tasks(settled, live) == first
+    assert balance_tasks(settled, live) == first
 
 
 @given(task_loads(), instances(equal))
 def test_only_as_many_tasks_move_as_must(tasks: list[TaskLoad], live: list[LiveInstance]) -> None:
-    """Movers: the homeless, what exceeds the ceilings, and what is missing to the floors."""
+    """Movers: the unplaced, what exceeds the ceilings, and what is missing to the floors."""
     if not live:
         return
-    homes = spread_tasks(tasks, live)
+    placed = balance_tasks(tasks, live)
     names = {instance.name for instance in live}
-    homeless = sum(task.home not in names for task in tasks)
-    before = Counter(task.home for task in tasks if task.home in names)
+    unplaced = sum(task.instance not in names for task in tasks)
+    before = Counter(task.instance for task in tasks if task.instance in names)
     floor, ceiling = len(tasks) // len(live), math.ceil(len(tasks) / len(live))
     surplus = sum(max(0, before[name] - ceiling) for name in names)
     missing = sum(max(0, floor - before[name]) for name in names)
-    moved = sum(task.home in names and homes[task.task] != task.home for task in tasks)
-    assert moved == max(surplus, missing - homeless)
+    moved = sum(task.instance in names and placed[task.task] != task.instance for task in tasks)
+    assert moved == max(surplus, missing - unplaced)
 
 
 @given(task_loads(), instances(unequal), st.randoms(use_true_random=False))
@@ -91,24 +91,24 @@ def test_the_order_of_the_input_does_not_matter(
     shuffled_tasks, shuffled_live = list(tasks), list(live)
     random.shuffle(shuffled_tasks)
     random.shuffle(shuffled_live)
-    assert spread_tasks(shuffled_tasks, shuffled_live) == spread_tasks(tasks, live)
+    assert balance_tasks(shuffled_tasks, shuffled_live) == balance_tasks(tasks, live)
 
 
 @given(task_loads(), instances(unequal))
 def test_levelling_changes_nothing_about_the_counts_and_makes_nobody_fuller_than_the_fullest(
     tasks: list[TaskLoad], live: list[LiveInstance]
 ) -> None:
-    plain, level = spread_tasks(tasks, live), spread_tasks(tasks, live, 1.2)
+    plain, level = balance_tasks(tasks, live), balance_tasks(tasks, live, 1.2)
     total = sum(instance.weight for instance in live)
     fullest = []
-    for homes in (plain, level):
+    for placed in (plain, level):
         loads = dict.fromkeys((instance.name for instance in live), 0.0)
         for task in tasks:
-            home = homes[task.task]
+            home = placed[task.task]
             if home is not None:
                 loads[home] += task.bytes_per_second
         fullest.append(max((loads[one.name] / one.weight for one in live), default=0.0))
-        counts = Counter(homes.values())
+        counts = Counter(placed.values())
         for instance in live:
             share = len(tasks) * instance.weight / total
             assert math.floor(share) <= counts[instance.name] <= math.ceil(share)
@@ -117,6 +117,6 @@ def test_levelling_changes_nothing_about_the_counts_and_makes_nobody_fuller_than
 
 @given(task_loads(), instances(unequal))
 def test_a_levelled_spread_is_left_alone(tasks: list[TaskLoad], live: list[LiveInstance]) -> None:
-    first = spread_tasks(tasks, live, 1.2)
+    first = balance_tasks(tasks, live, 1.2)
     settled = [TaskLoad(task.task, task.bytes_per_second, first[task.task]) for task in tasks]
-    assert spread_tasks(settled, live, 1.2) == first
+    assert balance_tasks(settled, live, 1.2) == first

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mirror.coordination.spread import TaskLoad, spread_tasks
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import MoveRequest
+from mirror.coordination.task_balancer import TaskLoad, balance_tasks
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, InstanceName, TaskName, task_name
 from mirror.model.plan import Departure, Plan, TaskPlacement
@@ -16,7 +16,7 @@ from mirror.model.topics import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class HomeRules:
+class TaskPlacementRules:
     """`return_delay_ms`: an instance that is back within it gets its former tasks. `imbalance`: how far
     above the mean, for its weight, the load of an instance may be before tasks move for that alone."""
 
@@ -26,12 +26,12 @@ class HomeRules:
 
 @dataclass(frozen=True)
 class TaskContent:
-    """A task before it has a home. `home`: where it runs now or was told to run."""
+    """A task before it is placed. `instance`: where it runs now or was told to run."""
 
     group: GroupName
     partitions: frozenset[TopicPartition]
     bytes_per_second: float
-    home: InstanceName | None = None
+    instance: InstanceName | None = None
     is_pinned: bool = False
 
 
@@ -40,30 +40,30 @@ def staying(live: Sequence[LiveInstance]) -> tuple[LiveInstance, ...]:
     return tuple(one for one in live if not one.is_leaving) or tuple(live)
 
 
-def find_homes(
+def place_tasks(
     tasks: Mapping[TaskName, TaskContent],
     plan: Plan,
     live: Sequence[LiveInstance],
-    rules: HomeRules,
+    rules: TaskPlacementRules,
     now_ms: int,
 ) -> tuple[TaskPlacement, ...]:
     """The tasks with their instances, by group and name: as the plan store reads them, so that a plan
     does not differ from itself."""
     back = _returning(plan, live, rules, now_ms)
-    homes = spread_tasks(
+    placed = balance_tasks(
         [
-            TaskLoad(name, one.bytes_per_second, back.get(name, one.home), one.is_pinned)
+            TaskLoad(name, one.bytes_per_second, back.get(name, one.instance), one.is_pinned)
             for name, one in sorted(tasks.items())
         ],
         staying(live),
         rules.imbalance,
     )
     in_order = sorted(tasks.items(), key=lambda item: (item[1].group, item[0]))
-    return tuple(TaskPlacement(name, one.group, homes[name], one.partitions) for name, one in in_order)
+    return tuple(TaskPlacement(name, one.group, placed[name], one.partitions) for name, one in in_order)
 
 
 def departures(
-    plan: Plan, live: Sequence[LiveInstance], rules: HomeRules, now_ms: int
+    plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[InstanceName, Departure]:
     """What the next plan remembers of those that are gone or about to go."""
     here = {one.name for one in staying(live)}
@@ -93,7 +93,7 @@ def move_to_host(
         )
     changed = dict(tasks)
     mine = {name: one for name, one in tasks.items() if one.group == request.group}
-    there = {name: one for name, one in mine.items() if one.home == target}
+    there = {name: one for name, one in mine.items() if one.instance == target}
     planned = frozenset[TopicPartition]().union(*(one.partitions for one in mine.values()))
     settled = frozenset[TopicPartition]().union(*(one.partitions for one in there.values()))
     moving = (request.partitions & planned) - settled
@@ -116,7 +116,7 @@ def move_to_host(
 
 
 def _returning(
-    plan: Plan, live: Sequence[LiveInstance], rules: HomeRules, now_ms: int
+    plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[TaskName, InstanceName]:
     here = {one.name for one in staying(live)}
     return {

@@ -19,63 +19,63 @@ _MOST_COMPARED: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to be placed. `home`: the instance that runs it now, if any. `is_pinned`: it stays there as
+    """A task to be placed. `instance`: the one that runs it now, if any. `is_pinned`: it stays there as
     long as that instance is here."""
 
     task: TaskName
     bytes_per_second: float
-    home: InstanceName | None
+    instance: InstanceName | None
     is_pinned: bool = False
 
 
 class Weighted(Protocol):
-    """What tasks are spread over: a live instance, or a host that exists on paper only."""
+    """What tasks are balanced over: a live instance, or a host that exists on paper only."""
 
     @property
     def name(self) -> str:
-        """Unique among those that tasks are spread over."""
+        """Unique among those that tasks are balanced over."""
 
     @property
     def weight(self) -> float:
         """Its strength against the others, above 0."""
 
 
-def spread_tasks(
+def balance_tasks(
     tasks: Sequence[TaskLoad], instances: Sequence[Weighted], imbalance: float = math.inf
 ) -> dict[TaskName, InstanceName | None]:
     """An instance for every task (None where nobody is there).
 
     A task stays where it is unless its instance is gone, holds more than its share of tasks
     (ceil of tasks * weight / total weight), or another would have less than the floor of its
-    share; then the lightest move. Homeless tasks go, heaviest first, to the instance with the least
+    share; then the lightest move. Unplaced tasks go, heaviest first, to the instance with the least
     load for its weight. At last, while the fullest instance carries more than `imbalance` times the
     mean load for its weight, it gives a task to the emptiest, or exchanges one with it, if that
     levels both. Ties go by name, so the same input gives the same answer.
     """
     if not instances:
         return {task.task: None for task in tasks}
-    rooms = {
-        InstanceName(instance.name): _Room(InstanceName(instance.name), instance.weight)
+    bins = {
+        InstanceName(instance.name): _Bin(InstanceName(instance.name), instance.weight)
         for instance in instances
     }
-    homeless = []
+    unplaced = []
     for task in tasks:
-        if task.home in rooms:
-            rooms[task.home].take(task)
+        if task.instance in bins:
+            bins[task.instance].take(task)
         else:
-            homeless.append(task)
+            unplaced.append(task)
     shares = _shares(len(tasks), instances)
-    for room in rooms.values():
-        surplus = len(room.tasks) - math.ceil(shares[room.name])
+    for bin_ in bins.values():
+        surplus = len(bin_.tasks) - math.ceil(shares[bin_.name])
         if surplus > 0:
-            homeless += room.give_lightest(surplus)
-    _house(homeless, list(rooms.values()), shares)
-    _fill_up(list(rooms.values()), shares)
-    _level(list(rooms.values()), shares, imbalance)
-    return {task.task: room.name for room in rooms.values() for task in room.tasks.values()}
+            unplaced += bin_.give_lightest(surplus)
+    _place(unplaced, list(bins.values()), shares)
+    _fill_up(list(bins.values()), shares)
+    _level(list(bins.values()), shares, imbalance)
+    return {task.task: bin_.name for bin_ in bins.values() for task in bin_.tasks.values()}
 
 
-class _Room:
+class _Bin:
     """One instance and the tasks it would run."""
 
     def __init__(self, name: InstanceName, weight: float) -> None:
@@ -92,7 +92,7 @@ class _Room:
         return min(movable, key=lambda task: (task.bytes_per_second, task.task), default=None)
 
     def give_lightest(self, count: int) -> list[TaskLoad]:
-        """At most so many; those that are pinned stay."""
+        """At most `count`; those that are pinned stay."""
         movable = [task for task in self.tasks.values() if not task.is_pinned]
         given = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))[:count]
         for task in given:
@@ -114,38 +114,38 @@ def _shares(tasks: int, instances: Sequence[Weighted]) -> Mapping[InstanceName, 
     return {InstanceName(instance.name): tasks * instance.weight / total for instance in instances}
 
 
-def _house(homeless: list[TaskLoad], rooms: list[_Room], shares: Mapping[InstanceName, float]) -> None:
+def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
     """The last ones go where somebody would else have too few, so that nothing else has to move."""
-    missing = sum(max(0, math.floor(shares[room.name]) - len(room.tasks)) for room in rooms)
-    in_order = sorted(homeless, key=lambda task: (-task.bytes_per_second, task.task))
+    missing = sum(max(0, math.floor(shares[bin_.name]) - len(bin_.tasks)) for bin_ in bins)
+    in_order = sorted(unplaced, key=lambda task: (-task.bytes_per_second, task.task))
     for left, task in zip(range(len(in_order), 0, -1), in_order, strict=True):
         most = math.floor if left <= missing else math.ceil
-        open_rooms = [room for room in rooms if len(room.tasks) < most(shares[room.name])]
-        room = min(open_rooms or rooms, key=_Room.fullness)
-        missing -= len(room.tasks) < math.floor(shares[room.name])
-        room.take(task)
+        open_bins = [bin_ for bin_ in bins if len(bin_.tasks) < most(shares[bin_.name])]
+        bin_ = min(open_bins or bins, key=_Bin.fullness)
+        missing -= len(bin_.tasks) < math.floor(shares[bin_.name])
+        bin_.take(task)
 
 
-def _fill_up(rooms: list[_Room], shares: Mapping[InstanceName, float]) -> None:
+def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
     """Bring every instance to the floor of its share, taking from the one furthest above its own."""
     while True:
-        poor = min(rooms, key=lambda room: (len(room.tasks) - math.floor(shares[room.name]), room.name))
-        able = [room for room in rooms if len(room.tasks) > math.floor(shares[room.name]) and room.lightest()]
+        poor = min(bins, key=lambda bin_: (len(bin_.tasks) - math.floor(shares[bin_.name]), bin_.name))
+        able = [bin_ for bin_ in bins if len(bin_.tasks) > math.floor(shares[bin_.name]) and bin_.lightest()]
         if len(poor.tasks) >= math.floor(shares[poor.name]) or not able:
             return
-        rich = max(able, key=lambda room: (len(room.tasks) - math.floor(shares[room.name]), room.name))
+        rich = max(able, key=lambda bin_: (len(bin_.tasks) - math.floor(shares[bin_.name]), bin_.name))
         task = rich.lightest()
         assert task is not None
         rich.give(task)
         poor.take(task)
 
 
-def _level(rooms: list[_Room], shares: Mapping[InstanceName, float], imbalance: float) -> None:
+def _level(bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float) -> None:
     """At most one step a task, and `_MOST_STEPS`: each makes the fuller of two less full, so none is ever
     undone."""
-    mean = sum(room.load for room in rooms) / sum(room.weight for room in rooms)
-    for _ in range(min(_MOST_STEPS, sum(len(room.tasks) for room in rooms))):
-        full, empty = max(rooms, key=_Room.fullness), min(rooms, key=_Room.fullness)
+    mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
+    for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
+        full, empty = max(bins, key=_Bin.fullness), min(bins, key=_Bin.fullness)
         if full.load / full.weight <= imbalance * mean:
             return
         may_give = len(full.tasks) > math.floor(shares[full.name]) and len(empty.tasks) < math.ceil(
@@ -162,7 +162,7 @@ def _level(rooms: list[_Room], shares: Mapping[InstanceName, float], imbalance: 
             full.take(taken)
 
 
-def _best_step(full: _Room, empty: _Room, may_give: bool) -> tuple[TaskLoad, TaskLoad | None] | None:
+def _best_step(full: _Bin, empty: _Bin, may_give: bool) -> tuple[TaskLoad, TaskLoad | None] | None:
     """What to give, and what to take in exchange, so that the fuller of the two is least full."""
     best, best_level = None, full.load / full.weight * (1 - _LEAST_GAIN)
     back: list[TaskLoad | None] = list(_movable(empty))
@@ -175,9 +175,9 @@ def _best_step(full: _Room, empty: _Room, may_give: bool) -> tuple[TaskLoad, Tas
     return best
 
 
-def _movable(room: _Room) -> list[TaskLoad]:
+def _movable(bin_: _Bin) -> list[TaskLoad]:
     """By name; of very many, some of every load."""
-    movable = [task for task in room.tasks.values() if not task.is_pinned]
+    movable = [task for task in bin_.tasks.values() if not task.is_pinned]
     if len(movable) > _MOST_COMPARED:
         by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))
         movable = by_load[:: math.ceil(len(by_load) / _MOST_COMPARED)]
