@@ -8,7 +8,7 @@ Then all tasks are spread over the live instances. The same world gives the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -34,7 +34,6 @@ from mirror.ports import Planner
 
 _NO_RULES: Final = TaskPlacementRules()
 _NAMES_SHOWN: Final = 5
-_NO_LIMITS: Final = TaskLimits()
 
 
 @dataclass(frozen=True)
@@ -186,45 +185,37 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
     """Whether the plan has something else than it should, as far as another planning can change that."""
-    planned = world.plan.planned.get(group)
-    last = world.last.get(group)
-    if wanted == planned and not _breaks_limits(world.plan.of_group(group), world.groups[group]):
+    if _is_complete(world, world.plan, group):
         return False
-    return last != LastPlanning(world.groups[group], wanted, planned)
+    return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
 
 
-def _breaks_limits(tasks: Sequence[TaskPlacement], members: Sequence[Datastream]) -> bool:
-    """Whether tasks are not as the limits of their datastreams would have them, which may have changed."""
-    limits = _limits_of(members)
-    if limits == _NO_LIMITS:
-        return False
-    held = [len(one.partitions) for one in tasks]
-    too_many = limits.max_tasks is not None and len(held) > limits.max_tasks
-    widest = limits.max_partitions_per_task
-    is_too_wide = widest is not None and max(held, default=0) > widest
-    return too_many or is_too_wide or _has_too_few(tasks, limits)
+def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
+    """Whether a plan has all that is wanted of the group, within its limits; false where that is unknown."""
+    wanted = world.wishes.partitions.get(group)
+    is_whole = wanted is not None and wanted == plan.planned.get(group)
+    return is_whole and _limits_of(world.groups[group]).hold(_sizes(plan.of_group(group)))
 
 
-def _has_too_few(tasks: Sequence[TaskPlacement], limits: TaskLimits) -> bool:
-    """Whether fewer tasks have partitions than the least number of tasks, of partitions that are planned."""
-    held = [len(one.partitions) for one in tasks if one.partitions]
-    return len(held) < min(limits.min_tasks, sum(held))
+def _sizes(tasks: Sequence[TaskPlacement]) -> list[int]:
+    return [len(one.partitions) for one in tasks]
 
 
 def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
     return members[0].limits if len(members) == 1 else joint_limits(one.limits for one in members)
 
 
-def _remembered(world: World, plan: Plan, answered: Iterable[GroupName]) -> dict[GroupName, LastPlanning]:
+def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
     """What is to be known of the plannings that gave this plan; `answered`: groups that were planned now."""
-    found = {group: one for group, one in world.last.items() if group in world.groups}
+    rests = {group: one for group, one in world.last.items() if group not in answered}
     for group in answered:
-        found.pop(group, None)
-        wanted, planned = world.wishes.partitions[group], plan.planned.get(group)
-        breaks = _breaks_limits(plan.of_group(group), world.groups[group])
-        if wanted is not None and (wanted != planned or breaks):
-            found[group] = LastPlanning(world.groups[group], wanted, planned)
-    return found
+        if (wanted := world.wishes.partitions[group]) is not None:
+            rests[group] = LastPlanning(world.groups[group], wanted, plan.planned.get(group))
+    return {
+        group: one
+        for group, one in rests.items()
+        if group in world.groups and not _is_complete(world, plan, group)
+    }
 
 
 def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
@@ -361,7 +352,7 @@ def planning_request(
     asked = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
     if world.plan.of_group(group):
-        is_too_few = _has_too_few(world.plan.of_group(group), limits)
+        is_too_few = limits.ask_for_more(_sizes(world.plan.of_group(group)))
         if _is_blind(world, group):
             asked, is_too_few = [], False
     report = world.loads.get(group)

@@ -1,4 +1,4 @@
-"""Tells of what the leader does: events go into the log in ZooKeeper, and out as records."""
+"""What the leader does is published: events go into the log in ZooKeeper, and out as records."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -156,6 +156,18 @@ class TaskLimits:
                 raise InvalidRequest(f"max_tasks {self.max_tasks} is below min_tasks {self.min_tasks}")
         if self.max_partitions_per_task is not None:
             bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)
+
+    def hold(self, sizes: Sequence[int]) -> bool:
+        """Whether tasks with these numbers of partitions are within the bounds."""
+        if self.max_tasks is not None and len(sizes) > self.max_tasks:
+            return False
+        widest = self.max_partitions_per_task
+        return (widest is None or max(sizes, default=0) <= widest) and not self.ask_for_more(sizes)
+
+    def ask_for_more(self, sizes: Sequence[int]) -> bool:
+        """Whether fewer of these tasks have partitions than the least number of tasks, as far as there are
+        partitions for them."""
+        return len([size for size in sizes if size]) < min(self.min_tasks, sum(sizes))
 
 
 def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:

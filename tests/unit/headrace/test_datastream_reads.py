@@ -14,7 +14,7 @@ from headrace.console.conditions import Condition, wait_until
 from headrace.console.documents import read_documents
 from mirror.errors import NotFound, TimedOut
 from mirror.instance.workers.lane_table import LanePhase
-from mirror.lane.ledger import Fate, Ledger
+from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from mirror.worker.protocol import LaneRate
@@ -63,7 +63,7 @@ def test_lag_says_what_is_not_known(site: Site, headrace: Headrace) -> None:
 def test_gaps_are_shown_with_their_reasons(site: Site, headrace: Headrace) -> None:
     site.create()
     ledger = Ledger(0)
-    ledger.enter(Fate.LOST, 7)
+    ledger.enter(OffsetClass.LOST, 7)
     lost = LaneProgress(ledger, OffsetMap(), gaps=["offsets 0 to 6 are gone"], target_topic="t")
     site.progress = {a_key("t-0"): lost}
     shown = headrace("datastream", "gaps", "orders").out

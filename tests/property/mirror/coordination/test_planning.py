@@ -73,6 +73,11 @@ class FirstFit(SimplePlanner):
         return replace(answer, unplaced=tuple(kept[room:]))
 
 
+def _content(plan: Plan | None) -> Plan | None:
+    """Without the reason, which names the groups that were asked for."""
+    return replace(plan, reason="") if plan is not None else None
+
+
 @given(st.lists(tight_worlds(), min_size=1, max_size=5))
 @settings(max_examples=80)
 def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: Sequence[World]) -> None:
@@ -86,7 +91,7 @@ def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: S
             world = replace(one, plan=plan, last=last)
             decision = decide(world, seldom, CAPACITY, 1)
             expected = decide(replace(world, last={}), always, CAPACITY, 1)
-            assert decision.plan == expected.plan
+            assert _content(decision.plan) == _content(expected.plan)
             plan, last = decision.plan or plan, decision.last
         assert seldom.asked == asked, "the second look at the same world plans nothing"
         assert last.keys() == {
