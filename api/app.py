@@ -20,9 +20,11 @@ from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_
 from api.calls.cut_off import CutOffCalls
 from api.calls.request_ids import request_id_of
 from api.calls.slow_calls import SlowCalls
-from api.endpoints import actions, brooklin, datastreams, diagnostics, lags, plans, status
+from api.endpoints import actions, brooklin, datastreams, diagnostics, fleet, lags, plans, status
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
+from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
+from api.fleet.questions import Fleet
 from api.fleet.reads import Reads
 from api.fleet.upkeep import kept_up
 from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
@@ -53,11 +55,13 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
     app.state.slow_calls = SlowCalls()
+    app.state.credentials = Credentials(services.secret, services.clock)
+    app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
     for router in (datastreams.router, lags.router, plans.router, status.router, actions.router):
         app.include_router(router, responses=EVERYWHERE)
-    for router in (brooklin.router, diagnostics.router):
+    for router in (brooklin.router, diagnostics.router, fleet.router):
         app.include_router(router, include_in_schema=False)
     app.add_middleware(CheckedBodies, refuse=_explain)
     app.middleware("http")(_speak_restli)
@@ -75,6 +79,7 @@ async def _remember(app: FastAPI) -> AsyncIterator[None]:
     often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
     with kept_up(often.refresh, seldom.refresh_events):
         yield
+    await app.state.fleet.close()
 
 
 async def _speak_restli(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

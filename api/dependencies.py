@@ -7,6 +7,8 @@ from typing import Annotated
 from fastapi import Depends, Request, Response
 
 from api.calls.slow_calls import SlowCalls
+from api.fleet.credentials import Credentials
+from api.fleet.questions import Fleet
 from api.fleet.reads import Reads
 from api.services import Services
 
@@ -25,7 +27,19 @@ async def _reads(request: Request, response: Response) -> Reads:
     return Reads(request.app.state.services, request.app.state.memory, response.headers)
 
 
+async def _fleet(request: Request) -> Fleet:
+    fleet: Fleet = request.app.state.fleet
+    return fleet
+
+
+async def _credentials(request: Request) -> Credentials:
+    credentials: Credentials = request.app.state.credentials
+    return credentials
+
+
 ServicesDep = Annotated[Services, Depends(_services)]
 SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
 ReadsDep = Annotated[Reads, Depends(_reads)]
 """For answers that the framework makes of what a handler returns: they have the headers of the reads."""
+FleetDep = Annotated[Fleet, Depends(_fleet)]
+CredentialsDep = Annotated[Credentials, Depends(_credentials)]

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from httpx import AsyncBaseTransport
+
 from mirror.control.handlers import Control
 from mirror.coordination.planning import Decision
 from mirror.coordination.stores.events import EventLog
@@ -138,5 +140,11 @@ class Services:
     """Partition counts by topic of a cluster; None: it does not answer in time."""
     is_zookeeper_answering: Callable[[], bool]
     """As far as is known without asking."""
+    secret: Callable[[], str]
+    """What only the instances of this service know. Raises Unreachable, DamagedState."""
+    transport: Callable[[], AsyncBaseTransport]
+    """What HTTP to the other instances goes through."""
+    fleet_deadline_seconds: float
+    """How long another instance is waited for."""
     sleep: Callable[[float], Awaitable[None]]
     """Lets a call wait some seconds before it looks again."""

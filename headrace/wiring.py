@@ -10,7 +10,9 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+import httpx
 import structlog
 
 from api.services import Services
@@ -35,7 +37,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
-from mirror.coordination.stores.root import ensure_root
+from mirror.coordination.stores.root import ensure_root, service_secret
 from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.follower import Follower, Identity
@@ -57,6 +59,9 @@ from mirror.replication.engine import BatchEngine
 from mirror.worker.pool import PoolLimits, Spawn
 from mirror.worker.process import Worker
 from mirror.worker.reports import MetricReports
+
+_TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
+"""Connections to other instances: how many are asked at once is decided before one is opened."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ def build_instance(
     follower.event_drops = event_topic.drops
     status = RunningStatus(name, follower, supervisor, leader, health)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
-    services = _services(settings, stores, control, world_views, status, memory, session.is_answering)
+    services = _services(settings, stores, control, world_views, status, memory, session)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
     return BuiltInstance(instance, services, event_topic)
 
@@ -164,7 +169,7 @@ def _services(
     world_views: WorldViews,
     status: RunningStatus,
     memory: LoadMemory,
-    is_answering: Callable[[], bool],
+    session: ZooKeeper,
 ) -> Services:
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     view = world_views.preview(stores, memory)
@@ -188,7 +193,10 @@ def _services(
         connectors=frozenset(settings.api.connector_names),
         progress=lambda destination, group: _stored_progress(settings, destination, group),
         topics=lambda cluster: questions.topics([cluster]).get(cluster),
-        is_zookeeper_answering=is_answering,
+        is_zookeeper_answering=session.is_answering,
+        secret=lambda: service_secret(session),
+        transport=lambda: httpx.AsyncHTTPTransport(limits=_TO_OTHERS, trust_env=False),
+        fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
     )
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from headrace.console.client import RestClient
 from stack.ports import StackPorts, reserve
@@ -64,6 +65,11 @@ class RunningInstance:
         if self._rest is None:
             self._rest = RestClient(self.address)
         return self._rest
+
+    def lanes(self) -> list[dict[str, Any]]:
+        """What this instance says of its lanes."""
+        found: list[dict[str, Any]] = self.rest.get("/v1/lanes", instance=self.name)["lanes"]
+        return found
 
     @property
     def pid(self) -> int:

@@ -93,7 +93,8 @@ class Scene:
         address = f"http://{self.instance.address}"
         with httpx.Client(base_url=address, timeout=60, verify=tls_context()) as client:
             health = client.get("/v1/health")
-            lanes = [one for one in client.get("/v1/lanes").json() if one["datastream"] == self.name]
+            answer = client.get("/v1/lanes", params={"instance": self.instance.name}).json()
+            lanes = [one for one in answer["lanes"] if one["datastream"] == self.name]
             metrics = dict(_series(client.get("/metrics").text))
             body = health.json()
             parts = {name: one for name, one in body["parts"].items() if self._concerns(name)}
@@ -164,7 +165,7 @@ class Scene:
         lanes = [
             lane
             for instance in self.instances
-            for lane in instance.rest.get("/v1/lanes")
+            for lane in instance.lanes()
             if lane["datastream"] == self.name
         ]
         return len(lanes) == PARTITIONS and all(

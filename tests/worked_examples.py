@@ -74,7 +74,7 @@ def metric() -> dict[str, Any]:
         "columns": [column.name for column in MIRROR_METRICS.columns],
         "version": MIRROR_METRICS.version,
         "prometheus": site.client.get("/metrics").text,
-        "lane": site.client.get("/v1/lanes").json()[0],
+        "lane": site.client.get("/v1/lanes").json()["lanes"][0],
     }
 
 

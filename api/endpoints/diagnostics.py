@@ -6,19 +6,24 @@ import json
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 
 from api.brooklin.collections import Page, chosen_fields, collection
 from api.brooklin.diagnostics import component_health, connectors_known, status_element
 from api.brooklin.protocol import unsupported
 from api.brooklin.refusals import RoutingRefusal
 from api.brooklin.server_health import connectors_of
-from api.dependencies import ServicesDep, SlowCallsDep
+from api.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
+from api.fleet.answers import DIAGNOSTICS, element_read
+from api.fleet.everybody import Everybody
 from api.services import Services
 from mirror.model.bounds import shown
 
 router = APIRouter(tags=["brooklin"])
 _FINDERS: Final = {"status", "allStatus"}
 _TYPE: Final = "connector"
+_DEADLINE_SECONDS: Final = 10.0
+"""For an instance to read what is stored at clusters."""
 
 
 @router.get("/health")
@@ -36,9 +41,10 @@ async def health(services: ServicesDep, request: Request) -> dict[str, Any]:
 
 
 @router.get("/diag")
-async def diagnose(services: ServicesDep, slow_calls: SlowCallsDep, request: Request) -> dict[str, Any]:
-    """One ServerComponentHealth: of this instance (`q=status`), or of all of them (`q=allStatus`), which can
-    be said as long as this is the only one."""
+async def diagnose(
+    services: ServicesDep, slow_calls: SlowCallsDep, reads: ReadsDep, fleet: FleetDep, request: Request
+) -> dict[str, Any]:
+    """One ServerComponentHealth: of this instance (`q=status`), or of all of them (`q=allStatus`)."""
     query = request.query_params
     finder = query.get("q")
     if finder not in _FINDERS:
@@ -48,20 +54,27 @@ async def diagnose(services: ServicesDep, slow_calls: SlowCallsDep, request: Req
     if kind != _TYPE or scope not in connectors_known(services):
         raise RoutingRefusal(f"Unknown component: {shown(kind)} {shown(scope)}")
     page, chosen = Page.of(query), chosen_fields(query)
-    element = await slow_calls.run(lambda: status_element(scope, content, services))
     if finder == "allStatus":
-        element = await slow_calls.run(lambda: _of_all(element, services))
+        live = await run_in_threadpool(reads.live)
+        element = await _of_all(Everybody(services, fleet, live), scope, content, services)
+    else:
+        element = await slow_calls.run(lambda: status_element(scope, content, services))
     return collection([chosen(element)], page, request.url.path, query)
 
 
-def _of_all(mine: dict[str, Any], services: Services) -> dict[str, Any]:
-    """By instance. Those that are not asked are named, and then it has not succeeded."""
-    name = services.status.name
-    others = [one for one in services.live() if one.name != name]
-    errors = {one.name: f"not asked; ask it at {one.rest_address} with q=status" for one in others}
-    if not mine["succeeded"]:
-        errors[name] = mine["errorMessages"]
-    status = {name: mine["status"]} if mine["succeeded"] else {}
+async def _of_all(everybody: Everybody, scope: str, content: str, services: Services) -> dict[str, Any]:
+    """By instance; it has succeeded where each has answered with what it was asked for."""
+    told = await everybody.say(
+        DIAGNOSTICS,
+        lambda: status_element(scope, content, services),
+        element_read,
+        {"scope": scope, "content": content},
+        _DEADLINE_SECONDS,
+    )
+    errors = {name: f"{one.state}: {one.reason}" for name, one in told.items() if one.value is None}
+    said = {name: one.value for name, one in told.items() if one.value is not None}
+    errors |= {name: one["errorMessages"] for name, one in said.items() if not one["succeeded"]}
+    status = {name: one["status"] for name, one in said.items() if one["succeeded"]}
     found = component_health(services, json.dumps(status) if status else "", json.dumps(errors))
     return {**found, "succeeded": not errors}
 

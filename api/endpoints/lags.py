@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fastapi import APIRouter
+from fastapi.concurrency import run_in_threadpool
 
 from api.datastreams.answers import NamePath
-from api.dependencies import ServicesDep, SlowCallsDep
+from api.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
+from api.fleet.everybody import Everybody
 from api.schemas.lags import DatastreamGaps, DatastreamLag, PartitionGaps, PartitionLag
 from api.schemas.lanes import LaneAnswer
 from api.schemas.problems import problems
 from api.schemas.progress import LaneProgressAnswer
 from api.services import Services
+from mirror.coordination.stores.membership import LiveInstance
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.datastreams.datastream import Datastream
@@ -31,25 +34,22 @@ Heard = Mapping[InstanceName, Sequence[LaneAnswer]]
 
 
 @router.get("/{name}/lag")
-def lag(name: NamePath, services: ServicesDep) -> DatastreamLag:
-    """How far each partition is behind, as far as this instance knows; of what it does not know the numbers
-    are null."""
-    datastream = services.control.get(DatastreamName(name))
-    return lag_of(datastream, services.plan(), _heard(services), _leader(services))
+async def lag(name: NamePath, services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> DatastreamLag:
+    """How far each partition is behind, as the instances say that have answered; of what the others copy the
+    numbers are null."""
+    datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
+    plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
+    told = await Everybody(services, fleet, live).lanes()
+    heard = {name: one.value for name, one in told.items() if one.value is not None}
+    return lag_of(datastream, plan, heard, _leader(services, live))
 
 
-def _heard(services: Services) -> Heard:
-    status, now_ms = services.status, services.clock.now_ms()
-    lanes = [LaneAnswer.from_lane(key, state) for key, state in status.lanes.items()]
-    return {status.name: lanes + [LaneAnswer.from_uncopied(one, now_ms) for one in status.uncopied]}
-
-
-def _leader(services: Services) -> InstanceName | None:
+def _leader(services: Services, live: Sequence[LiveInstance]) -> InstanceName | None:
     """None: nobody leads yet, as far as this instance knows."""
     mine = services.status.name
     if services.status.is_leading:
         return mine
-    first = next((one.name for one in services.live()), None)
+    first = next((one.name for one in live), None)
     return None if first == mine else first
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from api.dependencies import ReadsDep, ServicesDep
-from api.schemas.lanes import LaneAnswer
-from api.schemas.status import HealthAnswer, InstanceAnswer
+from api.dependencies import FleetDep, ReadsDep, ServicesDep
+from api.fleet.everybody import Everybody
+from api.fleet.questions import Told
+from api.schemas.lanes import LanesAnswer
+from api.schemas.problems import problems
+from api.schemas.status import HealthAnswer, InstanceAnswer, InstanceStateAnswer
 
 router = APIRouter(tags=["status"])
 
@@ -24,17 +29,30 @@ async def health(services: ServicesDep, response: Response) -> HealthAnswer:
 
 
 @router.get("/v1/instances")
-def instances(reads: ReadsDep) -> list[InstanceAnswer]:
-    """Everybody here, the leader first."""
-    return [InstanceAnswer.from_live(instance) for instance in reads.live()]
+async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> list[InstanceAnswer]:
+    """Everybody here, the leader first, with what each says of its health when it is asked now."""
+    live = await run_in_threadpool(reads.live)
+    told = await Everybody(services, fleet, live).health()
+    return [InstanceAnswer.from_live(one, _state(told[one.name]), told[one.name].value) for one in live]
 
 
-@router.get("/v1/lanes")
-def lanes(services: ServicesDep) -> list[LaneAnswer]:
-    """The lanes of this instance; of the leader also the partitions that nobody copies."""
-    status, now_ms = services.status, services.clock.now_ms()
-    mine = [LaneAnswer.from_lane(key, state) for key, state in sorted(status.lanes.items())]
-    return mine + [LaneAnswer.from_uncopied(one, now_ms) for one in status.uncopied]
+@router.get("/v1/lanes", responses=problems(404))
+async def lanes(
+    services: ServicesDep,
+    reads: ReadsDep,
+    fleet: FleetDep,
+    instance: Annotated[str | None, Query(description="only what this instance says")] = None,
+) -> LanesAnswer:
+    """The lanes of all instances; of the leader also the partitions that nobody copies."""
+    live = await run_in_threadpool(reads.live)
+    told = (await Everybody(services, fleet, live, instance).lanes()).values()
+    return LanesAnswer(
+        instances=[_state(one) for one in told], lanes=[lane for one in told for lane in one.value or ()]
+    )
+
+
+def _state(told: Told[Any]) -> InstanceStateAnswer:
+    return InstanceStateAnswer(name=told.instance, state=told.state.value, reason=told.reason)
 
 
 @router.get("/metrics", include_in_schema=False)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
@@ -14,11 +15,13 @@ from mirror.model.metrics import SHOWN_OF_LANES
 
 
 class LaneAnswer(BaseModel):
-    """One lane of this instance; or, where it leads, a partition that nobody copies. A number that is not
+    """One lane of an instance; or, where it leads, a partition that nobody copies. A number that is not
     known is null."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
+    instance: str = ""
+    """Who says so."""
     datastream: str
     """Its group."""
     partition: str
@@ -92,3 +95,13 @@ class LaneAnswer(BaseModel):
             lost_records=lane.lost_records,
             bytes_per_second=None,
         )
+
+
+class LanesAnswer(BaseModel):
+    """Lanes of instances, and which of these have answered."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    instances: list[InstanceStateAnswer]
+    """All that are here. Of those that have not answered no lane is listed; what they copy is in /v1/plan."""
+    lanes: list[LaneAnswer]

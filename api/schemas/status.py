@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict
 
 from api.services import InstanceStatus
@@ -50,10 +52,20 @@ class HealthAnswer(_StatusModel):
         )
 
 
-class InstanceAnswer(_StatusModel):
-    """One instance of the service."""
+class InstanceStateAnswer(_StatusModel):
+    """Whether an instance has answered."""
 
     name: str
+    state: Literal["answered", "unreachable", "timed out"]
+    reason: str
+    """Why it has not; empty where it has."""
+
+
+class InstanceAnswer(InstanceStateAnswer):
+    """One instance of the service, as it has announced itself, and as it says now that it is."""
+
+    health: HealthAnswer | None
+    """Null where it has not answered."""
     sequence: int
     """Orders instances by their arrival; the first one leads."""
     host: str
@@ -68,10 +80,15 @@ class InstanceAnswer(_StatusModel):
     """Whether it wants no tasks any more."""
 
     @classmethod
-    def from_live(cls, one: LiveInstance) -> InstanceAnswer:
+    def from_live(
+        cls, one: LiveInstance, state: InstanceStateAnswer, health: HealthAnswer | None
+    ) -> InstanceAnswer:
         """The JSON form."""
         return cls(
             name=one.name,
+            state=state.state,
+            reason=state.reason,
+            health=health,
             sequence=one.sequence,
             host=one.host,
             process_id=one.process_id,

@@ -30,7 +30,7 @@ def serve(
     from headrace.console.files import write_file
     from headrace.process.gc_tuning import collect_seldom
     from headrace.process.logs import configure_logs
-    from headrace.process.rest import RestServer
+    from headrace.process.rest import RestServer, advertised_address
     from headrace.settings import config_file, load_settings
     from headrace.wiring import build_instance, instance_name
 
@@ -42,7 +42,8 @@ def serve(
     log = structlog.get_logger("headrace.serve")
     rest = RestServer(settings.api.host, rest_port)
     rest.bind()
-    built = build_instance(settings, config_file(config), name, rest.address)
+    address = advertised_address(settings.api.advertised_address, rest.address)
+    built = build_instance(settings, config_file(config), name, address)
     rest.attach(create_app(built.services))
     asked_to_stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

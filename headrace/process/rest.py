@@ -5,11 +5,24 @@ from __future__ import annotations
 import contextvars
 import socket
 import threading
+from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
 
 from mirror.errors import ConfigError
+
+_EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
+
+
+def advertised_address(configured: str, bound: str) -> str:
+    """Where other instances reach the one that listens at `bound`: as configured, or there; a socket on all
+    addresses is reached by the name of its host."""
+    if configured:
+        return configured
+    if bound.startswith(_EVERYWHERE):
+        return f"{socket.gethostname()}:{bound.rpartition(':')[2]}"
+    return bound
 
 
 class RestServer:

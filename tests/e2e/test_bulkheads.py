@@ -191,7 +191,7 @@ def test_a_lane_that_kills_its_worker_process_is_found_and_paused_alone(
     assert (found["is_well"], "its worker process died" in found["sentence"]) == (False, True)
     phases = {
         (lane["datastream"], lane["phase"], "its worker process died" in lane["reason"])
-        for lane in instance.rest.get("/v1/lanes")
+        for lane in instance.lanes()
     }
     assert phases == {("calm", "copying", False), ("poison", "paused", True)}
     told = [one for one in instance.rest.get("/v1/events", limit=1000) if one["kind"] == "problem"]

@@ -50,7 +50,7 @@ def test_a_frozen_worker_is_noticed_killed_and_replaced(
     produce(kafka_pair.source.address, topic, second)
 
     def is_said() -> bool:
-        lanes = instance.rest.get("/v1/lanes")
+        lanes = instance.lanes()
         return len(lanes) == 3 and all(
             (lane["phase"], lane["lag_ms"]) == ("paused", None) and SILENT in lane["reason"] for lane in lanes
         )

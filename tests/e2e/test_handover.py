@@ -110,7 +110,7 @@ def test_paused_partitions_stand_still_and_the_others_go_on(pair: Pair) -> None:
         return all(
             lane["partition"] != lanes or lane["worker"] is None
             for one in pair.instances.values()
-            for lane in one.rest.get("/v1/lanes")
+            for lane in one.lanes()
         )
 
     eventually(is_released, "the partition is released")
@@ -159,7 +159,7 @@ def test_zookeeper_goes_and_comes_back(
     server.kill()
 
     def has_given_up() -> bool:
-        lanes = [lane for one in pair.instances.values() for lane in one.rest.get("/v1/lanes")]
+        lanes = [lane for one in pair.instances.values() for lane in one.lanes()]
         return bool(lanes) and all("given up" in lane["reason"] for lane in lanes)
 
     eventually(has_given_up, "the leases are over")

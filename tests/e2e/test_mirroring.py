@@ -107,7 +107,7 @@ def test_a_deleted_datastream_disappears_and_its_topics_stay(
     wait_for_copy(kafka_pair, topic, 10)
     instance.rest.delete("/v1/datastreams/deleted")
     eventually(lambda: instance.rest.get("/v1/datastreams") == [], "gone")
-    eventually(lambda: instance.rest.get("/v1/lanes") == [], "released")
+    eventually(lambda: instance.lanes() == [], "released")
     assert counts(kafka_pair.destination.address, [f"copy.{topic}"]) == {f"copy.{topic}": 10}
 
 

@@ -109,7 +109,7 @@ class World:
 
     def lanes(self) -> list[dict[str, Any]]:
         """Of both instances, as their REST lists them."""
-        return [lane for one in self.instances.values() for lane in one.rest.get("/v1/lanes")]
+        return [lane for one in self.instances.values() for lane in one.lanes()]
 
     def running(self) -> list[dict[str, Any]]:
         """Those that a worker has."""
@@ -251,7 +251,7 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
     assert health["is_well"] is True
     assert health["is_leading"] == (names[0] == "one")
     assert health["data_plane"] == ("compiled" if compiled_rooms() else "interpreted")
-    mine = {lane["partition"] for lane in asked.ask("GET", "/v1/lanes").json()}
+    mine = {lane["partition"] for lane in asked.ask("GET", "/v1/lanes?instance=one").json()["lanes"]}
     assert not world.paused()
     assert mine == {name for name in world.partitions() if world.home_of(int(name[-1])) == "one"}
     page = asked.client.get("/metrics").text

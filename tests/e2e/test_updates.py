@@ -84,7 +84,7 @@ class Updated:
         return self.rest.patch(PATH, changes, self.rest.version(PATH), **parameters)
 
     def lanes(self) -> dict[str, dict[str, Any]]:
-        return {one["partition"]: one for one in self.rest.get("/v1/lanes")}
+        return {one["partition"]: one for one in self.rest.get("/v1/lanes")["lanes"]}
 
     def copying(self) -> set[str]:
         return {name for name, one in self.lanes().items() if one["phase"] == "copying"}

@@ -108,5 +108,5 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
 
 def _has_given_up(instance: RunningInstance) -> bool:
     """It copies nothing, and does not know who does."""
-    lanes = instance.rest.get("/v1/lanes")
+    lanes = instance.lanes()
     return all(lane["phase"] == "waiting" and lane["lag_records"] is None for lane in lanes)

@@ -104,7 +104,13 @@ class FakeContact:
 class FollowerRig:
     """One follower with its session, workers and clock."""
 
-    def __init__(self, server: FakeZooKeeper, name: str = "one", clock: ManualClock | None = None) -> None:
+    def __init__(
+        self,
+        server: FakeZooKeeper,
+        name: str = "one",
+        clock: ManualClock | None = None,
+        rest_address: str = "127.0.0.1:1",
+    ) -> None:
         self.clock = clock or ManualClock()
         self.session: FakeSession = server.session()
         self.session.script = self._note_contact
@@ -122,7 +128,7 @@ class FollowerRig:
             TroubleStore(self.session),
         )
         self.follower = Follower(
-            Identity(InstanceName(name), "host", 1, "127.0.0.1:1"),
+            Identity(InstanceName(name), "host", 1, rest_address),
             shared,
             self.workers,
             Lease(self.contact),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import httpx
+from fastapi import FastAPI
 
 from api.app import create_app
 from api.services import Services
@@ -12,6 +16,7 @@ from headrace.instance_status import RunningStatus
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
+from mirror.coordination.stores.root import service_secret
 from mirror.jobs.translate_job import StoredLanes
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream
@@ -24,8 +29,33 @@ from tests.fakes.in_process import client_of
 from tests.fakes.instances import FollowerRig, LeaderRig, gate_of
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
+from tests.patience import PATIENCE_SECONDS
 
 ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192"}
+
+
+_APPS: Final[WeakKeyDictionary[FakeZooKeeper, dict[str, FastAPI]]] = WeakKeyDictionary()
+
+
+class Neighbours(httpx.AsyncBaseTransport):
+    """The applications of all sites of one service, by the host of their address. What `failures` has of a
+    host happens to who asks there. `asked`: by whom, in the order of the questions."""
+
+    def __init__(self, apps: Mapping[str, FastAPI]) -> None:
+        self._apps = apps
+        self.failures: dict[str, Callable[[], Awaitable[None]]] = {}
+        self.asked: list[httpx.Request] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """As a server there would."""
+        self.asked.append(request)
+        host = request.url.host
+        if host in self.failures:
+            await self.failures[host]()
+        if host not in self._apps:
+            raise httpx.ConnectError("nobody listens there")
+        inner = httpx.ASGITransport(app=self._apps[host], raise_app_exceptions=False)
+        return await inner.handle_async_request(request)
 
 
 class Site:
@@ -42,7 +72,7 @@ class Site:
         self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
-        self.follower = FollowerRig(self.server, name)
+        self.follower = FollowerRig(self.server, name, rest_address=f"{name}.test:80")
         self.clock, self.session = self.follower.clock, self.follower.session
         self.leader = LeaderRig(
             self.session, clusters, self.clock, planner=planner, health=self.follower.health
@@ -89,10 +119,15 @@ class Site:
             progress=lambda _, group: self._progress_of(group),
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
             is_zookeeper_answering=lambda: self.session.is_up,
+            secret=lambda: service_secret(self.session),
+            transport=lambda: self.neighbours,
+            fleet_deadline_seconds=PATIENCE_SECONDS,
             sleep=self._sleep,
         )
         self.app = create_app(services)
         self.client = client_of(self.app)
+        self.neighbours = Neighbours(_APPS.setdefault(self.server, {}))
+        _APPS[self.server][f"{name}.test"] = self.app
 
     def _progress_of(self, group: GroupName) -> StoredLanes:
         self.before_progress()

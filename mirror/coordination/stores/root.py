@@ -1,14 +1,17 @@
-"""The service's root in ZooKeeper and its format."""
+"""The service's root in ZooKeeper, its format, and the secret that its instances share."""
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 from typing import Final
 
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, CorruptData, NewerFormat, NotFound
+from mirror.errors import AlreadyExists, CorruptData, DamagedState, NewerFormat, NotFound
 from mirror.ports import NodeStore
 
 _MOST_DIGITS: Final = 9
+_SECRET_BYTES: Final = 32
 
 
 def ensure_root(nodes: NodeStore) -> None:
@@ -34,3 +37,18 @@ def check_root(nodes: NodeStore) -> bool:
             advice="upgrade this instance or choose another zookeeper.root",
         )
     return True
+
+
+def service_secret(nodes: NodeStore) -> str:
+    """The same for all instances, made by the first that asks. Who may read it is the session's to say, as of
+    everything here. Raises DamagedState."""
+    while True:
+        try:
+            data = nodes.read(znodes.SHARED_KEY).data
+        except NotFound:
+            with contextlib.suppress(AlreadyExists):  # another instance was first
+                nodes.create(znodes.SHARED_KEY, secrets.token_hex(_SECRET_BYTES).encode())
+            continue
+        if len(data) < _SECRET_BYTES:
+            raise DamagedState(f"znode {znodes.SHARED_KEY} is too short", advice="delete it: another is made")
+        return data.decode(errors="replace")

@@ -1,6 +1,7 @@
 """Paths below the service's root, and the bytes of what is stored there.
 
     /version                       format number; a newer one is refused
+    /secret                        what only the instances know: by it they know each other
     /datastreams/<name>            definition (JSON)
     /live/i-<sequence>             ephemeral: who is here; the lowest sequence leads
     /leaving/i-<sequence>          ephemeral: who wants to go as soon as its tasks have moved
@@ -46,6 +47,7 @@ from mirror.ports import NodeStore
 _T = TypeVar("_T")
 FORMAT: Final = 2
 VERSION: Final = "/version"
+SHARED_KEY: Final = "/secret"
 DATASTREAMS: Final = "/datastreams"
 LIVE: Final = "/live"
 LEAVING: Final = "/leaving"

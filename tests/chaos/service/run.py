@@ -201,8 +201,10 @@ class Run:
         lacking += [f"{name} is planned {planned[name]} times" for name in names if planned[name] != 1]
         lacking += [f"{name} has no task" for name in set(self._site.instances) - homes]
         copied: Counter[str] = Counter()
-        for name, lanes in self._site.each("/v1/lanes").items():
-            for lane in lanes or ():
+        for name, answer in self._site.each("/v1/lanes").items():
+            for lane in answer["lanes"] if answer is not None else ():
+                if lane["instance"] != name:
+                    continue  # that one is asked, too
                 if lane["worker"] is None and lane["phase"] != "paused":
                     continue  # a hostile definition wants it and may not have it; `names` are counted below
                 copied[lane["partition"]] += lane["phase"] == "copying"

@@ -100,7 +100,7 @@ def test_what_nobody_has_is_refused(client: Client, other: dict[str, str]) -> No
     assert client.get("/diag", params={**ASKED, "content": "/partitions", **other}).status_code == 400
 
 
-def test_all_instances_is_this_one_as_long_as_it_is_alone(client: Client, site: Site) -> None:
+def test_all_instances_are_by_name_also_those_that_copy_nothing(client: Client, site: Site) -> None:
     site.create()
     element = said(client, "/partitions", q="allStatus")
     assert (element["succeeded"], element["errorMessages"]) == (True, "{}")
@@ -108,9 +108,9 @@ def test_all_instances_is_this_one_as_long_as_it_is_alone(client: Client, site: 
     other = Site(site.server, "two")
     other.tick()
     element = said(client, "/partitions", q="allStatus")
-    assert not element["succeeded"]
-    assert json.loads(element["errorMessages"]).keys() == {"two"}
-    assert json.loads(element["status"]).keys() == {"one"}
+    assert (element["succeeded"], json.loads(element["errorMessages"])) == (True, {})
+    assert json.loads(element["status"]).keys() == {"one", "two"}
+    assert json.loads(json.loads(element["status"])["two"]) == []
 
 
 def test_health_names_all_that_share_a_task_and_where_it_copies(client: Client, site: Site) -> None:

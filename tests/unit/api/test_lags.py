@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import httpx
 from httpx import Client
 
 from api.endpoints.lags import lag_of as from_instances
@@ -89,6 +90,9 @@ def test_what_runs_elsewhere_is_unknown_until_it_is_heard() -> None:
     one.create(limits={"min_tasks": 2})
     for site in (one, two, one, two):
         site.tick()
+    assert lag_of(one.client)["silent_instances"] == []
+    for site in (one, two):
+        site.neighbours.failures = {"one.test": _away, "two.test": _away}
     found = lag_of(one.client)
     assert {row["instance"] for row in found["partitions"]} == {"one", "two"}
     (other,) = [row for row in found["partitions"] if row["instance"] == "two"]
@@ -105,7 +109,13 @@ def test_the_sum_is_unknown_where_the_leader_is_not_heard() -> None:
     one.tick()
     one.create("nothing", source={"cluster": "source", "topics": "nothing"})
     two.tick()
+    assert lag_of(two.client, "nothing")["is_complete"] is True
+    two.neighbours.failures["one.test"] = _away
     assert lag_of(two.client, "nothing")["is_complete"] is False
+
+
+async def _away() -> None:
+    raise httpx.ConnectError("connection refused")
 
 
 def test_a_partition_that_no_lane_has_is_listed_with_the_reason() -> None:

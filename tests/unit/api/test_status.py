@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 from httpx import Client
@@ -25,6 +26,11 @@ def samples(client: Client) -> dict[tuple[str, frozenset[tuple[str, str]]], floa
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def lanes_of(client: Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get("/v1/lanes").json()["lanes"]
+    return found
 
 
 def test_health_is_of_every_part(client: Client, site: Site) -> None:
@@ -56,11 +62,11 @@ def test_instances_the_leader_first(client: Client, site: Site) -> None:
     site.tick()
     (found,) = client.get("/v1/instances").json()
     assert found["name"] == "one"
-    assert found["rest_address"] == "127.0.0.1:1"
+    assert found["rest_address"] == "one.test:80"
 
 
 def test_lanes_with_what_is_known_of_them(client: Client, site: Site) -> None:
-    assert client.get("/v1/lanes").json() == []
+    assert lanes_of(client) == []
     site.create()
     key = a_key("t-0")
     state = site.follower.workers._states[key]
@@ -68,7 +74,7 @@ def test_lanes_with_what_is_known_of_them(client: Client, site: Site) -> None:
         state, phase=LanePhase.PAUSED, reason="too large", rate=LaneRate(key, SOURCE, 9.0, 1.0, 5, 70)
     )
     site.follower.turn()
-    first, second = client.get("/v1/lanes").json()
+    first, second = lanes_of(client)
     assert (first["partition"], first["phase"], first["reason"]) == ("t-0", "paused", "too large")
     assert (first["lag_records"], first["lag_ms"], first["bytes_per_second"]) == (5, 70, 9.0)
     assert (second["partition"], second["phase"], second["lag_ms"]) == ("t-1", "copying", None)
@@ -95,7 +101,7 @@ def test_that_nothing_waits_is_known_of_lanes_that_copy_and_hear_of_their_source
     _measure(site, "t-0", *measured, phase=phase)
     _measure(site, "t-1", 0, 0)
     site.follower.turn()
-    lane = client.get("/v1/lanes").json()[0]
+    lane = lanes_of(client)[0]
     assert (lane["lag_records"], lane["lag_ms"]) == shown
     orders = frozenset({("datastream", "orders")})
     found = samples(client)
@@ -111,7 +117,7 @@ def test_a_quota_that_holds_a_lane_back_is_its_reason_and_nothing_is_ill(client:
     site.follower.workers._states[key] = replace(state, slowed="the quota of its datastream")
     site.follower.workers._throttled = {SOURCE: 2.5}
     site.follower.turn()
-    lane, other = client.get("/v1/lanes").json()
+    lane, other = lanes_of(client)
     assert (lane["phase"], lane["by"], lane["reason"]) == ("copying", None, "the quota of its datastream")
     assert other["reason"] == ""
     assert client.get("/v1/health").status_code == 200

@@ -30,7 +30,7 @@ def site() -> Site:
 
 
 def uncopied(site: Site) -> dict[str, dict[str, Any]]:
-    lanes = site.client.get("/v1/lanes").json()
+    lanes = site.client.get("/v1/lanes").json()["lanes"]
     return {lane["partition"]: lane for lane in lanes if lane["worker"] is None}
 
 

@@ -1,0 +1,42 @@
+"""What instances ask of each other: not for clients, and not in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Request, Response
+
+from api.dependencies import CredentialsDep, ServicesDep, SlowCallsDep
+from api.errors import LegibleJson
+from api.fleet.answers import DIAGNOSTICS, SUBJECTS
+from api.fleet.questions import PATH, SIGNATURE
+from mirror.errors import NotFound
+
+router = APIRouter(prefix=PATH, include_in_schema=False)
+
+
+@router.get("/{subject}")
+async def tell(
+    subject: str,
+    services: ServicesDep,
+    slow_calls: SlowCallsDep,
+    credentials: CredentialsDep,
+    request: Request,
+    authorization: Annotated[str, Header()] = "",
+) -> Response:
+    """What this instance says of itself, and of nothing else."""
+    me, query = services.status.name, request.scope["query_string"].decode("latin-1")
+    asked = f"{PATH}/{subject}?{query}" if query else f"{PATH}/{subject}"
+    nonce = await to_thread.run_sync(credentials.check_question, authorization, me, asked)
+    if subject not in SUBJECTS:
+        raise NotFound("this instance, of another version, does not know the question")
+
+    def answer() -> Response:
+        value = SUBJECTS[subject](services, request.query_params)
+        body = LegibleJson(value).body
+        assert isinstance(body, bytes)
+        signature = credentials.answer_signature(me, nonce, body)
+        return Response(body, headers={SIGNATURE: signature}, media_type="application/json")
+
+    return await (slow_calls.run(answer) if subject == DIAGNOSTICS else to_thread.run_sync(answer))

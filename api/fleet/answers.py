@@ -1,0 +1,72 @@
+"""What this instance says of itself, when it is asked for that or as a part of the answer of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from api.brooklin.diagnostics import status_element
+from api.schemas.lanes import LaneAnswer
+from api.schemas.status import HealthAnswer
+from api.services import Services
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+
+LANES: Final = "lanes"
+HEALTH: Final = "health"
+DIAGNOSTICS: Final = "diagnostics"
+_MOST_LANES: Final = 1_000_000
+Subject = Callable[[Services, Mapping[str, str]], Any]
+
+
+def own_lanes(services: Services) -> list[LaneAnswer]:
+    """The lanes of this instance; of the leader also the partitions that nobody copies."""
+    status, now_ms = services.status, services.clock.now_ms()
+    mine = [LaneAnswer.from_lane(key, state) for key, state in sorted(status.lanes.items())]
+    mine += [LaneAnswer.from_uncopied(one, now_ms) for one in status.uncopied]
+    return [one.model_copy(update={"instance": status.name}) for one in mine]
+
+
+def own_health(services: Services) -> HealthAnswer:
+    """How this instance is."""
+    return HealthAnswer.from_status(services.status)
+
+
+def lanes_read(value: Any) -> list[LaneAnswer]:
+    """Those that another instance has said. Fields that are not known are left out: it may be of a newer
+    version. Raises ValueError, InvalidRequest."""
+    lanes = bounds.sequence("its lanes", value, _MOST_LANES)
+    return [LaneAnswer.model_validate(_known(LaneAnswer, one)) for one in lanes]
+
+
+def health_read(value: Any) -> HealthAnswer:
+    """Likewise. Raises ValueError, InvalidRequest."""
+    return HealthAnswer.model_validate(_known(HealthAnswer, value))
+
+
+def element_read(value: Any) -> Mapping[str, Any]:
+    """A ServerComponentHealth. Raises InvalidRequest."""
+    found = bounds.mapping("its diagnostics", value)
+    for name in ("succeeded", "status", "errorMessages"):
+        bounds.field(found, name)
+    return found
+
+
+def _known(model: type[LaneAnswer | HealthAnswer], value: Any) -> dict[str, Any]:
+    found = bounds.mapping("what it says", value)
+    return {name: one for name, one in found.items() if name in model.model_fields}
+
+
+def _diagnostics(services: Services, asked: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        return status_element(asked["scope"], asked["content"], services)
+    except KeyError as error:
+        raise InvalidRequest(f"{error.args[0]} is missing") from error
+
+
+SUBJECTS: Final[Mapping[str, Subject]] = {
+    LANES: lambda services, _: [one.model_dump(mode="json") for one in own_lanes(services)],
+    HEALTH: lambda services, _: own_health(services).model_dump(mode="json"),
+    DIAGNOSTICS: _diagnostics,
+}
+"""What another instance may ask."""

@@ -1,0 +1,64 @@
+"""One answer of all instances: this one's own, and what the others say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from anyio import to_thread
+
+from api.fleet.answers import HEALTH, LANES, health_read, lanes_read, own_health, own_lanes
+from api.fleet.questions import AnswerState, Fleet, Told
+from api.schemas.lanes import LaneAnswer
+from api.schemas.status import HealthAnswer
+from api.services import Services
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.errors import NotFound
+from mirror.model.bounds import shown
+from mirror.model.identifiers import InstanceName
+
+_T = TypeVar("_T")
+
+
+class Everybody:
+    """Used for one call, by the event loop's thread. `live`: who is here; `only`: one that alone is asked."""
+
+    def __init__(
+        self, services: Services, fleet: Fleet, live: Sequence[LiveInstance], only: str | None = None
+    ) -> None:
+        me = services.status.name
+        self._services = services
+        self._fleet = fleet
+        self._names = tuple(dict.fromkeys([*(one.name for one in live), me]))
+        if only is not None:
+            self._names = tuple(name for name in self._names if name == only)
+            if not self._names:
+                raise NotFound(f"there is no instance {shown(only)}", advice="/v1/instances lists them")
+        self._others = [one for one in live if one.name != me and one.name in self._names]
+
+    async def lanes(self) -> Mapping[InstanceName, Told[list[LaneAnswer]]]:
+        """The lanes of each; of the leader also the partitions that nobody copies."""
+        return await self.say(LANES, lambda: own_lanes(self._services), lanes_read)
+
+    async def health(self) -> Mapping[InstanceName, Told[HealthAnswer]]:
+        """How each is."""
+        return await self.say(HEALTH, lambda: own_health(self._services), health_read)
+
+    async def say(
+        self,
+        subject: str,
+        own: Callable[[], _T],
+        read: Callable[[Any], _T],
+        parameters: Mapping[str, str] | None = None,
+        deadline_seconds: float = 0.0,
+    ) -> Mapping[InstanceName, Told[_T]]:
+        """By instance, in the order of arrival, each one that is here. `own`: what this one says; the others
+        are asked for the subject, and `read` makes the same of it."""
+        me = self._services.status.name
+        told = {
+            one.instance: one
+            for one in await self._fleet.ask(self._others, subject, read, parameters, deadline_seconds)
+        }
+        if me in self._names:
+            told[me] = Told(me, AnswerState.ANSWERED, await to_thread.run_sync(own))
+        return {name: told[name] for name in self._names}

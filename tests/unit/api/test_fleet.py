@@ -1,0 +1,277 @@
+"""One answer of all instances, whichever is asked; what one that cannot be asked costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from api.fleet.answers import lanes_read
+from api.fleet.credentials import Credentials
+from api.fleet.questions import AnswerState, Fleet, Told
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.root import service_secret
+from mirror.errors import DamagedState
+from mirror.model.identifiers import InstanceName
+from tests.fakes.clock import ManualClock
+from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.site import Site
+
+ALL: Final = {"t-0", "t-1"}
+
+
+@pytest.fixture
+def pair() -> tuple[Site, Site]:
+    """Two instances; each has one of the two partitions, and the first one leads."""
+    server = FakeZooKeeper()
+    one, two = Site(server, "one"), Site(server, "two")
+    for site in (one, two, one, two):
+        site.tick()
+    one.create(limits={"min_tasks": 2})
+    for site in (one, two, one, two):
+        site.tick()
+    return one, two
+
+
+def states(found: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in found["instances"]}
+
+
+def refuse() -> Callable[[], Awaitable[None]]:
+    async def failing() -> None:
+        raise httpx.ConnectError("connection refused")
+
+    return failing
+
+
+def be_late() -> Callable[[], Awaitable[None]]:
+    async def failing() -> None:
+        raise httpx.ReadTimeout("nothing came")
+
+    return failing
+
+
+def test_whichever_is_asked_answers_for_all(pair: tuple[Site, Site]) -> None:
+    for site in pair:
+        found = site.client.get("/v1/lanes").json()
+        assert states(found) == {"one": "answered", "two": "answered"}
+        lanes = {lane["partition"]: lane for lane in found["lanes"]}
+        assert lanes.keys() == ALL
+        assert {lane["instance"] for lane in lanes.values()} == {"one", "two"}
+        instances = site.client.get("/v1/instances").json()
+        assert [(each["name"], each["health"]["is_leading"]) for each in instances] == [
+            ("one", True),
+            ("two", False),
+        ]
+        assert all(each["health"]["instance"] == each["name"] for each in instances)
+    everything = [site.client.get("/v1/lanes").json()["lanes"] for site in pair]
+    assert everything[0] == everything[1]
+
+
+def test_one_of_them_can_be_asked_for_alone_by_way_of_any(pair: tuple[Site, Site]) -> None:
+    one, two = pair
+    for name, site in (("one", one), ("two", two)):
+        for asked in pair:
+            found = asked.client.get("/v1/lanes", params={"instance": name}).json()
+            assert states(found) == {name: "answered"}
+            mine = {str(key.partition) for key in site.app.state.services.status.lanes}
+            assert {lane["partition"] for lane in found["lanes"]} == mine
+    assert [len(site.neighbours.asked) for site in pair] == [1, 1], "none asks itself"
+    answer = one.client.get("/v1/lanes", params={"instance": "nobody"})
+    assert (answer.status_code, answer.json()["kind"]) == (404, "NotFound")
+
+
+@pytest.mark.parametrize(("failing", "state"), [(refuse, "unreachable"), (be_late, "timed out")])
+def test_one_that_does_not_answer_is_in_the_answer(
+    pair: tuple[Site, Site], failing: Callable[[], Callable[[], Awaitable[None]]], state: str
+) -> None:
+    one, _ = pair
+    one.neighbours.failures["two.test"] = failing()
+    found = one.client.get("/v1/lanes").json()
+    assert states(found) == {"one": "answered", "two": state}
+    assert found["instances"][1]["reason"]
+    assert {lane["instance"] for lane in found["lanes"]} == {"one"}
+    _, other = one.client.get("/v1/instances").json()
+    assert (other["state"], other["health"]) == (state, None)
+    lag = one.client.get("/v1/datastreams/orders/lag").json()
+    assert lag["silent_instances"] == ["two"]
+    one.neighbours.failures.clear()
+    assert states(one.client.get("/v1/lanes").json())["two"] == "answered"
+    assert one.client.get("/v1/datastreams/orders/lag").json()["silent_instances"] == []
+
+
+def test_without_zookeeper_the_instances_that_were_here_are_asked(pair: tuple[Site, Site]) -> None:
+    one, _ = pair
+    assert len(one.client.get("/v1/lanes").json()["lanes"]) == 2
+    for site in pair:
+        site.session.disconnect()
+    answer = one.client.get("/v1/lanes")
+    assert states(answer.json()) == {"one": "answered", "two": "answered"}
+    assert "As-Of-Ms" in answer.headers
+
+
+def test_all_diagnostics_are_reduced_over_the_instances(pair: tuple[Site, Site]) -> None:
+    one, two = pair
+    path = "/diag?q=allStatus&type=connector&scope=headrace&content=/partitions"
+    for site in pair:
+        (element,) = site.client.get(path).json()["elements"]
+        assert (element["succeeded"], element["errorMessages"]) == (True, "{}")
+        said = {name: json.loads(text) for name, text in json.loads(element["status"]).items()}
+        assert said.keys() == {"one", "two"}
+        numbers = [tuple(each[0]["topicPartitions"]["t"]) for each in said.values()]
+        assert sorted(numbers) == [(0,), (1,)]
+    one.neighbours.failures["two.test"] = be_late()
+    (element,) = one.client.get(path).json()["elements"]
+    assert (element["succeeded"], json.loads(element["status"]).keys()) == (False, {"one"})
+    assert json.loads(element["errorMessages"])["two"].startswith("timed out")
+    (element,) = two.client.get(path.replace("/partitions", "/none")).json()["elements"]
+    assert (element["succeeded"], element["status"]) == (False, "")
+    assert json.loads(element["errorMessages"]).keys() == {"one", "two"}
+
+
+def test_only_an_instance_of_the_service_is_told_and_each_only_what_is_meant_for_it(
+    pair: tuple[Site, Site],
+) -> None:
+    one, two = pair
+    one.client.get("/v1/lanes")
+    (question,) = one.neighbours.asked
+    header = question.headers["Authorization"]
+    path = question.url.raw_path.decode()
+    assert two.client.get(path, headers={"Authorization": header}).status_code == 200
+    wrong = {"Authorization": header[:-1] + ("0" if header[-1] != "0" else "1")}
+    for site, headers, asked in (
+        (two, {}, path),
+        (two, wrong, path),
+        (two, {"Authorization": header}, "/v1/fleet/health"),
+        (two, {"Authorization": header}, f"{path}?more=1"),
+        (one, {"Authorization": header}, path),
+    ):
+        answer = site.client.get(asked, headers=headers)
+        assert (answer.status_code, answer.json()["kind"]) == (401, "NotAuthorized")
+    secret = service_secret(one.session)
+    assert not any(secret in str(value) for value in question.headers.values())
+
+
+def test_what_listens_at_an_address_in_place_of_an_instance_is_not_believed(pair: tuple[Site, Site]) -> None:
+    """Another instance, another service, and one of the same name with another secret."""
+    one, _ = pair
+    apps = one.neighbours._apps
+    stranger = Site(FakeZooKeeper(), "two")
+    stranger.tick()
+    for other in (one.app, stranger.app):
+        apps["two.test"] = other  # type: ignore[index]
+        found = one.client.get("/v1/lanes").json()
+        assert states(found) == {"one": "answered", "two": "unreachable"}
+        assert "HTTP 401" in found["instances"][1]["reason"]
+        assert {lane["instance"] for lane in found["lanes"]} == {"one"}
+
+
+def test_a_secret_that_was_replaced_is_read_again(pair: tuple[Site, Site]) -> None:
+    one, two = pair
+    one.client.get("/v1/lanes")
+    two.client.get("/v1/lanes")
+    one.session.write("/secret", b"another secret that is long enough", 0)
+    for site in pair:
+        site.clock.advance(60)
+    for _ in range(2):
+        found = [states(site.client.get("/v1/lanes").json()) for site in pair]
+    assert found == [{"one": "answered", "two": "answered"}] * 2
+
+
+def test_a_secret_that_could_be_guessed_is_none() -> None:
+    session = FakeZooKeeper().session()
+    session.create("/secret", b"short")
+    with pytest.raises(DamagedState):
+        service_secret(session)
+    session.delete("/secret")
+    assert service_secret(session) == service_secret(session)
+
+
+class Answering(httpx.AsyncBaseTransport):
+    """Answers as an instance that knows the secret does, when it is let."""
+
+    def __init__(self, credentials: Credentials, silent: frozenset[str] = frozenset()) -> None:
+        self._credentials = credentials
+        self._silent = silent
+        self.body = b"[]"
+        self.status = 200
+        self.at_once = self.most_at_once = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            if request.url.host in self._silent:
+                await asyncio.Event().wait()
+            await asyncio.sleep(0)
+        finally:
+            self.at_once -= 1
+        name = InstanceName(request.url.host)
+        nonce = request.headers["Authorization"].split()[1].partition(".")[0]
+        signature = self._credentials.answer_signature(name, nonce, self.body)
+        return httpx.Response(self.status, headers={"X-Headrace-Signature": signature}, content=self.body)
+
+
+def an_instance(name: str) -> LiveInstance:
+    return LiveInstance(InstanceName(name), 0, "host", 1, f"{name}:80")
+
+
+def asked(
+    transport: Answering, credentials: Credentials, names: list[str], seconds: float
+) -> list[Told[Any]]:
+    async def ask() -> list[Told[Any]]:
+        fleet = Fleet(credentials, lambda: transport, seconds)
+        try:
+            return await fleet.ask([an_instance(name) for name in names], "lanes", lanes_read)
+        finally:
+            await fleet.close()
+
+    return asyncio.run(ask())
+
+
+def credentials_of(secret: str = "secret") -> Credentials:
+    return Credentials(lambda: secret, ManualClock())
+
+
+def test_of_many_only_some_are_asked_at_once_and_all_answer_in_their_order() -> None:
+    credentials = credentials_of()
+    transport = Answering(credentials)
+    names = [f"i{number}" for number in range(200)]
+    told = asked(transport, credentials, names, 60.0)
+    assert [(one.instance, one.state) for one in told] == [(name, AnswerState.ANSWERED) for name in names]
+    assert 1 < transport.most_at_once <= 32
+
+
+def test_frozen_ones_are_not_waited_for_longer_than_the_deadline() -> None:
+    credentials = credentials_of()
+    names = [f"i{number}" for number in range(100)]
+    told = asked(Answering(credentials, frozenset(names)), credentials, names, 0.05)
+    assert {one.state for one in told} == {AnswerState.TIMED_OUT}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (200, b"{}", "must be"),
+        (200, b'[{"datastream": 7}]', "partition"),
+        (200, b"no JSON", "JSON"),
+        (404, b'{"detail": "there is nothing"}', "HTTP 404: there is nothing"),
+        (500, b"\xff", "HTTP 500"),
+    ],
+)
+def test_what_is_not_understood_is_no_answer(status: int, body: bytes, reason: str) -> None:
+    credentials = credentials_of()
+    transport = Answering(credentials)
+    transport.status, transport.body = status, body
+    (told,) = asked(transport, credentials, ["one"], 60.0)
+    assert (told.state, told.value) == (AnswerState.UNREACHABLE, None)
+    assert reason in told.reason
+
+
+def test_what_is_not_signed_by_the_service_is_no_answer() -> None:
+    (told,) = asked(Answering(credentials_of("another")), credentials_of(), ["one"], 60.0)
+    assert (told.state, told.reason) == (AnswerState.UNREACHABLE, "one:80: what answers there is not one")
