@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from http import HTTPStatus
+from http import HTTPMethod, HTTPStatus
 from importlib.metadata import version
 
 import structlog
@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from api.bodies import CheckedBodies
 from api.brooklin.protocol import VERSION, check_call, is_brooklins, protocol_of
@@ -128,7 +129,19 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
         meant = MethodNotAllowed(f"{request.method} is not possible at {path}")
     response = await _explain(request, meant)
     response.headers.update(error.headers or {})
+    if "Allow" in response.headers:
+        response.headers["Allow"] = ", ".join(_methods_at(request))
     return response
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Of all routes of the path; the framework names those of one of them."""
+    routes, scope = request.app.routes, dict(request.scope)
+    return sorted(
+        method
+        for method in HTTPMethod
+        if any(route.matches(scope | {"method": method.value})[0] is Match.FULL for route in routes)
+    )
 
 
 async def _explain_bug(request: Request, _: Exception) -> Response:

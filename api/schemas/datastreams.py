@@ -33,10 +33,14 @@ from mirror.model.topics import TopicNaming, TopicSelection
 _DAMAGED: Final = "DAMAGED"
 
 
-class DatastreamModel(BaseModel):
-    """Has the fields that it names, and no others."""
+_ByName: Final = Field(strict=False)
+"""Of enumerations: JSON has no other form of them than their text."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+class DatastreamModel(BaseModel):
+    """Has the fields that it names, and no others; nothing is made of another type: 1 is not true."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class SourceBody(DatastreamModel):
@@ -78,13 +82,13 @@ class DestinationBody(DatastreamModel):
 class PoliciesBody(DatastreamModel):
     """What is seen of the source, and what happens to trouble."""
 
-    isolation: Isolation = Isolation.READ_COMMITTED
+    isolation: Annotated[Isolation, _ByName] = Isolation.READ_COMMITTED
     """Whether records of aborted transactions are left out."""
-    on_loss: OnLoss = OnLoss.HALT
+    on_loss: Annotated[OnLoss, _ByName] = OnLoss.HALT
     """When records are gone from the source, or it is another log."""
-    on_rejection: OnRejection = OnRejection.PAUSE
+    on_rejection: Annotated[OnRejection, _ByName] = OnRejection.PAUSE
     """When the destination refuses a record: too large, no key, its timestamp."""
-    path: CopyPath = CopyPath.AUTO
+    path: Annotated[CopyPath, _ByName] = CopyPath.AUTO
     """Whether batches pass unopened."""
     transforms: list[str] = []
     """Plug-ins that every record passes, in order, each as `name:text`."""
@@ -118,7 +122,7 @@ class ChoicesBody(DatastreamModel):
 
     owner: str = ""
     """The team that answers for it. Required, here or in the metadata."""
-    guarantee: Guarantee = Guarantee.EFFECTIVELY_ONCE
+    guarantee: Annotated[Guarantee, _ByName] = Guarantee.EFFECTIVELY_ONCE
     """What holds for every record when processes, brokers and networks fail."""
     policies: PoliciesBody = PoliciesBody()
     quota: QuotaBody = QuotaBody()
@@ -208,6 +212,8 @@ class DatastreamAnswer(DatastreamModel):
 
     One that is damaged has the status DAMAGED, a problem, and what was known of it before, if anything.
     """
+
+    model_config = ConfigDict(strict=False)
 
     name: str
     owner: str = ""

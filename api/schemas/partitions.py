@@ -12,11 +12,11 @@ from mirror.model.datastreams.datastream import Halt, PartitionPause
 
 
 class _PartitionsModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class _EndingBody(_PartitionsModel):
-    until: int | AwareDatetime | None = None
+    until: int | Annotated[AwareDatetime, Field(strict=False)] | None = None
     """When a pause ends by itself: ISO 8601 with an offset, or epoch milliseconds. Without it, and without
     `for_seconds`, it lasts until somebody resumes."""
     for_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

@@ -111,7 +111,7 @@ class PlannedMove(BaseModel):
 class RebalanceBody(BaseModel):
     """Ask for a new plan of one datastream. `full`: forget the placement; `dry_run`: only tell."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     datastream: str
     full: bool = False

@@ -377,3 +377,14 @@ def test_what_is_wrong_with_a_datastream_is_shown_with_it(client: Client, site: 
     site.tick()
     assert client.get("/v1/datastreams/orders").json()["problem"] is None
     assert "headrace_datastream_problem{" not in client.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("internal", 0), ("internal", "no"), ("topics", 5), ("exclude", None)]
+)
+def test_nothing_is_made_of_a_value_of_another_type(client: Client, field: str, value: object) -> None:
+    body = a_body()
+    body["source"][field] = value
+    answer = client.post("/v1/datastreams", json=body)
+    assert answer.status_code == 400
+    assert [one["pointer"] for one in answer.json()["errors"]] == [f"/source/{field}"]

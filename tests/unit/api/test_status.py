@@ -281,3 +281,14 @@ def test_the_interface_describes_itself(client: Client) -> None:
     assert {"/v1/datastreams", "/v1/datastreams/{name}", "/v1/rebalance"} <= set(described["paths"])
     operations = [operation for path in described["paths"].values() for operation in path.values()]
     assert all(operation["description"] for operation in operations)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/v1/datastreams", "GET, POST"), ("/v1/datastreams/orders", "DELETE, GET, PATCH, PUT")],
+)
+def test_a_method_that_is_not_possible_is_refused_with_those_that_are(
+    client: Client, path: str, allowed: str
+) -> None:
+    answer = client.request("TRACE", path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
