@@ -20,6 +20,7 @@ class MethodNotAllowed(errors.InvalidRequest):
 STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.AlreadyExists: HTTPStatus.CONFLICT,
+    errors.KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
     MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
     errors.RefusedFields: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.VersionNotGiven: HTTPStatus.PRECONDITION_REQUIRED,

@@ -5,6 +5,7 @@
     ├── InvalidRequest              a request or definition cannot be accepted
     │   ├── NotFound                there is no such thing
     │   ├── AlreadyExists           there is one by that name already
+    │   │   └── KeyReused           the key of a creation was given to another one
     │   ├── IllegalTransition       not from the present state
     │   ├── RefusedFields           fields of a change cannot be as they are asked for
     │   └── VersionNotGiven         a change does not say which version it is a change of
@@ -89,6 +90,10 @@ class NotFound(InvalidRequest):
 
 class AlreadyExists(InvalidRequest):
     """A thing of that name exists already."""
+
+
+class KeyReused(AlreadyExists):
+    """The key of a creation was given to another one before."""
 
 
 class IllegalTransition(InvalidRequest):

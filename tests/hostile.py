@@ -129,6 +129,9 @@ STORED_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("pauses", "t", "partitions"),
     ("pauses", "t", "reason"),
     ("pauses", "t", "since_ms"),
+    ("creation",),
+    ("creation", "key"),
+    ("creation", "wish"),
     ("unheard-of",),
 )
 """Of a definition in ZooKeeper."""

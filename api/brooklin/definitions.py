@@ -13,8 +13,9 @@ from api.services import Services
 from mirror.coordination.brooklin import PAUSED_PARTITIONS, paused_partitions
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
-from mirror.model.datastreams.metadata import BROKERS, CREATED_MS, GROUP_ID, MANAGED, TASK_PREFIX, UUID
+from mirror.model.datastreams.creation import Creation, creation_of
+from mirror.model.datastreams.datastream import Datastream, Halt
+from mirror.model.datastreams.metadata import BROKERS, GROUP_ID, MANAGED, TASK_PREFIX, UUID
 from mirror.model.datastreams.pauses import paused
 
 _REASON: Final = PAUSED_PARTITIONS
@@ -41,6 +42,7 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
         datastream,
         metadata=metadata,
         pauses=paused({}, pauses, Halt(_REASON, services.clock.now_ms(), REST)),
+        creation=_creation(document, datastream),
     )
 
 
@@ -52,14 +54,8 @@ def without_stamps(datastream: Datastream) -> dict[str, str]:
     return {key: value for key, value in datastream.metadata.items() if said.get(key) != value}
 
 
-def is_repeated(asked: Datastream, stored: Datastream) -> bool:
-    """Whether a creation is the one that was carried out already, its answer having been lost: Brooklin's
-    client gives each creation an identity of its own."""
-    identity = asked.metadata.get(UUID, "")
-    return bool(identity) and identity == stored.metadata.get(UUID) and _wish(asked) == _wish(stored)
-
-
-def _wish(datastream: Datastream) -> Datastream:
-    """What a person decides of a datastream; not what has become of it."""
-    metadata = {key: value for key, value in datastream.metadata.items() if key != CREATED_MS}
-    return replace(datastream, metadata=metadata, status=DatastreamStatus.INITIALIZING, pauses={}, halt=None)
+def _creation(document: Mapping[str, Any], datastream: Datastream) -> Creation | None:
+    """Brooklin's client gives each creation an identity of its own, and sends it again where no answer comes.
+    A definition that was read and is created under another name has the identity of the first one."""
+    identity = datastream.metadata.get(UUID, "")
+    return creation_of(UUID, f"{identity} {datastream.name}", document) if identity else None

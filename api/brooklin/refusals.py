@@ -11,13 +11,14 @@ from typing import Any, Final
 import structlog
 
 from api.errors import status_of
-from mirror.errors import HeadraceError, IllegalTransition, RefusedFields
+from mirror.errors import HeadraceError, IllegalTransition, KeyReused, RefusedFields
 
 _log = structlog.get_logger(__name__)
 _EXCEPTION: Final = "com.linkedin.restli.server.RestLiServiceException"
 _STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
     RefusedFields: HTTPStatus.BAD_REQUEST,
     IllegalTransition: HTTPStatus.METHOD_NOT_ALLOWED,
+    KeyReused: HTTPStatus.CONFLICT,
 }
 """Where Brooklin's server answers another status than /v1 does."""
 

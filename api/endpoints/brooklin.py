@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from api.brooklin import actions
 from api.brooklin.collections import Page, chosen_fields, collection
-from api.brooklin.definitions import definition_of, is_repeated
+from api.brooklin.definitions import definition_of
 from api.brooklin.protocol import METHOD, path_of, protocol_of, unknown, unsupported
 from api.brooklin.refusals import RoutingRefusal, in_brooklins_words, restli_problem
 from api.dependencies import ReadsDep, ServicesDep
@@ -61,22 +61,12 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
             InvalidRequest: "Invalid input params for create request",
         }
     ):
-        stored = _created(definition_of(document, services), services)
+        created = services.control.create(CreateDatastream(definition_of(document, services)))
+    stored = created.datastream
     answer = Response(status_code=201, headers={"Location": path_of(stored.name)})
     # The name as it is: not as a header of Starlette's, which would have to be Latin-1.
     answer.raw_headers.append((protocol_of(request.headers).id_header.lower().encode(), stored.name.encode()))
     return answer
-
-
-def _created(asked: Datastream, services: Services) -> Datastream:
-    """Also one that was created by the same call before. Raises InvalidRequest, AlreadyExists."""
-    try:
-        return services.control.create(CreateDatastream(asked)).datastream
-    except AlreadyExists:
-        stored = services.control.get(asked.name)
-        if not is_repeated(asked, stored):
-            raise
-        return stored
 
 
 @router.get("/datastream")

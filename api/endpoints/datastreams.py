@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath, answer_of, cause_of, damaged_answer, written_answer
+from api.datastreams.creations import IdempotencyKey, creation_named
 from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
 from api.etags import IfMatch, Tags, etag_of, version_to_change
@@ -59,11 +61,17 @@ TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 
 @router.post("", status_code=201, responses=problems(409, 422))
 def create(
-    body: DatastreamBody, services: ServicesDep, reads: ReadsDep, response: Response
+    body: DatastreamBody,
+    services: ServicesDep,
+    reads: ReadsDep,
+    response: Response,
+    key: IdempotencyKey,
 ) -> DatastreamAnswer:
-    """Register a datastream; the leader makes it READY and plans its tasks."""
+    """Register a datastream; the leader makes it READY and plans its tasks. A creation that had no answer may
+    be sent again with its `Idempotency-Key`: it is one datastream, as long as that is there."""
     datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
-    stored = services.control.create(CreateDatastream(datastream))
+    command = CreateDatastream(dataclasses.replace(datastream, creation=creation_named(key, body)))
+    stored = services.control.create(command)
     reads.acknowledged(stored)
     name = stored.datastream.name
     response.headers["Location"] = f"/v1/datastreams/{quote(name, safe='')}"

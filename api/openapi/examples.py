@@ -46,6 +46,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "host": ("mirror-1.example.net",),
     "incarnation": ("9f2c61d0",),
     "If-Match": ('"1764000000000-3"',),
+    "Idempotency-Key": ('"8e03978e-40d5-43dd-bc93-6894a57f9324"',),
     "instance": ("one",),
     "MoveBody.instance": ("two",),
     "InstanceAnswer.name": ("one",),

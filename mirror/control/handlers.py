@@ -21,11 +21,21 @@ from mirror.coordination.stores.definitions import (
     Definitions,
     DefinitionStore,
     StoredDatastream,
+    taken,
 )
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
-from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, StaleVersion, VersionConflict
+from mirror.errors import (
+    AlreadyExists,
+    HeadraceError,
+    IllegalTransition,
+    InvalidRequest,
+    KeyReused,
+    NotFound,
+    StaleVersion,
+    VersionConflict,
+)
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.lifecycle import next_status
@@ -78,8 +88,34 @@ class Control:
         self._announcer = Announcer(stores.events, stores.publish, clock)
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
-        """Returns the definition as stored. Raises InvalidRequest, AlreadyExists."""
-        self._definitions.check_free(command.datastream.name)
+        """Returns the definition as stored, also one that the same call has created before. Raises
+        InvalidRequest, AlreadyExists, KeyReused, DamagedState."""
+        created = self._created_before(command.datastream)
+        if created is not None:
+            return created
+        datastream = self._checked(command)
+        try:
+            return self._definitions.create(datastream)
+        except AlreadyExists:
+            created = self._created_before(datastream)
+            if created is None:
+                raise
+            return created
+
+    def _created_before(self, asked: Datastream) -> StoredDatastream | None:
+        """None: nothing has its name. Raises AlreadyExists, KeyReused."""
+        try:
+            found = self._definitions.look(asked.name)
+        except NotFound:
+            return None
+        if isinstance(found, DamagedDefinition) or not _have_one_key(found.datastream, asked):
+            raise taken(asked.name)
+        if found.datastream.creation != asked.creation:
+            raise _reused(asked.name)
+        return found
+
+    def _checked(self, command: CreateDatastream) -> Datastream:
+        """What a creation would store. Raises InvalidRequest, KeyReused."""
         if command.status not in _FIRST_STATUSES:
             raise InvalidRequest(f"a datastream cannot begin as {command.status}")
         datastream = replace(command.datastream, status=command.status)
@@ -90,6 +126,9 @@ class Control:
         for role, cluster in (("source", datastream.source), ("destination", datastream.destination)):
             self._check_cluster(role, cluster)
         others = [one for one in self.list().datastreams if one.name != datastream.name]
+        for other in others:
+            if _have_one_key(other, datastream):
+                raise _reused(other.name)
         self._check_group(datastream, others)
         stamp = {CREATED_MS: str(self._clock.now_ms())}
         given = datastream.metadata
@@ -97,7 +136,7 @@ class Control:
         halt = Halt(f"created {command.status}", self._clock.now_ms()) if command.status.is_halted else None
         datastream = replace(datastream, metadata=metadata, halt=halt)
         self._routes.check(datastream, others)
-        return self._definitions.create(datastream)
+        return datastream
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
         """Whether datastreams may all become what changes make of them, beside each other and the others.
@@ -321,6 +360,20 @@ def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> 
     elif status.is_mirrored:
         halt = None
     return replace(datastream, status=status, halt=halt)
+
+
+def _have_one_key(one: Datastream, other: Datastream) -> bool:
+    """Whether both were created by calls of one key."""
+    if one.creation is None or other.creation is None:
+        return False
+    return one.creation.key == other.creation.key
+
+
+def _reused(name: DatastreamName) -> KeyReused:
+    return KeyReused(
+        f"this key was given to the creation of datastream {name}, which asked for something else",
+        advice="give each creation a key of its own; only the same creation, sent again, has the same key",
+    )
 
 
 def _check_ready(datastream: Datastream) -> None:

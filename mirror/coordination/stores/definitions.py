@@ -13,6 +13,7 @@ from typing import Any, Final
 from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound
 from mirror.model import bounds
+from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import (
     Datastream,
     DatastreamStatus,
@@ -47,6 +48,7 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
         "metadata": dict(datastream.metadata),
         "pauses": {topic: _pause_document(pause) for topic, pause in datastream.pauses.items()},
         "halt": asdict(datastream.halt) if datastream.halt else None,
+        "creation": asdict(datastream.creation) if datastream.creation else None,
     }
 
 
@@ -73,6 +75,7 @@ def from_document(document: Mapping[str, Any]) -> Datastream:
         metadata=bounds.field(document, "metadata"),
         pauses={topic: _pause(bounds.mapping("a pause", one)) for topic, one in pauses.items()},
         halt=_halt(document.get("halt")),
+        creation=_creation(document.get("creation")),
     )
 
 
@@ -93,6 +96,13 @@ def _halt(value: object) -> Halt | None:
         return None
     document = bounds.mapping("the halt", value)
     return Halt(bounds.field(document, "reason"), *_cause(document))
+
+
+def _creation(value: object) -> Creation | None:
+    if value is None:
+        return None
+    document = bounds.mapping("the creation", value)
+    return Creation(bounds.field(document, "key"), bounds.field(document, "wish"))
 
 
 def _pause_document(pause: PartitionPause) -> dict[str, Any]:
@@ -212,14 +222,6 @@ class DefinitionStore:
                     found[name] = self.look(name, watch_of(name) if watch_of is not None else None)
         return found
 
-    def check_free(self, name: DatastreamName) -> None:
-        """Raises AlreadyExists when there is a definition of this name, readable or not."""
-        try:
-            self._nodes.read(znodes.child(znodes.DATASTREAMS, name))
-        except NotFound:
-            return
-        raise _taken(name)
-
     def catch_up(self) -> None:
         """What is read from now on is at least as new as what anybody had written before."""
         self._nodes.sync()
@@ -231,7 +233,7 @@ class DefinitionStore:
         try:
             self._nodes.create(path, znodes.encode(to_document(datastream)))
         except AlreadyExists as error:
-            raise _taken(datastream.name) from error
+            raise taken(datastream.name) from error
         return StoredDatastream(datastream, 0)
 
     def replace_telling(self, stored: StoredDatastream, datastream: Datastream, entry: NextNode) -> None:
@@ -253,7 +255,8 @@ class DefinitionStore:
             self._nodes.delete_tree(path)
 
 
-def _taken(name: DatastreamName) -> AlreadyExists:
+def taken(name: DatastreamName) -> AlreadyExists:
+    """For a creation of a name that another datastream has."""
     return AlreadyExists(
         f"there is a datastream {name} already", advice="choose another name or delete it first"
     )

@@ -11,6 +11,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.clusters import checked_cluster
+from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
 from mirror.model.datastreams.policy import GROW_EXISTING, SHARED_DESTINATION, CopyPolicy, is_on, policy_from
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
@@ -138,7 +139,8 @@ def check_name(value: object, role: str = "a datastream") -> None:
 @dataclass(frozen=True)
 class Datastream:
     """One definition. `metadata` keeps every key its creator gave, known to us or not. `pauses`: by topic.
-    `halt`: why it is paused or stopped, if somebody said so.
+    `halt`: why it is paused or stopped, if somebody said so. `creation`: which call has created it, as far as
+    that call has a name of its own.
 
     There is none that cannot be stored, shown and run: raises InvalidRequest that names the first field of
     which `mirror.model.bounds`, `clusters`, `metadata`, `policy` or `topics` does not approve.
@@ -156,6 +158,7 @@ class Datastream:
     metadata: Mapping[str, str] = field(default_factory=dict)
     pauses: Mapping[str, PartitionPause] = field(default_factory=dict)
     halt: Halt | None = None
+    creation: Creation | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)

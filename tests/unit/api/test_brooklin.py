@@ -428,6 +428,9 @@ def test_a_creation_that_is_sent_again_is_one_datastream(client: Client, site: S
     again = client.post("/datastream", json=document(), headers=JAVA)
     assert (again.status_code, again.headers["X-RestLi-Id"]) == (201, "m1")
     assert site.definitions.get(site.stored("m1").name).version == version
+    site.tick()
+    client.patch("/v1/datastreams/m1", json={"metadata": {"note": "n"}}, headers={"If-Match": "*"})
+    assert client.post("/datastream", json=document(), headers=JAVA).status_code == 201
     other = {"owner": "sre", "datastreamUUID": "u-2"}
     assert client.post("/datastream", json=document(metadata=other), headers=JAVA).status_code == 409
     elsewhere = {"connectionString": "kafka://source-host:9092/u"}

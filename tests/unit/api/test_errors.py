@@ -24,7 +24,11 @@ OURS = {
     errors.EpochDiverged,
 }
 """What the caller can do nothing about: 500."""
-BROOKLINS: dict[type[errors.HeadraceError], int] = {errors.RefusedFields: 400, errors.IllegalTransition: 405}
+BROOKLINS: dict[type[errors.HeadraceError], int] = {
+    errors.RefusedFields: 400,
+    errors.IllegalTransition: 405,
+    errors.KeyReused: 409,
+}
 """What Brooklin's server answers with another status than /v1 does."""
 
 

@@ -13,6 +13,7 @@ from httpx import Response
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import to_document
+from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
 from tests.builders import a_datastream
 from tests.fakes.site import Site, a_body
@@ -39,7 +40,11 @@ BROOKLIN: Mapping[str, Any] = {
 }
 STORED: Mapping[str, Any] = to_document(
     a_datastream(
-        "bad", "t", objective=LatencyObjective(5), pauses={"t": PartitionPause(frozenset({0}), "why", 1)}
+        "bad",
+        "t",
+        objective=LatencyObjective(5),
+        pauses={"t": PartitionPause(frozenset({0}), "why", 1)},
+        creation=Creation("key", "wish"),
     )
 )
 ACTIONS: Sequence[tuple[str, Mapping[str, Any], Sequence[str]]] = (

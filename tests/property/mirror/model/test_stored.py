@@ -22,6 +22,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import DamagedState, InvalidRequest, LoadUnavailable
+from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
 from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
 from tests.builders import a_datastream, a_plan, a_task, an_instance
@@ -37,7 +38,11 @@ ANYTHING = st.recursive(
     max_leaves=8,
 )
 WHOLE = to_document(
-    a_datastream(objective=LatencyObjective(5), pauses={"t": PartitionPause(frozenset({1}), "why", 7)})
+    a_datastream(
+        objective=LatencyObjective(5),
+        pauses={"t": PartitionPause(frozenset({1}), "why", 7)},
+        creation=Creation("key", "wish"),
+    )
 )
 
 

@@ -1,0 +1,33 @@
+"""Which call has created a datastream, so that the same call, sent again, is one creation. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from mirror.model import bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """`key`: digest of what the caller calls the creation; `wish`: digest of what it has asked for. They are
+    stored with the definition, so that every instance knows them as long as the datastream is there."""
+
+    key: str
+    wish: str
+
+    def __post_init__(self) -> None:
+        bounds.line("the key of a creation", self.key)
+        bounds.line("what a creation has asked for", self.wish)
+
+
+def creation_of(kind: str, key: str, wish: object) -> Creation:
+    """`kind`: who gives keys of this sort; keys of two kinds are never the same. `wish`: JSON-ready, and
+    equal where the same is asked for."""
+    text = json.dumps(wish, separators=(",", ":"), sort_keys=True)
+    return Creation(_digest(json.dumps([kind, key])), _digest(text))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

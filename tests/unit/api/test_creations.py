@@ -1,0 +1,139 @@
+"""Creations on /v1 that are sent again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+from httpx import Client, Response
+
+from mirror.model.datastreams.datastream import DatastreamStatus
+from tests.fakes.node_store import Fault, Operation
+from tests.fakes.site import Site, a_body
+
+PATH: Final = "/v1/datastreams"
+KEY: Final = '"8e03978e-40d5-43dd"'
+
+
+def create(client: Client, body: dict[str, Any], *keys: str | bytes) -> Response:
+    headers = [(b"Idempotency-Key", one if isinstance(one, bytes) else one.encode()) for one in keys]
+    return client.post(PATH, json=body, headers=headers)
+
+
+def test_a_creation_that_is_sent_again_is_one_datastream(site: Site) -> None:
+    first = create(site.client, a_body(), KEY)
+    again = create(site.client, a_body(start="earliest", metadata={"owner": "tests"}), KEY)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == first.json()
+    assert (again.headers["ETag"], again.headers["Location"]) == (
+        first.headers["ETag"],
+        first.headers["Location"],
+    )
+    assert [one["name"] for one in site.client.get(PATH).json()] == ["orders"]
+
+
+def test_it_is_known_at_every_instance_and_after_each_change(site: Site) -> None:
+    create(site.client, a_body(), KEY)
+    site.tick()
+    site.client.patch(f"{PATH}/orders", json={"metadata": {"note": "n"}}, headers={"If-Match": "*"})
+    site.client.post(f"{PATH}/orders/pause")
+    other = Site(site.server, "two")
+    again = create(other.client, a_body(), KEY)
+    assert (again.status_code, again.json()["status"]) == (201, "PAUSED")
+    assert again.json()["metadata"]["note"] == "n"
+    present = other.client.get(f"{PATH}/orders")
+    assert (again.json(), again.headers["ETag"]) == (present.json(), present.headers["ETag"])
+    assert site.stored("orders").status is DatastreamStatus.PAUSED
+
+
+def test_a_creation_whose_answer_was_lost_is_found(site: Site) -> None:
+    def lose(operation: Operation) -> Fault | None:
+        is_it = operation.name == "create" and operation.path == "/datastreams/orders"
+        return Fault(after_effect=True) if is_it else None
+
+    site.session.script = lose
+    assert create(site.client, a_body(), KEY).status_code == 503
+    assert create(site.client, a_body()).status_code == 409
+    assert create(site.client, a_body(), KEY).status_code == 201
+    assert [one["name"] for one in site.client.get(PATH).json()] == ["orders"]
+
+
+def test_one_key_is_for_one_creation(site: Site) -> None:
+    assert create(site.client, a_body(), KEY).status_code == 201
+    for other in (a_body(start="latest"), a_body("users", source={"cluster": "source", "topics": "u"})):
+        answer = create(site.client, other, KEY)
+        assert (answer.status_code, answer.json()["kind"]) == (422, "KeyReused")
+        assert "datastream orders" in answer.json()["detail"]
+    for keys in ((), ('"another"',)):
+        answer = create(site.client, a_body(), *keys)
+        assert (answer.status_code, answer.json()["kind"]) == (409, "AlreadyExists")
+    assert [one["name"] for one in site.client.get(PATH).json()] == ["orders"]
+
+
+def test_a_key_lasts_as_long_as_its_datastream(site: Site) -> None:
+    create(site.client, a_body(), KEY)
+    site.client.delete(f"{PATH}/orders")
+    assert create(site.client, a_body(), KEY).json()["status"] == "DELETING"
+    site.tick(3)
+    assert create(site.client, a_body(start="latest"), KEY).status_code == 201
+
+
+def test_what_was_created_without_a_key_has_none(site: Site) -> None:
+    create(site.client, a_body())
+    assert create(site.client, a_body(), KEY).status_code == 409
+
+
+def test_a_damaged_definition_answers_for_no_creation(site: Site) -> None:
+    create(site.client, a_body(), KEY)
+    site.session.write("/datastreams/orders", b"{", 0)
+    assert create(site.client, a_body(), KEY).status_code == 409
+
+
+def test_a_definition_of_a_version_that_kept_no_keys_is_read(site: Site) -> None:
+    create(site.client, a_body(), KEY)
+    document = json.loads(site.session.read("/datastreams/orders").data)
+    assert set(document.pop("creation")) == {"key", "wish"}
+    site.session.write("/datastreams/orders", json.dumps(document).encode(), 0)
+    assert site.stored("orders").creation is None
+
+
+@pytest.mark.parametrize(
+    "key", ["bare-key:1", '"with, comma; \\" and \\\\ "', '"' + "x" * 255 + '"', ' "blank" ']
+)
+def test_a_key_is_a_text_of_printable_ascii(site: Site, key: str) -> None:
+    assert create(site.client, a_body(), key).status_code == 201
+    assert create(site.client, a_body(), key).status_code == 201
+
+
+def test_quotes_are_not_part_of_a_key(site: Site) -> None:
+    assert create(site.client, a_body(), "abc").status_code == 201
+    assert create(site.client, a_body(), '"abc"').status_code == 201
+    assert create(site.client, a_body(), '"\\"abc\\""').status_code == 409
+
+
+NO_KEYS: Final[tuple[tuple[str | bytes, ...], ...]] = (
+    ("",),
+    ('""',),
+    ("two words",),
+    ("a,b",),
+    ('"a"; b',),
+    ('"a',),
+    ('a"',),
+    ('"\\x"',),
+    ("\xe9".encode(),),
+    (b'"\xff"',),
+    ('"a\tb"',),
+    ("x" * 256,),
+    ("\\" * 60_000,),
+    ('"' + '\\"' * 30_000,),
+    ("a", "a"),
+)
+
+
+@pytest.mark.parametrize("keys", NO_KEYS, ids=range(len(NO_KEYS)))
+def test_what_is_no_key_is_refused(site: Site, keys: tuple[str | bytes, ...]) -> None:
+    answer = create(site.client, a_body(), *keys)
+    assert (answer.status_code, answer.json()["kind"]) == (400, "InvalidRequest")
+    assert len(answer.content) < 1_000
+    assert site.client.get(PATH).json() == []
