@@ -11,7 +11,6 @@ import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
@@ -26,8 +25,6 @@ from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, sta
 from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
 from api.fleet.questions import Fleet
-from api.fleet.reads import Reads
-from api.fleet.upkeep import kept_up
 from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
 from api.prometheus import InstanceCollector
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
@@ -51,7 +48,7 @@ def create_app(services: Services) -> FastAPI:
         redoc_url=None,
         generate_unique_id_function=operation_id,
         default_response_class=LegibleJson,
-        lifespan=_remember,
+        lifespan=_closing,
     )
     app.state.services = services
     app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
@@ -75,11 +72,9 @@ def create_app(services: Services) -> FastAPI:
 
 
 @asynccontextmanager
-async def _remember(app: FastAPI) -> AsyncIterator[None]:
+async def _closing(app: FastAPI) -> AsyncIterator[None]:
     """Where a server runs the application."""
-    often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
-    with kept_up(often.refresh, seldom.refresh_events):
-        yield
+    yield
     await app.state.fleet.close()
 
 

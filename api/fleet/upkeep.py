@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from typing import Final
 
 import structlog
+from fastapi import FastAPI
+from starlette.datastructures import MutableHeaders
 
+from api.fleet.reads import Reads
 from mirror.errors import HeadraceError
 
 _log = structlog.get_logger(__name__)
@@ -17,10 +20,11 @@ SELDOM_SECONDS: Final = 60.0
 
 
 @contextmanager
-def kept_up(often: Callable[[], None], seldom: Callable[[], None]) -> Iterator[None]:
-    """At once and again and again, in threads that nobody waits for."""
+def kept_up(app: FastAPI) -> Iterator[None]:
+    """What the application reads: at once and again and again, in threads that nobody waits for."""
     ended = threading.Event()
-    for read, seconds in ((often, OFTEN_SECONDS), (seldom, SELDOM_SECONDS)):
+    often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
+    for read, seconds in ((often.refresh, OFTEN_SECONDS), (seldom.refresh_events, SELDOM_SECONDS)):
         threading.Thread(
             target=_repeat, args=(read, seconds, ended), name="reads-upkeep", daemon=True
         ).start()

@@ -27,6 +27,7 @@ def serve(
     import structlog
 
     from api.app import create_app
+    from api.fleet.upkeep import kept_up
     from headrace.console.files import write_file
     from headrace.process.gc_tuning import collect_seldom
     from headrace.process.logs import configure_logs
@@ -44,7 +45,8 @@ def serve(
     rest.bind()
     address = advertised_address(settings.api.advertised_address, rest.address)
     built = build_instance(settings, config_file(config), name, address)
-    rest.attach(create_app(built.services))
+    app = create_app(built.services)
+    rest.attach(app)
     asked_to_stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_stop.set())
@@ -54,8 +56,9 @@ def serve(
         if address_file is not None:
             write_file(address_file, rest.address)
         log.info("serving", rest=rest.address)
-        while not asked_to_stop.wait(0.2) and not built.instance.health.has_died.is_set():
-            pass
+        with kept_up(app):
+            while not asked_to_stop.wait(0.2) and not built.instance.health.has_died.is_set():
+                pass
     finally:
         rest.stop(5.0)
         built.instance.stop(settings.mirror.worker.stop_deadline_seconds)
