@@ -19,6 +19,7 @@ from headrace.commands import (
 )
 from headrace.commands.analytics import monitor, pinot, plan, pmp
 from headrace.commands.datastreams import group
+from headrace.commands.datastreams.apply import apply
 from headrace.console.terminal import complain
 from headrace.errors import exit_code_of, explain
 
@@ -39,6 +40,7 @@ app.add_typer(pmp.app, name="pmp", help="Partition metrics: the Spark job, the s
 app.command()(serve.serve)
 app.command(hidden=True)(serve.worker)
 app.command()(plan.plan)
+app.command()(apply)
 app.command()(rebalance.rebalance)
 app.command()(rebalance.events)
 app.command()(monitor.monitor)

@@ -42,7 +42,12 @@ class RestClient:
 
     def version(self, path: str) -> str:
         """The ETag of a resource. Raises Unreachable, NotFound, HeadraceError."""
-        return str(self._answer("GET", path).headers.get("ETag", "*"))
+        return self.get_with_version(path)[1]
+
+    def get_with_version(self, path: str) -> tuple[Any, str]:
+        """JSON of a resource and its ETag. Raises Unreachable, NotFound, HeadraceError."""
+        response = self._answer("GET", path)
+        return self._json(response), str(response.headers.get("ETag", "*"))
 
     def patch(self, path: str, changes: object, version: str, **parameters: Any) -> Any:
         """JSON of the answer to a merge patch of that version. Raises Unreachable, InvalidRequest,
@@ -50,9 +55,15 @@ class RestClient:
         headers = {"If-Match": version, "Content-Type": "application/merge-patch+json"}
         return self._ask("PATCH", path, json=changes, headers=headers, params=parameters)
 
-    def delete(self, path: str) -> Any:
-        """JSON of the answer. Raises Unreachable, NotFound, HeadraceError."""
-        return self._ask("DELETE", path)
+    def put(self, path: str, document: object, version: str, **parameters: Any) -> Any:
+        """JSON of the answer to a replacement of that version. Raises as `patch` does."""
+        headers = {"If-Match": version}
+        return self._ask("PUT", path, json=document, headers=headers, params=parameters)
+
+    def delete(self, path: str, version: str = "*") -> Any:
+        """JSON of the answer; of any version unless one is given. Raises Unreachable, NotFound, StaleVersion,
+        HeadraceError."""
+        return self._ask("DELETE", path, headers={"If-Match": version})
 
     def close(self) -> None:
         """Release the connection."""
@@ -73,7 +84,9 @@ class RestClient:
         return response
 
     def _ask(self, method: str, path: str, **arguments: Any) -> Any:
-        response = self._answer(method, path, **arguments)
+        return self._json(self._answer(method, path, **arguments))
+
+    def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json() if response.content else None
         except ValueError as error:

@@ -57,7 +57,8 @@ def audit(
     What its checkpoints know to be filtered or dead-lettered is left out and not missing.
     """
     from headrace.analytics import audit_datastream
-    from headrace.commands.datastreams.connection import connect, path_of
+    from headrace.commands.datastreams.connection import connect
+    from headrace.console.resources import path_of
     from headrace.settings import load_settings
 
     definition = connect(at, config).get(path_of(datastream))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 import typer
 
@@ -31,16 +30,6 @@ def connect(at: str, config: Path | None) -> RestClient:
         at = f"{settings.api.host}:{settings.api.port}"
     bootstrap_servers("--at", at)
     return RestClient(at)
-
-
-def path_of(name: str) -> str:
-    """Where REST has a datastream of any name, also one that is damaged. Raises InvalidRequest for names
-    that would lead elsewhere."""
-    from mirror.errors import InvalidRequest
-
-    if name in ("", ".", ".."):
-        raise InvalidRequest(f"no datastream is named {name!r}", advice="headrace datastream list shows them")
-    return f"/v1/datastreams/{quote(name, safe='', errors='surrogatepass')}"
 
 
 def show(datastream: dict[str, Any], as_json: bool) -> None:

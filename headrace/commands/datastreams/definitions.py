@@ -11,10 +11,10 @@ from headrace.commands.datastreams.connection import (
     ReasonOption,
     WhoOption,
     connect,
-    path_of,
     show,
 )
 from headrace.commands.options import AtOption, ConfigOption, DocumentOutput, JsonOption, Output
+from headrace.console.resources import DATASTREAMS, path_of
 from headrace.console.terminal import print_json, print_table, print_yaml
 
 
@@ -46,7 +46,7 @@ def create(
         "objective": {"milliseconds": objective_ms} if objective_ms else None,
         "metadata": {"owner": owner},
     }
-    show(connect(at, config).post("/v1/datastreams", body), as_json)
+    show(connect(at, config).post(DATASTREAMS, body), as_json)
 
 
 def update(
@@ -119,7 +119,7 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """List datastreams."""
-    found = connect(at, config).get("/v1/datastreams")
+    found = connect(at, config).get(DATASTREAMS)
     if as_json or output is Output.JSON:
         print_json(found)
         return

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.commands.datastreams.connection import NameArgument, connect, path_of
+from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption, choice
+from headrace.console.resources import path_of
 from headrace.console.terminal import console, print_json, print_table
 
 

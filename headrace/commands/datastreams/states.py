@@ -11,10 +11,10 @@ from headrace.commands.datastreams.connection import (
     ReasonOption,
     WhoOption,
     connect,
-    path_of,
     show,
 )
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import path_of
 from headrace.console.terminal import console, print_json
 
 if TYPE_CHECKING:

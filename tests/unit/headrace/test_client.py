@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from api.errors import problem, status_of
-from headrace.commands.datastreams.connection import path_of
 from headrace.console.client import RestClient
+from headrace.console.resources import path_of
 from mirror.errors import HeadraceError, InvalidRequest, NotFound, StaleVersion, Unreachable
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site, a_body

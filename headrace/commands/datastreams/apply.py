@@ -1,0 +1,161 @@
+"""`headrace apply`: let a service have what files say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import complain, console, print_json, print_table
+from headrace.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from headrace.console.difference import Difference, PruneScope, Step
+
+EXIT_DIFFERS: Final = 3
+
+
+def apply(
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "--file", "-f", help="YAML or JSON, a folder of such files, or - for stdin. May be repeated."
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only show what would be done, and exit 3 when that is anything.")
+    ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete what no file has, of one --owner or --label.")
+    ] = False,
+    owner: Annotated[
+        str, typer.Option(help="Whose datastreams --prune may delete.", show_default=False)
+    ] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="KEY=VALUE of the metadata that --prune goes by. May be repeated.", show_default=False
+        ),
+    ] = None,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create and change datastreams until they are as files say, after showing what that does.
+
+    What changed since it was shown is refused. The exit status is 0 when everything is as it is to be, 1 when
+    something failed or was refused, 2 for wrong use; with --check 3 when something differs.
+    """
+    from headrace.console.difference import carry_out, find_difference
+    from headrace.console.manifests import STDIN, read_manifests
+
+    scope = _scope(owner, label or []) if prune or owner or label else None
+    _refuse_contradictions(scope if prune else None, is_scoped=scope is not None, prune=prune)
+    is_asked = not (yes or dry_run or check)
+    _require_somebody_to_ask(is_asked and (as_json or STDIN in files or not sys.stdin.isatty()))
+    manifests, client = read_manifests(files), connect(at, config)
+    found = find_difference(client, manifests, scope)
+    if not as_json:
+        _show(found)
+    does_it = bool(found.steps) and not (found.refused or dry_run or check)
+    if does_it and is_asked and not typer.confirm("do it?", err=True):
+        complain("nothing is applied")
+        raise typer.Exit(EXIT_FAILED)
+    failed = carry_out(client, found.steps, reason, requested_by) if does_it else {}
+    if as_json:
+        print_json(_document(found, failed, is_applied=does_it))
+    elif does_it:
+        _tell(found.steps, failed)
+    if found.refused or failed:
+        raise typer.Exit(EXIT_FAILED)
+    if check and found.steps:
+        raise typer.Exit(EXIT_DIFFERS)
+
+
+def _scope(owner: str, labels: list[str]) -> PruneScope:
+    """Raises InvalidRequest for a label that is no pair."""
+    from headrace.console.difference import PruneScope
+    from mirror.errors import InvalidRequest
+
+    found = {}
+    for label in labels:
+        key, is_pair, value = label.partition("=")
+        if not key or not is_pair:
+            raise InvalidRequest(f"--label {label!r} has no value", advice="write --label KEY=VALUE")
+        found[key] = value
+    return PruneScope(owner, found)
+
+
+def _refuse_contradictions(scope: PruneScope | None, *, is_scoped: bool, prune: bool) -> None:
+    """Raises InvalidRequest."""
+    from mirror.errors import InvalidRequest
+
+    if prune and (scope is None or not (scope.owner or scope.labels)):
+        raise InvalidRequest(
+            "--prune would delete everybody's datastreams that are in no file",
+            advice="name whose: --owner TEAM, or --label KEY=VALUE",
+        )
+    if is_scoped and not prune:
+        raise InvalidRequest("--owner and --label go with --prune only")
+
+
+def _require_somebody_to_ask(nobody_is_there: bool) -> None:
+    """Raises InvalidRequest."""
+    from mirror.errors import InvalidRequest
+
+    if nobody_is_there:
+        raise InvalidRequest("nobody can be asked here", advice="give --yes, --dry-run or --check")
+
+
+def _show(found: Difference) -> None:
+    from headrace.console.changes import print_update_plan
+    from headrace.console.difference import StepKind
+
+    for step in found.of(StepKind.CHANGE):
+        print_update_plan(step.plan)
+    for step in found.of(StepKind.CREATE):
+        print_table(f"{step.name} would be created", ["field", "value"], _fields(step.definition))
+    for step in found.of(StepKind.DELETE):
+        one = step.definition
+        where = f"{one['source']['topics']} of {one['source']['cluster']}"
+        console().print(f"{step.name} would be deleted: no file has it ({where}, owner {one['owner']})")
+    for name, why in found.refused.items():
+        complain(f"{name} cannot be as it is asked for: {why}")
+    counts = ", ".join(f"{len(found.of(kind))} to {kind}" for kind in StepKind)
+    console().print(f"{counts}, {len(found.unchanged)} as they are to be")
+
+
+def _fields(value: object, pointer: str = "") -> list[dict[str, Any]]:
+    if isinstance(value, Mapping):
+        return [row for key, one in value.items() for row in _fields(one, f"{pointer}/{key}")]
+    return [{"field": pointer, "value": value}]
+
+
+def _tell(steps: tuple[Step, ...], failed: dict[str, str]) -> None:
+    for step in steps:
+        if step.name not in failed:
+            console().print(f"{step.name}: {step.kind}d")
+    for name, why in failed.items():
+        complain(f"{name}: {why}")
+
+
+def _document(found: Difference, failed: dict[str, str], *, is_applied: bool) -> dict[str, Any]:
+    from headrace.console.difference import StepKind
+
+    return {
+        "create": [step.definition for step in found.of(StepKind.CREATE)],
+        "change": [step.plan for step in found.of(StepKind.CHANGE)],
+        "delete": [step.definition for step in found.of(StepKind.DELETE)],
+        "unchanged": list(found.unchanged),
+        "refused": dict(found.refused),
+        "applied": is_applied,
+        "failed": failed,
+    }
