@@ -47,6 +47,7 @@ chaos: setup ## faults over a real service, then a look at every record; MINUTES
 
 docs: environment ## build the documentation into site/, strictly
 	@$(BIN)/headrace config reference > docs/configuration.md
+	@$(BIN)/headrace config reference --rest > docs/rest.md
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 docs-serve: docs ## look at the documentation in a browser

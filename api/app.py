@@ -36,6 +36,26 @@ _log = structlog.get_logger(__name__)
 
 def create_app(services: Services) -> FastAPI:
     """An application without globals: tests make as many as they like."""
+    app = described_app()
+    app.state.services = services
+    app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
+    app.state.slow_calls = SlowCalls()
+    app.state.credentials = Credentials(services.secret, services.clock)
+    app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
+    app.state.registry = CollectorRegistry()
+    app.state.registry.register(InstanceCollector(services.status, services.clock))
+    app.add_middleware(CheckedBodies, refuse=_explain)
+    app.middleware("http")(_speak_restli)
+    app.add_middleware(CutOffCalls, refuse=_explain)
+    app.exception_handler(HeadraceError)(_explain)
+    app.exception_handler(RequestValidationError)(_explain_validation)
+    app.exception_handler(HTTPException)(_explain_routing)
+    app.exception_handler(Exception)(_explain_bug)
+    return app
+
+
+def described_app() -> DocumentedApi:
+    """What the OpenAPI document is made of; it cannot be asked without services."""
     app = DocumentedApi(
         title="Headrace",
         summary="Load-aware Kafka mirroring",
@@ -50,24 +70,10 @@ def create_app(services: Services) -> FastAPI:
         default_response_class=LegibleJson,
         lifespan=_closing,
     )
-    app.state.services = services
-    app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
-    app.state.slow_calls = SlowCalls()
-    app.state.credentials = Credentials(services.secret, services.clock)
-    app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
-    app.state.registry = CollectorRegistry()
-    app.state.registry.register(InstanceCollector(services.status, services.clock))
     for router in (datastreams.router, lags.router, plans.router, status.router, actions.router):
         app.include_router(router, responses=EVERYWHERE)
     for router in (brooklin.router, diagnostics.router, fleet.router):
         app.include_router(router, include_in_schema=False)
-    app.add_middleware(CheckedBodies, refuse=_explain)
-    app.middleware("http")(_speak_restli)
-    app.add_middleware(CutOffCalls, refuse=_explain)
-    app.exception_handler(HeadraceError)(_explain)
-    app.exception_handler(RequestValidationError)(_explain_validation)
-    app.exception_handler(HTTPException)(_explain_routing)
-    app.exception_handler(Exception)(_explain_bug)
     return app
 
 

@@ -37,11 +37,13 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "ChangedDestinationBody.name": ("*",),
     "epoch": (12,),
     "errors": (None,),
+    "events": ([],),
     "exclude": ("orders\\.internal",),
     "field": ("/source/topics",),
     "from_instance": ("one",),
     "from_task": ("orders_0",),
     "gaps": ([],),
+    "guarantee": ("effectively-once",),
     "halt": (None,),
     "host": ("mirror-1.example.net",),
     "incarnation": ("9f2c61d0",),
@@ -58,7 +60,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "LaneAnswer.reason": ("",),
     "loads_known": (True,),
     "max_tasks": (8,),
-    "metadata": ({"owner": "team-orders"},),
+    "metadata": ({"purpose": "analytics"},),
     "milliseconds": (60_000,),
     "name": ("orders",),
     "next_offset": (1_000,),
@@ -80,6 +82,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "ProblemField.detail": ("it is not a regular expression: missing ]",),
     "reason": ("maintenance of the source",),
     "reasons": (["2 tasks carry 1.2 MB/s of 4 MB/s"],),
+    "refused": ("",),
     "request": ("request-0000000007",),
     "RebalanceAnswer.sentence": ("queued; the leader answers with a plan",),
     "request_id": ("4f1c9d0e7a62b358",),
@@ -89,10 +92,10 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "sentence": ("copies what the plan says",),
     "stage": ("exact",),
     "start_offset": (0,),
+    "silent_instances": ([],),
     "start": ("earliest",),
     "state": ("paused",),
-    "DatastreamAnswer.status": ("READY",),
-    "status": (404,),
+    "status": ("READY", 404),
     "task": ("orders_0",),
     "task_lower_bound": (2,),
     "tasks": (2,),
@@ -103,7 +106,9 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "to_task": ("orders_1",),
     "topic": ("orders.created",),
     "topics": ("orders\\..*",),
+    "transforms": ([],),
     "type": ("about:blank",),
+    "unknown": ([], 0),
     "unplaced_partitions": ([],),
     "weight": (1.0,),
     "worker": (0,),
@@ -122,7 +127,11 @@ class Examples:
         """A value that the schema allows. `owner`, `field`: whose it is."""
         if "$ref" in schema:
             name = str(schema["$ref"]).removeprefix(_PREFIX)
-            return self.of(self._schemas[name], name)
+            target = self._schemas[name]
+            if "enum" not in target:
+                return self.of(target, name)
+            told = {key: value for key, value in schema.items() if key != "$ref"}
+            return self.of({**target, **told}, owner, field)
         if "examples" in schema:
             return schema["examples"][0]
         options = schema.get("anyOf") or schema.get("oneOf")

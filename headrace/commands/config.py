@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
@@ -26,8 +28,16 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def reference() -> None:
+def reference(
+    rest: Annotated[bool, typer.Option("--rest", help="of the REST interface instead")] = False,
+) -> None:
     """Every key with its default and meaning, as Markdown."""
+    if rest:
+        from api.app import described_app
+        from api.openapi.reference import rest_reference
+
+        print_text(rest_reference(described_app().openapi()).rstrip())
+        return
     from headrace.reference import settings_reference
 
     print_text(settings_reference())
