@@ -14,12 +14,14 @@ from fastapi.concurrency import run_in_threadpool
 from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath, answer_of, cause_of, damaged_answer, written_answer
 from api.datastreams.creations import IdempotencyKey, creation_named
+from api.datastreams.pages import ListingDep
 from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
 from api.etags import IfMatch, Tags, etag_of, version_to_change
 from api.fleet.reads import Reads
 from api.schemas.changes import UpdateBody, UpdatePlanAnswer, patched
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
+from api.schemas.headers import described
 from api.schemas.partitions import HaltBody
 from api.schemas.problems import problems
 from api.schemas.progress import LaneProgressAnswer
@@ -79,15 +81,23 @@ def create(
     return DatastreamAnswer.from_datastream(stored.datastream)
 
 
-@router.get("")
-def list_all(services: ServicesDep, reads: ReadsDep) -> list[DatastreamAnswer]:
-    """All datastreams by name, also those of which the definition is damaged."""
-    found = reads.definitions()
-    problems = reads.problems()
-    stored = [one.datastream for one in found.readable]
-    answers = [DatastreamAnswer.from_datastream(one, problems.get(one.name)) for one in stored]
-    answers += [damaged_answer(one, problems.get(one.name), services) for one in found.damaged]
-    return sorted(answers, key=lambda one: one.name)
+@router.get("", responses={200: {"headers": described("Link")}})
+def list_all(
+    services: ServicesDep, reads: ReadsDep, listing: ListingDep, response: Response
+) -> list[DatastreamAnswer]:
+    """Datastreams by name, also those of which the definition is damaged: all, or those that the filters
+    leave. With a `limit` the header `Link` leads to the next page."""
+    named = {one: services.cluster_of_address(one) for one in listing.clusters}
+    page, further = listing.page_of(reads.definitions(), named)
+    if further:
+        response.headers["Link"] = f'<{further}>; rel="next"'
+    known = reads.problems()
+    return [
+        damaged_answer(one, known.get(one.name), services)
+        if isinstance(one, DamagedDefinition)
+        else DatastreamAnswer.from_datastream(one.datastream, known.get(one.datastream.name))
+        for one in page
+    ]
 
 
 @router.get("/{name}", responses=problems(404))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-HeaderName = Literal["Age", "As-Of-Ms", "ETag", "Location", "Retry-After", "X-Request-ID"]
+HeaderName = Literal["Age", "As-Of-Ms", "ETag", "Link", "Location", "Retry-After", "X-Request-ID"]
 
 HEADERS: Final[dict[HeaderName, dict[str, Any]]] = {
     "Age": {
@@ -21,6 +21,11 @@ HEADERS: Final[dict[HeaderName, dict[str, Any]]] = {
         "description": "The version of the definition, for If-Match of a change (RFC 9110).",
         "schema": {"type": "string"},
         "example": '"1764000000000-3"',
+    },
+    "Link": {
+        "description": 'Where the next page is, with rel="next" (RFC 8288); left out on the last one.',
+        "schema": {"type": "string"},
+        "example": '</v1/datastreams?limit=100&cursor=b3JkZXJz>; rel="next"',
     },
     "Location": {
         "description": "Where it is.",

@@ -1,0 +1,120 @@
+"""Which datastreams a list has: those that filters leave, page by page.
+
+A cursor is the last name of a page, so what is created or deleted meanwhile moves nothing: each datastream
+that is there all the time is on one page, once.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+from urllib.parse import quote, urlencode
+
+from fastapi import Depends, Query
+
+from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
+from mirror.errors import InvalidRequest
+from mirror.model.bounds import shown
+from mirror.model.datastreams.metadata import OWNER
+from mirror.model.identifiers import ClusterRef
+
+MOST: Final = 1_000
+_DAMAGED: Final = "DAMAGED"
+ListedStatus = Literal["INITIALIZING", "READY", "PAUSED", "STOPPING", "STOPPED", "DELETING", "DAMAGED"]
+Listed = StoredDatastream | DamagedDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is asked for; None: no such condition. `given`: the same as it was written, without the cursor."""
+
+    given: Mapping[str, Sequence[str]]
+    statuses: frozenset[str]
+    owner: str | None
+    source: str | None
+    destination: str | None
+    limit: int | None
+    after: str | None
+
+    def page_of(self, found: Definitions, named: Mapping[str, ClusterRef]) -> tuple[Sequence[Listed], str]:
+        """One page by name, and the address of the next one; empty where there is none. `named`: clusters by
+        what they were called here."""
+        everything: list[Listed] = [*found.readable, *found.damaged]
+        left = sorted((one for one in everything if self._has(one, named)), key=name_of)
+        page = left[: self.limit]
+        if len(page) == len(left):
+            return page, ""
+        query = {**self.given, "cursor": [_cursor_of(name_of(page[-1]))]}
+        return page, f"/v1/datastreams?{urlencode(query, doseq=True, quote_via=quote)}"
+
+    def _has(self, one: Listed, named: Mapping[str, ClusterRef]) -> bool:
+        is_damaged = isinstance(one, DamagedDefinition)
+        known = one.last if isinstance(one, DamagedDefinition) else one.datastream
+        status = _DAMAGED if is_damaged or known is None else known.status.value
+        wanted = (
+            (self.owner, known and known.metadata.get(OWNER)),
+            (self.source and named[self.source], known and known.source),
+            (self.destination and named[self.destination], known and known.destination),
+        )
+        return (
+            (self.after is None or name_of(one) > self.after)
+            and (not self.statuses or status in self.statuses)
+            and all(wish is None or wish == value for wish, value in wanted)
+        )
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """What clusters are called here."""
+        return frozenset(one for one in (self.source, self.destination) if one is not None)
+
+
+async def _listing(
+    owner: Annotated[str | None, Query(description="only those of this owner")] = None,
+    status: Annotated[
+        list[ListedStatus] | None, Query(description="only those in this state; several may be given")
+    ] = None,
+    source: Annotated[
+        str | None, Query(description="only those that copy from this cluster: alias or address")
+    ] = None,
+    destination: Annotated[
+        str | None, Query(description="only those that copy to this cluster: alias or address")
+    ] = None,
+    limit: Annotated[
+        int | None, Query(ge=1, le=MOST, description="the most that one page has; all without it")
+    ] = None,
+    cursor: Annotated[
+        str | None, Query(description="where a page begins: as the header Link of the one before names it")
+    ] = None,
+) -> Listing:
+    """Raises InvalidRequest for a cursor that no answer has named."""
+    given = {"owner": owner, "source": source, "destination": destination}
+    written = {name: [value] for name, value in given.items() if value is not None}
+    written |= {"status": [*status]} if status else {}
+    written |= {"limit": [str(limit)]} if limit is not None else {}
+    after = _name_of_cursor(cursor) if cursor is not None else None
+    return Listing(written, frozenset(status or ()), owner, source, destination, limit, after)
+
+
+ListingDep = Annotated[Listing, Depends(_listing)]
+
+
+def name_of(one: Listed) -> str:
+    """Of a definition, readable or not."""
+    return one.name if isinstance(one, DamagedDefinition) else one.datastream.name
+
+
+def _cursor_of(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def _name_of_cursor(cursor: str) -> str:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        name = base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
+    except ValueError as error:
+        raise InvalidRequest(
+            f"{shown(cursor)} is no cursor", advice="follow the header Link of the answer before"
+        ) from error
+    return name
