@@ -9,7 +9,8 @@ metadata values are strings; unset fields are omitted.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -19,10 +20,11 @@ from api.ignored import refuse_ignored
 from mirror.coordination.brooklin import PAUSED_PARTITIONS
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
-from mirror.model.bounds import LONGEST_NAME, choice, digits, shown
+from mirror.model.bounds import LONGEST_NAME, digits, shown
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
 from mirror.model.datastreams.datastream import Datastream, StartPosition
 from mirror.model.datastreams.metadata import BROKERS, GROUP_ID, MANAGED, OWNER, TASK_PREFIX
+from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.documents import pointer_to
 from mirror.model.expressions import joined_look_ahead
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -45,6 +47,12 @@ _TASK_COUNT: Final = "numTasks"
 _MIN_TASKS: Final = "minTasks"
 _MAX_TASKS: Final = "maxTasks"
 _PARTITIONS_PER_TASK: Final = "partitionsPerTask"
+_LIMITS: Final = {
+    _MIN_TASKS: "min_tasks",
+    _MAX_TASKS: "max_tasks",
+    _PARTITIONS_PER_TASK: "max_partitions_per_task",
+}
+"""Fields of `TaskLimits` by their keys."""
 _IDS: Final = "ids="
 _LIST: Final = ("List(", ")")
 _SAME: Final = {
@@ -83,6 +91,7 @@ def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastr
     if not metadata.get(OWNER):
         raise InvalidRequest("missing or invalid owner", advice='give metadata {"owner": "your team"}')
     source, pattern = _split(_connection(document["source"], "source"), "source")
+    start = _start(metadata)
     place = document.get("destination") or {}
     destination, template = cluster_address(place)
     prefix = metadata.get(PREFIX, "")
@@ -95,7 +104,8 @@ def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastr
         selection=selection_without_look_ahead(pattern, "", False),
         destination=_cluster(destination, "destination", place, terms),
         naming=TopicNaming(template if template != PLACEHOLDER else prefix + PLACEHOLDER),
-        start=_start(metadata),
+        start=start.position,
+        start_ms=start.at_ms,
         limits=_limits(metadata),
         metadata=metadata,
     )
@@ -228,8 +238,8 @@ def _metadata(given: Any) -> dict[str, str]:
     return dict(given)
 
 
-def _start(metadata: Mapping[str, str]) -> StartPosition:
-    return choice(f"metadata {_START}", StartPosition, metadata.get(_START, StartPosition.EARLIEST.value))
+def _start(metadata: Mapping[str, str]) -> Start:
+    return read_start(f"metadata {_START}", metadata.get(_START, StartPosition.EARLIEST.value))
 
 
 def _limits(metadata: Mapping[str, str]) -> TaskLimits:
@@ -246,14 +256,28 @@ def _limits(metadata: Mapping[str, str]) -> TaskLimits:
     )
 
 
+def key_contradictions(
+    metadata: Mapping[str, str], limits: TaskLimits, start: Start, naming: TopicNaming
+) -> Iterator[tuple[str, str]]:
+    """Keys of the metadata that say something else than the fields which a definition has for them, each with
+    the pointer of its field."""
+    for key, field in _LIMITS.items():
+        text = metadata.get(key, "")
+        if text and text != str(getattr(limits, field)):
+            yield key, f"/limits/{field}"
+    is_same = not metadata.get(_START)
+    with suppress(InvalidRequest):
+        is_same = is_same or _start(metadata) == start
+    if not is_same:
+        yield _START, "/start"
+    if metadata.get(PREFIX) and metadata[PREFIX] + PLACEHOLDER != naming.template:
+        yield PREFIX, "/destination/name"
+
+
 def _limit_keys(datastream: Datastream) -> dict[str, str]:
     """The limits in force, where the metadata says something else, or nothing."""
     limits, metadata = datastream.limits, datastream.metadata
-    numbers = {
-        _MIN_TASKS: limits.min_tasks,
-        _MAX_TASKS: limits.max_tasks,
-        _PARTITIONS_PER_TASK: limits.max_partitions_per_task,
-    }
+    numbers = {key: getattr(limits, field) for key, field in _LIMITS.items()}
     try:
         are_said = _limits(metadata) == limits
     except InvalidRequest:

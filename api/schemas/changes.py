@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from api.errors import invalid_body
-from api.schemas.datastreams import ChoicesBody, DatastreamAnswer, DestinationBody, SourceBody
+from api.schemas.datastreams import ChoicesBody, DatastreamAnswer, DestinationBody, SourceBody, StartText
 from mirror.coordination.effects import LaneEffect
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.world_view import UpdatePreview
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed, definition_changes
-from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition
+from mirror.model.datastreams.datastream import Datastream, LatencyObjective
+from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.datastreams.typed_keys import PLACES, given_values
 from mirror.model.documents import ChangedValue, merged, pointer_to, take_out
 from mirror.model.identifiers import ClusterRef
@@ -45,7 +46,7 @@ class UpdateBody(ChoicesBody):
     name: str = ""
     source: ChangedSourceBody
     destination: ChangedDestinationBody | None = None
-    start: Literal["earliest", "latest", "committed", "committed-or-latest"] | None = None
+    start: StartText | None = None
     status: Any = None
     problem: Any = None
     pauses: Any = None
@@ -71,11 +72,12 @@ class UpdateBody(ChoicesBody):
     ) -> WantedDefinition:
         place, objective = self.destination or ChangedDestinationBody(), self.objective
         metadata, pointers = self.joined(present.metadata, problems)
+        limits = problems.attempt("/limits", lambda: TaskLimits(**self.limits.model_dump()), present.limits)
+        lasting = Start(present.start, present.start_ms), present.naming
+        self.check_keys(present.metadata, (limits, *lasting), problems)
         return WantedDefinition(
             selection=self.source.selection(present.selection, problems) or present.selection,
-            limits=problems.attempt(
-                "/limits", lambda: TaskLimits(**self.limits.model_dump()), present.limits
-            ),
+            limits=limits,
             objective=problems.attempt(
                 "/objective",
                 lambda: LatencyObjective(**objective.model_dump()) if objective else None,
@@ -90,7 +92,7 @@ class UpdateBody(ChoicesBody):
                 if place.name
                 else None
             ),
-            start=StartPosition(self.start) if self.start else None,
+            start=read_start("the start", self.start) if self.start else None,
             pointers=pointers,
         )
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from api.ignored import refuse_ignored
+from api.restli import key_contradictions
 from api.schemas.partitions import HaltAnswer, PauseAnswer
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import InvalidRequest, RefusedFields
+from mirror.model.bounds import shown
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
-from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition, check_name
+from mirror.model.datastreams.datastream import Datastream, LatencyObjective, check_name
 from mirror.model.datastreams.policy import (
     LARGEST_RATE,
     CopyPath,
@@ -24,6 +27,7 @@ from mirror.model.datastreams.policy import (
     OnLoss,
     OnRejection,
 )
+from mirror.model.datastreams.starts import WORDS, Start, read_start
 from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
 from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -41,6 +45,29 @@ class DatastreamModel(BaseModel):
     """Has the fields that it names, and no others; nothing is made of another type: 1 is not true."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+def _start_text(value: object) -> object:
+    """A start as answers show it."""
+    try:
+        return str(read_start("the start", value))
+    except InvalidRequest as error:
+        raise PydanticCustomError("start", "{problem}", {"problem": str(error)}) from error
+
+
+StartText = Annotated[
+    str,
+    BeforeValidator(_start_text),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": list(WORDS), "type": "string"},
+                {"format": "date-time", "type": "string", "description": "The first record not older."},
+                {"type": "integer", "minimum": 10**11, "description": "The same in epoch milliseconds."},
+            ]
+        }
+    ),
+]
 
 
 class SourceBody(DatastreamModel):
@@ -142,6 +169,18 @@ class ChoicesBody(DatastreamModel):
                 problems.attempt(pointer, partial(refuse_ignored, {key: value}), None)
         return joined_metadata(typed, self.metadata, present, problems)
 
+    def check_keys(
+        self,
+        present: Mapping[str, str],
+        known: tuple[TaskLimits, Start, TopicNaming],
+        problems: FieldProblems,
+    ) -> None:
+        """Note the keys that say something else than these fields, which are stored by themselves."""
+        given = {key: value for key, value in self.metadata.items() if value != present.get(key)}
+        for key, pointer in key_contradictions(given, *known):
+            said = f"metadata {key} is {shown(given[key])}, and the field says something else"
+            problems.contradiction((pointer, pointer_to(["metadata", key])), said, "leave the key out")
+
 
 class DatastreamBody(ChoicesBody):
     """A definition as it is created."""
@@ -149,7 +188,8 @@ class DatastreamBody(ChoicesBody):
     name: str
     source: SourceBody
     destination: DestinationBody | None = None
-    start: Literal["earliest", "latest", "committed", "committed-or-latest"] = "earliest"
+    start: StartText = "earliest"
+    """Where a partition without a checkpoint begins."""
 
     def to_datastream(
         self, default_destination: ClusterRef, cluster_of_address: Callable[[str], ClusterRef]
@@ -167,7 +207,10 @@ class DatastreamBody(ChoicesBody):
         attempt("/name", lambda: check_name(name), None)
         metadata, pointers = self.joined({}, problems)
         check_metadata(metadata, problems, pointers)
+        start = read_start("the start", self.start)
         parts: dict[str, Any] = {
+            "start": start.position,
+            "start_ms": start.at_ms,
             "source": attempt("/source/cluster", lambda: cluster("the source", self.source.cluster), None),
             "selection": self.source.selection(None, problems),
             "destination": attempt(
@@ -181,11 +224,13 @@ class DatastreamBody(ChoicesBody):
                 None,
             ),
         }
+        if parts["limits"] and parts["naming"]:
+            self.check_keys({}, (parts["limits"], start, parts["naming"]), problems)
         error = RefusedFields if problems.contradicts else InvalidRequest
         problems.check(error)
         datastream = attempt(
             "/destination",
-            lambda: Datastream(name=name, start=StartPosition(self.start), metadata=metadata, **parts),
+            lambda: Datastream(name=name, metadata=metadata, **parts),
             None,
         )
         problems.check(error)
@@ -251,7 +296,7 @@ class DatastreamAnswer(DatastreamModel):
             destination=DestinationBody(
                 cluster=datastream.destination, name=datastream.naming.template, **typed["destination"]
             ),
-            start=datastream.start.value,
+            start=str(Start(datastream.start, datastream.start_ms)),
             guarantee=typed["guarantee"],
             policies=PoliciesBody(**typed["policies"]),
             quota=QuotaBody(**typed["quota"]),

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS: Final = 30.0
 _BOTH: Final = 2
-_POSITIONS: Final = frozenset({"earliest", "latest", "checkpoint"})
+_BEGINNINGS: Final = ("earliest", "latest", "earliest-local", "checkpoint")
 
 
 def copy(
@@ -58,7 +57,9 @@ def copy(
     start: Annotated[
         str,
         typer.Option(
-            "--from", help="Begin at earliest, latest, checkpoint, or a time such as 2026-11-21T08:00:00Z."
+            "--from",
+            help="Begin at earliest, latest, earliest-local (what brokers have on their own disks),"
+            " checkpoint, or a time such as 2026-11-21T08:00:00Z.",
         ),
     ] = "earliest",
     workers: Annotated[
@@ -166,10 +167,14 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         OnLoss,
         OnRejection,
     )
+    from mirror.model.datastreams.starts import Start, read_start
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicNaming, TopicSelection
 
-    start = str(options["start"])
+    needs_checkpoint = options["start"] == "checkpoint"
+    start = Start(StartPosition.EARLIEST)
+    if not needs_checkpoint:
+        start = read_start("--from", options["start"], _BEGINNINGS)
     return CopyJob(
         state=options["state"] or f"copy-{uuid.uuid4().hex[:12]}",
         source=ClusterRef(options["source"]),
@@ -185,25 +190,11 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
             bytes_per_second=options["bytes_per_second"],
             transforms=tuple(options["transform"] or ()),
         ),
-        start=StartPosition.LATEST if start == "latest" else StartPosition.EARLIEST,
-        start_ms=None if start in _POSITIONS else _milliseconds(start),
+        start=start.position,
+        start_ms=start.at_ms,
         until_end=options["until_end"],
-        needs_checkpoint=start == "checkpoint",
+        needs_checkpoint=needs_checkpoint,
     )
-
-
-def _milliseconds(text: str) -> int:
-    from mirror.errors import InvalidRequest
-
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidRequest(
-            f"--from cannot be {text}", advice="write earliest, latest, checkpoint or 2026-11-21T08:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
-        raise InvalidRequest(f"--from {text} does not say in which time zone", advice="add Z or +02:00")
-    return int(moment.timestamp() * 1000)
 
 
 def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySetup:

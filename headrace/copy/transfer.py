@@ -15,6 +15,7 @@ from mirror.errors import InvalidRequest
 from mirror.jobs.copy_job import CopyJob
 from mirror.jobs.transfer_job import Transfer, TransferJob, TransferLane
 from mirror.lane.rules import RoutingRules
+from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPath, Isolation, OnRejection
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.replication.connector import RecordSink, RecordSource, is_connector, open_sink, open_source
@@ -111,6 +112,7 @@ def _refuse_what_takes_lanes(job: CopyJob, workers: int) -> None:
         f"--on-rejection {policy.on_rejection}": policy.on_rejection is not OnRejection.PAUSE,
         "--bytes-per-second": policy.bytes_per_second > 0,
         "a time as --from": job.start_ms is not None,
+        f"--from {job.start}": job.start is StartPosition.EARLIEST_LOCAL,
         f"--workers {workers}": workers > 1,
     }
     for option, is_asked in refused.items():

@@ -139,6 +139,7 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
         destination=datastream.destination,
         destination_topic=datastream.naming.destination(key.partition.topic),
         start=datastream.start,
+        start_ms=datastream.start_ms,
         policy=datastream.policy,
         consumer_group=datastream.consumer_group,
     )

@@ -15,11 +15,12 @@ from mirror.client.cluster import Cluster
 from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unreachable
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent, Pause
 from mirror.lane.progress import LaneProgress, SourceIdentity
+from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.lanes import LaneSpec, LaneStarted
 from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.protocol.control.offsets import EARLIEST, LATEST, Answers, OffsetAnswer
+from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, Answers, OffsetAnswer
 from mirror.replication.channels.fetcher import Fetcher, Tier
 from mirror.replication.channels.sender import ROLES, Sender
 from mirror.replication.handlers.ack_handler import AckHandler
@@ -242,10 +243,11 @@ class LaneStartup:
             together = list(group)
             source = self._runner.source(together[0]).cluster
             places = {lane.key.partition for lane in together}  # several datastreams may share some
-            asking = dict.fromkeys(places, asked)
-            answers = dict(await source.offsets(asking, committed=committed, seconds=_OFFSETS_SECONDS))
-            none_younger = {place: LATEST for place, answer in answers.items() if _is_missing(answer)}
-            answers |= await source.offsets(none_younger, committed=committed, seconds=_OFFSETS_SECONDS)
+            ask = partial(source.offsets, committed=committed, seconds=_OFFSETS_SECONDS)
+            # Ends first: of what is written between the two questions nothing lies in front of its end.
+            ends = await ask(dict.fromkeys(places, LATEST) if asked >= 0 else {})
+            answers = dict(await ask(dict.fromkeys(places, asked)))
+            answers |= {place: ends[place] for place in ends if _is_missing(answers[place])}
             for lane in together:
                 self._runner.guard(lane, partial(self._begin, answers))
 
@@ -298,6 +300,8 @@ def _begins_at(lane: LiveLane) -> int:
         return EARLIEST
     if spec.start_ms is not None:
         return spec.start_ms
+    if spec.start is StartPosition.EARLIEST_LOCAL:
+        return EARLIEST_LOCAL
     return LATEST if spec.start.is_latest else EARLIEST
 
 

@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 
 from mirror.errors import FieldProblem, InvalidRequest, RefusedFields
 from mirror.model.bounds import shown
-from mirror.model.datastreams.datastream import Datastream, LatencyObjective, StartPosition
+from mirror.model.datastreams.datastream import Datastream, LatencyObjective
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, TASK_PREFIX, checked_metadata
 from mirror.model.datastreams.policy import PREFIX, lines_of, policy_from
+from mirror.model.datastreams.starts import Start
 from mirror.model.datastreams.typed_keys import (
     PLACES,
     free_metadata,
@@ -107,7 +108,7 @@ class WantedDefinition:
     source: ClusterRef | None = None
     destination: ClusterRef | None = None
     naming: TopicNaming | None = None
-    start: StartPosition | None = None
+    start: Start | None = None
     pointers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -121,7 +122,7 @@ def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProble
         ("/source/cluster", present.source, wanted.source, _SOURCE),
         ("/destination/cluster", present.destination, wanted.destination, _DESTINATION),
         ("/destination/name", present.naming, wanted.naming, _NAMING),
-        ("/start", present.start, wanted.start, _START),
+        ("/start", Start(present.start, present.start_ms), wanted.start, _START),
     ):
         if after is not None and after != before:
             problems.refuse(pointer, f"{why}; {_ADVICE}")
@@ -229,7 +230,7 @@ def described(datastream: Datastream) -> dict[str, Any]:
             "cluster": datastream.destination,
             "name": datastream.naming.template,
         },
-        "start": datastream.start.value,
+        "start": str(Start(datastream.start, datastream.start_ms)),
         "limits": asdict(datastream.limits),
         "objective": asdict(objective) if objective is not None else None,
         "metadata": free_metadata(datastream.metadata),

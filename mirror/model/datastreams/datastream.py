@@ -20,6 +20,8 @@ from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, che
 
 _LARGEST_OBJECTIVE_MS: Final = 366 * 24 * 3_600_000
 _MOST_PAUSED_TOPICS: Final = 10_000
+LATEST_START_MS: Final = 253_402_300_799_999
+"""The last moment to begin at: the end of the year 9999."""
 _NAME_ADVICE: Final = (
     f"use 1 to {bounds.LONGEST_NAME} printable characters: no slash, no blanks around, not only dots"
 )
@@ -55,6 +57,11 @@ class StartPosition(StrEnum):
     """Where the datastream's consumer group has committed; elsewhere the earliest record."""
     COMMITTED_OR_LATEST = "committed-or-latest"
     """Where the datastream's consumer group has committed; elsewhere only what comes from now on."""
+    EARLIEST_LOCAL = "earliest-local"
+    """The first record that the brokers have on their own disks (KIP-405); what lies in a remote tier only
+    is left out. Brokers that know no remote tier have all of a log there."""
+    TIMESTAMP = "timestamp"
+    """The first record whose timestamp is not older than a moment; where there is none, the end."""
 
     @property
     def is_committed(self) -> bool:
@@ -139,8 +146,9 @@ def check_name(value: object, role: str = "a datastream") -> None:
 @dataclass(frozen=True)
 class Datastream:
     """One definition. `metadata` keeps every key its creator gave, known to us or not. `pauses`: by topic.
-    `halt`: why it is paused or stopped, if somebody said so. `creation`: which call has created it, as far as
-    that call has a name of its own.
+    `halt`: why it is paused or stopped, if somebody said so. `start_ms`: the moment where it begins, of the
+    start `timestamp` and no other. `creation`: which call has created it, as far as that call has a name of
+    its own.
 
     There is none that cannot be stored, shown and run: raises InvalidRequest that names the first field of
     which `mirror.model.bounds`, `clusters`, `metadata`, `policy` or `topics` does not approve.
@@ -153,6 +161,7 @@ class Datastream:
     naming: TopicNaming = field(default_factory=TopicNaming)
     status: DatastreamStatus = DatastreamStatus.INITIALIZING
     start: StartPosition = StartPosition.EARLIEST
+    start_ms: int | None = None
     limits: TaskLimits = field(default_factory=TaskLimits)
     objective: LatencyObjective | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -169,6 +178,10 @@ class Datastream:
                 f"datastream {self.name} would copy topics onto themselves",
                 advice="choose another destination cluster or a destination name such as copy.*",
             )
+        if self.start_ms is not None:
+            bounds.integer("the moment of the start", self.start_ms, 0, LATEST_START_MS)
+        if (self.start is StartPosition.TIMESTAMP) != (self.start_ms is not None):
+            raise InvalidRequest(f"the start {self.start} and its moment do not fit together")
         checked_metadata(self.metadata)
         if self.metadata.get(TASK_PREFIX):
             check_name(self.metadata[TASK_PREFIX], f"the group of metadata {TASK_PREFIX}")

@@ -23,6 +23,9 @@ from mirror.protocol.control.call import Call
 LATEST: Final = -1
 """High watermark, or last stable offset when asked for committed data."""
 EARLIEST: Final = -2
+EARLIEST_LOCAL: Final = -4
+"""The first record that lies on the leader's own disks (KIP-405)."""
+_FIRST_WITH_TIERS: Final = 8
 
 
 class OffsetAnswer(NamedTuple):
@@ -37,10 +40,15 @@ Answers = Mapping[TopicPartition, OffsetAnswer]
 
 
 def list_offsets(asked: Mapping[TopicPartition, int], *, committed: bool) -> Call[Answers]:
-    """Offsets by time: epoch milliseconds (the first record not older), `EARLIEST` or `LATEST`.
+    """Offsets by time: epoch milliseconds (the first record not older), `EARLIEST`, `EARLIEST_LOCAL` or
+    `LATEST`. A broker that is too old to know remote tiers has every record on its own disks.
 
     Goes to the partitions' leader.
     """
+
+    def when(place: TopicPartition, version: int) -> int:
+        is_untiered = asked[place] == EARLIEST_LOCAL and version < _FIRST_WITH_TIERS
+        return EARLIEST if is_untiered else asked[place]
 
     def build(version: int) -> Any:
         topic_class = ListOffsetsRequest.ListOffsetsTopic
@@ -51,7 +59,7 @@ def list_offsets(asked: Mapping[TopicPartition, int], *, committed: bool) -> Cal
                     topic_class.ListOffsetsPartition(
                         partition_index=number,
                         current_leader_epoch=-1,
-                        timestamp=asked[TopicPartition(name, number)],
+                        timestamp=when(TopicPartition(name, number), version),
                         version=version,
                     )
                     for number in numbers

@@ -48,6 +48,7 @@ _NOT_YET: Final = frozenset({3, 5, 6, 14, 15, 16})
 CONCURRENT: Final = 51
 LATEST: Final = -1
 EARLIEST: Final = -2
+EARLIEST_LOCAL: Final = -4
 _BY_ID_FROM: Final = 13
 
 
@@ -142,7 +143,14 @@ class BrokerClient:
         return self._topic_ids[name]
 
     def offset(
-        self, topic: str, when: int, partition: int = 0, *, committed: bool = False, epoch: int = -1
+        self,
+        topic: str,
+        when: int,
+        partition: int = 0,
+        *,
+        committed: bool = False,
+        epoch: int = -1,
+        version: int = 7,
     ) -> tuple[int, int, int, int]:
         """(error, offset, timestamp, leader epoch) of ListOffsets."""
         kind = ListOffsetsRequest.ListOffsetsTopic
@@ -160,7 +168,7 @@ class BrokerClient:
                 )
             ],
         )
-        one = self.ask(request, ListOffsetsResponse, 7).topics[0].partitions[0]
+        one = self.ask(request, ListOffsetsResponse, version).topics[0].partitions[0]
         return one.error_code, one.offset, one.timestamp, one.leader_epoch
 
     def produce(

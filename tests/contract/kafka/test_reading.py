@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
-from tests.contract.kafka.asking import EARLIEST, LATEST, BrokerClient
+from tests.contract.kafka.asking import EARLIEST, EARLIEST_LOCAL, LATEST, BrokerClient
 from tests.fakes.broker.batches import build
 
 NOW = int(time.time() * 1000)
@@ -128,6 +128,8 @@ def test_offsets_by_time(broker: BrokerClient, topic: str) -> None:
         "between batches": (0, 2, NOW + 10, 0),
         "later than all": (0, -1, -1, -1),
     }
+    assert broker.offset(topic, EARLIEST_LOCAL, version=8) == found["the beginning"], "without a remote tier"
+    assert broker.offset(topic, EARLIEST_LOCAL, version=7) == (35, -1, -1, -1)
     assert broker.offset(f"{topic}-no", LATEST)[0] == 3
     assert broker.offset(topic, LATEST, epoch=4)[0] == 75
 

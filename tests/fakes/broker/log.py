@@ -33,6 +33,8 @@ class PartitionLog:
         self.start = 0
         self.end = 0
         self.high_watermark = 0
+        self.tiered_to = 0
+        """What lies in front of it is in a remote tier only (KIP-405)."""
         self.is_replicated = True
         """While false the high watermark stays where it is."""
         self.epochs: list[tuple[int, int]] = []

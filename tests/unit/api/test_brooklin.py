@@ -284,6 +284,8 @@ def test_metadata_that_drives_placement_and_start_is_understood_and_kept() -> No
     assert found.start is StartPosition.LATEST
     assert (found.group, found.consumer_group) == ("shared", "my-group")
     assert metadata.items() <= found.metadata.items()
+    since = read(document(metadata=metadata | {"system.auto.offset.reset": "2026-11-21T08:00:00Z"}))
+    assert (since.start, since.start_ms) == (StartPosition.TIMESTAMP, 1_795_248_000_000)
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,71 @@ def test_fields_that_contradict_each_other_are_both_named(
     assert site.definitions.names() == ()
 
 
+@pytest.mark.parametrize(
+    ("given", "shown", "stored"),
+    [
+        ("earliest-local", "earliest-local", (StartPosition.EARLIEST_LOCAL, None)),
+        (
+            "2026-11-21T10:00:00+02:00",
+            "2026-11-21T08:00:00.000Z",
+            (StartPosition.TIMESTAMP, 1_795_248_000_000),
+        ),
+        (1_795_248_000_123, "2026-11-21T08:00:00.123Z", (StartPosition.TIMESTAMP, 1_795_248_000_123)),
+    ],
+    ids=str,
+)
+def test_a_start_is_a_word_or_a_moment(
+    client: Client, site: Site, given: object, shown: str, stored: tuple[StartPosition, int | None]
+) -> None:
+    answer = client.post("/v1/datastreams", json=a_body(start=given))
+    assert (answer.status_code, answer.json()["start"]) == (201, shown)
+    assert (site.stored("orders").start, site.stored("orders").start_ms) == stored
+    etag = {"If-Match": answer.headers["ETag"]}
+    same = client.put("/v1/datastreams/orders", json=answer.json() | {"start": given}, headers=etag)
+    assert (same.status_code, same.headers["ETag"]) == (200, answer.headers["ETag"])
+    other = client.patch("/v1/datastreams/orders", json={"start": 1_795_248_000_124}, headers=etag)
+    assert (other.status_code, other.json()["errors"][0]["pointer"]) == (422, "/start")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field"),
+    [
+        ("minTasks", "2", "/limits/min_tasks"),
+        ("maxTasks", "x", "/limits/max_tasks"),
+        ("partitionsPerTask", "7", "/limits/max_partitions_per_task"),
+        ("system.auto.offset.reset", "earliest", "/start"),
+        ("system.auto.offset.reset", "none", "/start"),
+        ("system.destination.destinationTopicPrefix", "other.", "/destination/name"),
+    ],
+    ids=str,
+)
+def test_brooklins_keys_of_what_is_a_field_here_say_the_same_or_are_refused(
+    client: Client, site: Site, key: str, value: str, field: str
+) -> None:
+    said = {
+        "minTasks": "1",
+        "maxTasks": "4",
+        "partitionsPerTask": "",
+        "system.auto.offset.reset": "2026-11-21T08:00:00Z",
+        "system.destination.destinationTopicPrefix": "copy.",
+    }
+    body = a_body(
+        start=1_795_248_000_000,
+        limits={"max_tasks": 4},
+        destination={"cluster": "destination", "name": "copy.*"},
+        metadata={"owner": "tests", **said, key: value},
+    )
+    answer = client.post("/v1/datastreams", json=body)
+    assert answer.status_code == 422
+    assert {one["pointer"] for one in answer.json()["errors"]} == {field, f"/metadata/{key}"}
+    body["metadata"][key] = said[key]
+    assert client.post("/v1/datastreams", json=body).status_code == 201
+    change = {"limits": {"max_tasks": 5}, "metadata": {"note": "n"}}
+    changed = client.patch("/v1/datastreams/orders", json=change, headers={"If-Match": "*"})
+    assert changed.status_code == 200, "a key that was there before holds nothing up"
+    assert client.get("/datastream/orders").json()["metadata"]["maxTasks"] == "5"
+
+
 def test_the_list_is_sorted_by_name(client: Client) -> None:
     assert client.get("/v1/datastreams").json() == []
     for name in ("b", "a", "c"):

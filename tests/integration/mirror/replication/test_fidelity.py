@@ -264,7 +264,8 @@ def test_a_start_inside_of_a_batch_is_trimmed(engine: EngineUnderTest) -> None:
 
 
 def test_starts_at_the_latest_offset_or_at_a_time(engine: EngineUnderTest) -> None:
-    for topic in ("fidelity-latest", "fidelity-since"):
+    topics = ("fidelity-latest", "fidelity-since", "fidelity-later", "fidelity-local")
+    for topic in topics:
         make_pair(engine, topic)
         write(
             engine.source,
@@ -273,12 +274,17 @@ def test_starts_at_the_latest_offset_or_at_a_time(engine: EngineUnderTest) -> No
             **{"linger.ms": 0},
         )
     engine.start("fidelity-latest", start=StartPosition.LATEST)
-    engine.start("fidelity-since", start_ms=NOW + 6_500)
+    engine.start("fidelity-since", start=StartPosition.TIMESTAMP, start_ms=NOW + 6_500)
+    engine.start("fidelity-later", start=StartPosition.TIMESTAMP, start_ms=NOW + 9_001)
+    engine.start("fidelity-local", start=StartPosition.EARLIEST_LOCAL)
     engine.run_to("fidelity-since", [10])
-    engine.run_until(lambda: engine.lane("fidelity-latest").high_watermark == 10, "latest is found")
-    write(engine.source, "fidelity-latest", [Record(0, None, b"new", (), NOW)])
-    engine.run_to("fidelity-latest", [11])
-    assert [record.value for record in look(engine.destination, "fidelity-latest")] == [b"new"]
+    engine.run_to("fidelity-local", [10])
+    for topic in topics[0], topics[2]:
+        engine.run_until(lambda name=topic: engine.lane(name).high_watermark == 10, "its end is found")  # type: ignore[misc]
+        write(engine.source, topic, [Record(0, None, b"new", (), NOW)])
+        engine.run_to(topic, [11])
+        assert [record.value for record in look(engine.destination, topic)] == [b"new"]
+    assert len(look(engine.destination, "fidelity-local")) == 10, "no broker here has a remote tier"
     assert [record.value for record in look(engine.destination, "fidelity-since")] == [b"7", b"8", b"9"]
 
 

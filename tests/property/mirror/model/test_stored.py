@@ -23,7 +23,7 @@ from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import DamagedState, InvalidRequest, LoadUnavailable
 from mirror.model.datastreams.creation import Creation
-from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
+from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause, StartPosition
 from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
 from tests.builders import a_datastream, a_plan, a_task, an_instance
 from tests.fakes.node_store import FakeZooKeeper
@@ -46,6 +46,9 @@ WHOLE = to_document(
 )
 
 
+SINCE = to_document(a_datastream(start=StartPosition.TIMESTAMP, start_ms=1_795_248_000_500))
+
+
 def with_some_changed(document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """The document with any of its fields, and of those of its mappings, replaced or left out."""
 
@@ -59,7 +62,7 @@ def with_some_changed(document: dict[str, Any]) -> st.SearchStrategy[dict[str, A
     )
 
 
-DOCUMENTS = with_some_changed(WHOLE) | st.dictionaries(TEXTS, ANYTHING, max_size=5)
+DOCUMENTS = with_some_changed(WHOLE) | with_some_changed(SINCE) | st.dictionaries(TEXTS, ANYTHING, max_size=5)
 STORED = st.binary(max_size=200) | (DOCUMENTS | ANYTHING).map(
     lambda value: json.dumps(value, default=str).encode() if not _is_too_long(value) else b"1" * 5_000
 )

@@ -45,8 +45,10 @@ FULL = Datastream(
     halt=Halt("tests", 7, "me", 10),
 )
 
+SINCE = replace(PLAIN, start=StartPosition.TIMESTAMP, start_ms=1_795_248_000_500)
 
-@pytest.mark.parametrize("datastream", [PLAIN, FULL])
+
+@pytest.mark.parametrize("datastream", [PLAIN, FULL, SINCE])
 def test_a_definition_survives(datastream: Datastream) -> None:
     store = DefinitionStore(FakeZooKeeper().session())
     store.create(datastream)
@@ -63,6 +65,13 @@ def test_pauses_of_versions_that_knew_of_no_end_are_read_and_those_versions_read
     assert read.halt == Halt("tests", 7, "me")
     assert former.items() <= document["pauses"]["a"].items()
     assert halt.items() <= document["halt"].items()
+
+
+def test_only_what_begins_at_a_moment_is_written_otherwise_than_before() -> None:
+    assert "start_ms" not in to_document(PLAIN)
+    assert to_document(SINCE)["start"] == "timestamp", "which an older version cannot take for another start"
+    with pytest.raises(InvalidRequest, match="its moment"):
+        from_document({**to_document(PLAIN), "start_ms": 5})
 
 
 def test_names_come_sorted_by_name_not_by_node() -> None:

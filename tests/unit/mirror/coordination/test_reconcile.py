@@ -148,6 +148,10 @@ def test_a_lane_is_copied_as_its_datastream_says() -> None:
     specs = lane_specs(PLAN, TWO, (datastream,)).specs
     wanted = a_spec("t-2", task="orders-1", destination_topic="copy.t", start=StartPosition.LATEST)
     assert specs == {T2: wanted}
+    since: dict[str, Any] = {"start": StartPosition.TIMESTAMP, "start_ms": 1_795_248_000_500}
+    assert lane_specs(PLAN, TWO, (a_datastream(**since),)).specs == {
+        T2: a_spec("t-2", task="orders-1", **since)
+    }
 
 
 def test_each_member_of_a_group_copies_its_own_topics() -> None:

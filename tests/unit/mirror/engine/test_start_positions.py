@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirror.model.datastreams.datastream import StartPosition
-from tests.fakes.broker.faults import Code
+from mirror.model.datastreams.policy import CopyPolicy, Isolation
+from tests.fakes.broker.batches import Content
+from tests.fakes.broker.faults import Asked, Code, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
 LIST_OFFSETS, OFFSET_FETCH = 2, 9
@@ -52,3 +56,73 @@ def test_a_lane_that_pauses_before_it_has_begun_still_begins_where_it_is_to(fake
     fakes.write("t", 20, 5)
     fakes.run_to("t", 25)
     assert fakes.numbers("t") == list(range(20, 25))
+
+
+def since(moment: int) -> dict[str, Any]:
+    return {"start": StartPosition.TIMESTAMP, "start_ms": moment}
+
+
+def write_at(fakes: MirroredFakes, moment: int, *numbers: int) -> None:
+    """A batch with a record a second, from that moment on."""
+    contents: list[Content] = [
+        (moment + place * 1_000, None, b"%d" % n, []) for place, n in enumerate(numbers)
+    ]
+    fakes.source.write("t", contents)
+
+
+def test_it_begins_at_the_first_record_that_is_not_older_than_a_moment(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    write_at(fakes, 1_000_000, 0, 1, 2)
+    write_at(fakes, 1_010_000, 3, 4)
+    write_at(fakes, 1_001_500, 5)  # came late
+    fakes.start("t", **since(1_001_001))
+    fakes.run_to("t", 6)
+    assert fakes.numbers("t") == [2, 3, 4, 5]
+    assert fakes.lane("t").ledger.start == 2
+
+
+def test_where_nothing_is_as_young_it_begins_at_the_end(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    write_at(fakes, 1_000_000, 0, 1, 2)
+    fakes.start("t", **since(1_002_001))
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    write_at(fakes, 1_000_000, 3)
+    fakes.run_to("t", 4)
+    assert fakes.numbers("t") == [3]
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_a_record_that_comes_while_it_looks_for_its_beginning_is_copied(
+    fakes: MirroredFakes, isolation: Isolation
+) -> None:
+    """By time nothing is found, then there is a record that is young enough: it lies in front of the end."""
+    fakes.make_topic("t")
+    write_at(fakes, 1_000_000, 0, 1, 2)
+    asked: list[Asked] = []
+
+    def is_second(one: Asked) -> bool:
+        asked.append(one)
+        return len(asked) == 2
+
+    fakes.source.faults.plant(LIST_OFFSETS, Run(lambda: write_at(fakes, 2_000_000, 3)), fits=is_second)
+    fakes.start("t", policy=CopyPolicy(isolation=isolation), **since(1_500_000))
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    assert fakes.source.faults.is_spent
+    write_at(fakes, 2_001_000, 4)
+    fakes.run_to("t", 5)
+    assert fakes.numbers("t") == [3, 4]
+
+
+@pytest.mark.parametrize(("newest", "numbers"), [(8, [5, 6, 7]), (7, list(range(8)))], ids=["tiers", "older"])
+def test_it_begins_with_what_brokers_have_on_their_own_disks(
+    fakes: MirroredFakes, newest: int, numbers: list[int]
+) -> None:
+    """A broker that cannot be asked for that knows no remote tier: it has everything there."""
+    fakes.source.newest_versions[LIST_OFFSETS] = newest
+    fakes.make_topic("t")
+    fakes.write("t", 0, 5)
+    fakes.write("t", 5, 3)
+    fakes.source.log("t").tiered_to = 5
+    fakes.start("t", start=StartPosition.EARLIEST_LOCAL)
+    fakes.run_to("t", 8)
+    assert fakes.numbers("t") == numbers

@@ -23,6 +23,7 @@ from mirror.model.datastreams.datastream import (
     PartitionPause,
     StartPosition,
 )
+from mirror.model.datastreams.starts import Start
 from mirror.model.documents import ChangedValue, differences, merged, pointer_to
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits, joint_limits
@@ -90,7 +91,7 @@ def test_what_is_said_as_it_is_changes_nothing() -> None:
         "source": PRESENT.source,
         "destination": PRESENT.destination,
         "naming": PRESENT.naming,
-        "start": PRESENT.start,
+        "start": Start(PRESENT.start),
     }
     assert become(**same) == PRESENT
     group = {**PRESENT.metadata, "system.taskPrefix": "orders", "group.id": "orders"}
@@ -108,7 +109,7 @@ def test_everything_that_cannot_change_is_refused_at_once_with_its_reason() -> N
         source=ClusterRef("h:1"),
         destination=ClusterRef("h:2"),
         naming=TopicNaming("copy.*"),
-        start=StartPosition.LATEST,
+        start=Start(StartPosition.LATEST),
         metadata={
             "system.creation.ms": "6",
             "system.taskPrefix": "shared",

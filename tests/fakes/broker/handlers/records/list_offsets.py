@@ -1,4 +1,4 @@
-"""ListOffsets: earliest, latest, and by time."""
+"""ListOffsets: earliest, earliest on the broker's own disks, latest, and by time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from tests.fakes.broker.topics import Partition
 
 _LATEST = -1
 _EARLIEST = -2
+_EARLIEST_LOCAL = -4
+_FIRST_WITH_TIERS = 8
+_UNSUPPORTED_VERSION = 35
 _COMMITTED = 1
 _Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 
@@ -33,6 +36,8 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
             partition = state.find((topic.name, one.partition_index))
             error = asked.error(topic.name, one.partition_index)
             error = error or judge_leader(partition, asked.broker, one.current_leader_epoch)
+            if one.timestamp == _EARLIEST_LOCAL and asked.version < _FIRST_WITH_TIERS:
+                error = error or _UNSUPPORTED_VERSION
             found = _Found()
             if not error and partition is not None:
                 found = _look_up(partition, one.timestamp, committed=committed)
@@ -55,6 +60,9 @@ def _look_up(partition: Partition, when: int, *, committed: bool) -> _Found:
         return _Found(log.bound(committed=committed), -1, partition.epoch)
     if when == _EARLIEST:
         return _Found(log.start, -1, log.epoch_at(log.start))
+    if when == _EARLIEST_LOCAL:
+        first = max(log.start, log.tiered_to)
+        return _Found(first, -1, log.epoch_at(first))
     found = log.find_time(when)
     if found is None or found[0] >= log.bound(committed=committed):
         return _Found()

@@ -1,0 +1,61 @@
+"""Where a datastream or a copy begins, as people write it: a word, or a moment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import LATEST_START_MS, StartPosition
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_NUMBER: Final = 10**11
+"""Smaller numbers are moments before April 1973, if they are milliseconds; those of today are seconds."""
+WORDS: Final = tuple(one.value for one in StartPosition if one is not StartPosition.TIMESTAMP)
+
+
+class Start(NamedTuple):
+    """A place; with a moment (epoch milliseconds) where it is `StartPosition.TIMESTAMP`, else None."""
+
+    position: StartPosition
+    at_ms: int | None = None
+
+    def __str__(self) -> str:
+        """As people write it; a moment in ISO 8601."""
+        if self.at_ms is None:
+            return self.position.value
+        moment = _EPOCH + timedelta(milliseconds=self.at_ms)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def read_start(what: str, value: object, words: Sequence[str] = WORDS) -> Start:
+    """The place that a text, one of the words or a moment, or a number of milliseconds names. Raises
+    InvalidRequest."""
+    if isinstance(value, str) and value in words:
+        return Start(StartPosition(value))
+    if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
+        advice = f"write {', '.join(words)}, 2026-11-21T08:00:00Z, or epoch milliseconds"
+        return Start(StartPosition.TIMESTAMP, _milliseconds(what, value, advice))
+    if isinstance(value, str):
+        value = bounds.digits(what, value, 0, LATEST_START_MS)
+    at_ms = bounds.integer(what, value, 0, LATEST_START_MS)
+    if at_ms < _FIRST_NUMBER:
+        raise InvalidRequest(
+            f"{what} is {at_ms}, which as milliseconds is in {_EPOCH.year + at_ms // 31_556_952_000}",
+            advice="give milliseconds, not seconds, or a moment such as 2026-11-21T08:00:00Z",
+        )
+    return Start(StartPosition.TIMESTAMP, at_ms)
+
+
+def _milliseconds(what: str, text: str, advice: str) -> int:
+    shown = bounds.shown(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest(f"{what} cannot be {shown}", advice=advice) from None
+    if moment.tzinfo is None:
+        raise InvalidRequest(f"{what} {shown} does not say in which time zone", advice="add Z or +02:00")
+    since = moment - _EPOCH
+    return bounds.integer(what, since // timedelta(milliseconds=1), 0, LATEST_START_MS)
