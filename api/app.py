@@ -18,6 +18,7 @@ from api.bodies import CheckedBodies
 from api.brooklin.protocol import VERSION, check_call, is_brooklins, protocol_of
 from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_of
 from api.calls.cut_off import CutOffCalls
+from api.calls.event_feed import EventFeed
 from api.calls.request_ids import request_id_of
 from api.calls.slow_calls import SlowCalls
 from api.endpoints import actions, brooklin, datastreams, diagnostics, fleet, lags, plans, status
@@ -42,6 +43,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.slow_calls = SlowCalls()
     app.state.credentials = Credentials(services.secret, services.clock)
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
+    app.state.event_feed = EventFeed(services.events.publications)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
     app.add_middleware(CheckedBodies, refuse=_explain)
@@ -75,6 +77,12 @@ def described_app() -> DocumentedApi:
     for router in (brooklin.router, diagnostics.router, fleet.router):
         app.include_router(router, include_in_schema=False)
     return app
+
+
+def end_streams(app: FastAPI) -> None:
+    """Answers that have no end of their own end now. Idempotent, for any thread."""
+    feed: EventFeed = app.state.event_feed
+    feed.close()
 
 
 @asynccontextmanager

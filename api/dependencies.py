@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
+from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import SlowCalls
 from api.fleet.credentials import Credentials
 from api.fleet.questions import Fleet
@@ -21,6 +22,11 @@ async def _services(request: Request) -> Services:
 async def _slow_calls(request: Request) -> SlowCalls:
     calls: SlowCalls = request.app.state.slow_calls
     return calls
+
+
+async def _event_feed(request: Request) -> EventFeed:
+    feed: EventFeed = request.app.state.event_feed
+    return feed
 
 
 async def _reads(request: Request, response: Response) -> Reads:
@@ -39,6 +45,7 @@ async def _credentials(request: Request) -> Credentials:
 
 ServicesDep = Annotated[Services, Depends(_services)]
 SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
+EventFeedDep = Annotated[EventFeed, Depends(_event_feed)]
 ReadsDep = Annotated[Reads, Depends(_reads)]
 """For answers that the framework makes of what a handler returns: they have the headers of the reads."""
 FleetDep = Annotated[Fleet, Depends(_fleet)]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.calls.event_stream import MEDIA_TYPE, EventStream
+from api.dependencies import EventFeedDep, ReadsDep, ServicesDep, SlowCallsDep
+from api.fleet.reads import Reads
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
 from api.schemas.problems import problems
 from mirror.control.commands import TriggerRebalance
+from mirror.control.event_positions import POSITION, position_of
+from mirror.errors import DamagedState, NotFound
 from mirror.model.identifiers import DatastreamName
 
 router = APIRouter(prefix="/v1", tags=["plans"])
+_ALL_EVENTS: Final = 10_000
 
 
 @router.get("/plan", responses=problems(409))
@@ -44,10 +49,37 @@ async def rebalance(
     return RebalanceAnswer(request=identity, sentence="queued; the leader answers with a plan")
 
 
-@router.get("/events")
+@router.get("/events", response_model=list[dict[str, Any]], responses={200: {"content": {MEDIA_TYPE: {}}}})
 def events(
     reads: ReadsDep,
+    feed: EventFeedDep,
     limit: Annotated[int, Query(ge=1, le=10_000, description="the newest of them")] = 100,
-) -> list[dict[str, Any]]:
-    """What changed and why, newest publication first."""
-    return [event_answer(event) for event in reads.events(limit)]
+    datastream: Annotated[str | None, Query(description="only events of this one, or of its group")] = None,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    last_event_id: Annotated[
+        str | None,
+        Header(
+            alias="Last-Event-ID",
+            pattern=f"^{POSITION}$",
+            description="of a stream: what comes after this event; 0-0: all that is kept",
+        ),
+    ] = None,
+) -> list[dict[str, Any]] | EventStream:
+    """What changed and why, newest publication first. With `Accept: text/event-stream` it is a stream of
+    Server-Sent Events, the oldest first, of what happens from now on or after `Last-Event-ID`; an event `gap`
+    says that some were missed."""
+    only = None if datastream is None else _names_of(datastream, reads)
+    if MEDIA_TYPE in accept:
+        return EventStream(feed, position_of(last_event_id) if last_event_id else None, only)
+    if only is None:
+        return [event_answer(event) for event in reads.events(limit)]
+    mine = [event for event in reads.events(_ALL_EVENTS) if event.datastream in only]
+    return [event_answer(event) for event in mine[:limit]]
+
+
+def _names_of(datastream: str, reads: Reads) -> frozenset[str]:
+    """What is planned of a datastream is told of its group."""
+    try:
+        return frozenset({datastream, reads.stored(DatastreamName(datastream)).datastream.group})
+    except (NotFound, DamagedState):
+        return frozenset({datastream})

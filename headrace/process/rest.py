@@ -10,6 +10,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
+from api.app import end_streams
 from mirror.errors import ConfigError
 
 _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
@@ -32,6 +33,7 @@ class RestServer:
         self._host = host
         self._port = port
         self._socket: socket.socket | None = None
+        self._app: FastAPI | None = None
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -60,6 +62,7 @@ class RestServer:
 
     def attach(self, app: FastAPI) -> None:
         """What is served."""
+        self._app = app
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=3)
         self._server = uvicorn.Server(config)
 
@@ -73,7 +76,9 @@ class RestServer:
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Finish open requests and end the thread. Safe to call twice."""
+        """Finish open requests, end streams and the thread. Safe to call twice."""
+        if self._app is not None:
+            end_streams(self._app)
         if self._server is not None:
             self._server.should_exit = True
         if self._thread is not None:

@@ -14,10 +14,10 @@ from mirror.coordination.stores.requests import Request
 from mirror.errors import CorruptData
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
-from mirror.model.nodes import NextNode
+from mirror.model.nodes import NextNode, Node
 from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.topics import TopicPartition
-from mirror.ports import NodeStore
+from mirror.ports import NodeStore, Watch
 
 KEPT: Final = 200
 """Publications (a plan with its moves is one) that are kept."""
@@ -66,9 +66,26 @@ class EventLog:
                 events.extend(_read_publication(path, node.data))
         return tuple(events[:limit])
 
-    def _publications(self) -> list[str]:
+    def publications(
+        self, known: Mapping[int, tuple[PlacementEvent, ...]], watch: Watch
+    ) -> Mapping[int, tuple[PlacementEvent, ...]]:
+        """All publications by their numbers, oldest first; those that are known are not read again. The watch
+        fires when one is added or dropped."""
+        nodes = {int(node[2:]): f"{znodes.EVENTS}/{node}" for node in self._publications(watch)}
+        unknown = [path for number, path in nodes.items() if number not in known]
+        found: dict[str, Node] = {}
+        for start in range(0, len(unknown), _READ_AT_ONCE):
+            found.update(self._nodes.read_present(unknown[start : start + _READ_AT_ONCE]))
+        read = {path: tuple(_read_publication(path, node.data)) for path, node in found.items()}
+        return {
+            number: known[number] if number in known else read[path]
+            for number, path in nodes.items()
+            if number in known or path in read
+        }
+
+    def _publications(self, watch: Watch | None = None) -> list[str]:
         """Nodes of publications, oldest first; what else somebody put there is none."""
-        return [node for node in self._nodes.children(znodes.EVENTS) if _NODE.fullmatch(node)]
+        return [node for node in self._nodes.children(znodes.EVENTS, watch) if _NODE.fullmatch(node)]
 
 
 def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:

@@ -12,6 +12,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
+from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import MOST_AT_ONCE
 from headrace.console.client import RestClient
 from headrace.process.rest import RestServer
@@ -176,3 +177,40 @@ def test_a_call_that_the_stop_cuts_off_may_be_asked_again(server: RestServer, pa
             go_on.set()
         assert answer.status_code == 503
         assert "this instance stopped before the call was done" in answer.text
+
+
+def test_streams_of_events_are_sent_as_they_happen_and_end_when_the_server_stops(server: RestServer) -> None:
+    site = Site()
+    server.attach(site.app)
+    server.start()
+    url, headers = (
+        f"http://{server.address}/v1/events",
+        {"Accept": "text/event-stream", "Last-Event-ID": "0-0"},
+    )
+    with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as answer:
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            200,
+            "text/event-stream; charset=utf-8",
+        )
+        lines = answer.iter_lines()
+        site.create()
+        sentence = next(line for line in lines if line.startswith("data: "))
+        assert "2 partitions came and 0 went" in sentence
+        server.stop(PATIENCE_SECONDS)
+        list(lines)  # to its end: it is not cut off
+
+
+def test_a_listener_that_goes_leaves_its_place(server: RestServer) -> None:
+    site = Site()
+    site.app.state.event_feed = feed = EventFeed(site.leader.events.publications, most_listeners=1)
+    server.attach(site.app)
+    server.start()
+    url, headers = f"http://{server.address}/v1/events", {"Accept": "text/event-stream"}
+    with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == "id: 0-0"
+        with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as refused:
+            assert refused.status_code == 503
+            assert refused.headers["retry-after"]
+        del lines  # which held the connection open
+    wait_until(lambda: feed._listeners == 0)

@@ -1,0 +1,61 @@
+"""Events as Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Final
+
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from api.calls.event_feed import EventFeed
+from api.schemas.plans import event_answer
+from mirror.control.event_positions import EventPosition, Following
+
+MEDIA_TYPE: Final = "text/event-stream"
+_BEAT: Final = b": nothing new\n\n"
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_GAP: Final = "what happened in between is not kept any more"
+
+
+class EventStream(StreamingResponse):
+    """One listener's answer. `only`: names of the datastreams (or groups) whose events are sent; None: all.
+
+    An event has the id of the position behind it and its JSON as `data`. An event of the type `gap` says that
+    some were missed. Ids of events that are left out are sent without an event, so that who resumes does not
+    hear of a gap among them.
+    """
+
+    def __init__(self, feed: EventFeed, position: EventPosition | None, only: frozenset[str] | None) -> None:
+        super().__init__(self._lines(feed, position, only), media_type=MEDIA_TYPE, headers=_HEADERS)
+        self._feed = feed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises Busy, before anything is sent, where too many listen."""
+        with self._feed.listening():
+            await super().__call__(scope, receive, send)
+
+    async def _lines(
+        self, feed: EventFeed, position: EventPosition | None, only: frozenset[str] | None
+    ) -> AsyncIterator[bytes]:
+        async for found in feed.after(position):
+            if found is None:
+                yield _BEAT
+            elif isinstance(found, EventPosition):
+                yield f"id: {found}\n\n".encode()
+            else:
+                yield _publication(found, only)
+
+
+def _publication(found: Following, only: frozenset[str] | None) -> bytes:
+    parts = [_message("event: gap\n", {"reason": _GAP})] if found.missed else []
+    chosen = [(behind, event) for behind, event in found.events if only is None or event.datastream in only]
+    parts += [_message(f"id: {behind}\n", event_answer(event)) for behind, event in chosen]
+    if not chosen or chosen[-1][0] != found.position:
+        parts.append(f"id: {found.position}\n\n")
+    return "".join(parts).encode(errors="backslashreplace")
+
+
+def _message(head: str, data: dict[str, object]) -> str:
+    return f"{head}data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n"
