@@ -61,6 +61,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "lag_records": (120,),
     "limit": (100,),
     "LaneAnswer.reason": ("",),
+    "Last-Event-ID": ("0-0",),
     "loads_known": (True,),
     "max_tasks": (8,),
     "metadata": ({"purpose": "analytics"},),
