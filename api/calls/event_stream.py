@@ -14,6 +14,10 @@ from api.schemas.plans import event_answer
 from mirror.control.event_positions import EventPosition, Following
 
 MEDIA_TYPE: Final = "text/event-stream"
+EXAMPLE: Final = {
+    "schema": {"type": "string"},
+    "example": 'id: 12-1\ndata: {"kind":"command","datastream":"orders"}\n\n',
+}
 _BEAT: Final = b": nothing new\n\n"
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _GAP: Final = "what happened in between is not kept any more"

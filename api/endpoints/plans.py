@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.calls.event_stream import MEDIA_TYPE, EventStream
+from api.calls.event_stream import EXAMPLE, MEDIA_TYPE, EventStream
 from api.dependencies import EventFeedDep, ReadsDep, ServicesDep, SlowCallsDep
 from api.fleet.reads import Reads
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
@@ -49,7 +49,9 @@ async def rebalance(
     return RebalanceAnswer(request=identity, sentence="queued; the leader answers with a plan")
 
 
-@router.get("/events", response_model=list[dict[str, Any]], responses={200: {"content": {MEDIA_TYPE: {}}}})
+@router.get(
+    "/events", response_model=list[dict[str, Any]], responses={200: {"content": {MEDIA_TYPE: EXAMPLE}}}
+)
 def events(
     reads: ReadsDep,
     feed: EventFeedDep,
