@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from headrace.process.gc_tuning import collect_seldom
+from headrace.process.interpreter import collect_seldom
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper

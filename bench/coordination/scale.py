@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from assigner.planner import LoadPlanner
-from headrace.process.gc_tuning import collect_seldom
+from headrace.process.interpreter import collect_seldom
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper

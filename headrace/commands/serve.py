@@ -29,13 +29,14 @@ def serve(
     from api.app import create_app
     from api.fleet.upkeep import kept_up
     from headrace.console.files import write_file
-    from headrace.process.gc_tuning import collect_seldom
+    from headrace.process.interpreter import collect_seldom, switch_often
     from headrace.process.logs import configure_logs
     from headrace.process.rest import RestServer, advertised_address
     from headrace.settings import config_file, load_settings
     from headrace.wiring import build_instance, instance_name
 
     collect_seldom()
+    switch_often()
     settings = load_settings(config)
     rest_port = settings.api.port if port is None else port
     name = instance_name(settings, rest_port)

@@ -319,13 +319,14 @@ class Control:
 
     def _check_group(self, datastream: Datastream, others: Sequence[Datastream]) -> None:
         """Lanes are named by group and partition: two sources in a group would share their names."""
-        for other in others:
-            if other.group == datastream.group and _route(other) != _route(datastream):
+        mates = [one for one in others if one.group == datastream.group]
+        for other in mates:
+            if _route(other) != _route(datastream):
                 raise InvalidRequest(
                     f"datastreams of group {other.group} copy as {other.name} does: {_route(other)}",
                     advice=f"give them the same clusters and topic names, or another {TASK_PREFIX}",
                 )
-        together = [datastream, *(one for one in others if one.group == datastream.group)]
+        together = [datastream, *mates]
         least = max(one.limits.min_tasks for one in together)
         most = joint_limits(one.limits for one in together).max_tasks
         if most is not None and least > most:

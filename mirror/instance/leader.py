@@ -68,6 +68,7 @@ from mirror.ports import Clock
 _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
 """States in which the destination's topics are looked after."""
+_LONGEST_REST_SECONDS: Final = 0.5
 _ASSESSED_EVERY_MS: Final = 60_000
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
 """ZooKeeper's failures: no single datastream's; the look at the world ends and another follows."""
@@ -164,7 +165,10 @@ class Leader:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
+                began = self._clock.monotonic()
                 self._say(self._try_tick())
+                # Where changes come all the time, half of the interpreter is left for REST and the follower.
+                self._stopping.wait(min(self._clock.monotonic() - began, _LONGEST_REST_SECONDS))
                 self._awake.wait(self._interval)
                 self._awake.clear()
         except Exception as error:  # noqa: BLE001 - the top of a service loop

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
@@ -160,7 +161,7 @@ class Definitions:
     readable: tuple[StoredDatastream, ...] = ()
     damaged: tuple[DamagedDefinition, ...] = ()
 
-    @property
+    @cached_property
     def datastreams(self) -> tuple[Datastream, ...]:
         """What is in force, by name: of a damaged definition the last version that could be read."""
         known = [one.datastream for one in self.readable]
@@ -278,6 +279,8 @@ class DefinitionCache:
         self._changed: queue.SimpleQueue[DatastreamName | None] = queue.SimpleQueue()
         self._stale: set[DatastreamName] = set()
         self._are_names_stale = True
+        self._names: tuple[DatastreamName, ...] = ()
+        self._sorted: Definitions | None = None
 
     def all(self) -> Definitions:
         """Raises what reading raises; what was not read then is read by the next call."""
@@ -304,16 +307,21 @@ class DefinitionCache:
         self._take_in_changes()
         if self._are_names_stale:
             names = self._store.names(_Changed(self._changed, None, self._wake))
-            self._known = {name: self._known[name] for name in names if name in self._known}
+            if names != self._names:
+                self._known = {name: self._known[name] for name in names if name in self._known}
+                self._names, self._sorted = names, None
             self._stale = self._stale.intersection(names) | set(names).difference(self._known)
             self._are_names_stale = False
         if self._stale:
+            self._sorted = None
             stale = sorted(self._stale)
             found = self._store.look_at(stale, lambda name: _Changed(self._changed, name, self._wake))
             for name in stale:
                 self._note(name, found.get(name))
             self._stale.clear()
-        return _sorted_out(self._known.values())
+        if self._sorted is None:
+            self._sorted = _sorted_out(self._known.values())
+        return self._sorted
 
     def _note(self, name: DatastreamName, found: StoredDatastream | DamagedDefinition | None) -> None:
         before = self._known.pop(name, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,10 +22,12 @@ from mirror.instance.discovery.route_watch import (
 )
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.policy import SHARED_DESTINATION
-from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.plan import Plan
 from mirror.ports import Clock
 
+_FEW: Final = 16
+"""Names that are looked at one by one."""
 _IDENTITY_SECONDS: Final = 600.0
 """How long it is believed what a cluster calls itself."""
 
@@ -53,8 +55,9 @@ class RouteGate:
         verdicts = self._verdicts(new, facts, former)
         what = "created" if former is None else "changed so"
         _check_new(new, verdicts, what)
-        for other in others:
-            _check_other(new, other.name, verdicts, what)
+        for other in verdicts.after.left_out:
+            if other != new.name:
+                _check_other(new, other, verdicts, what)
 
     def _facts(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None) -> _Facts:
         ends = [new.source, new.destination]
@@ -63,8 +66,9 @@ class RouteGate:
             self._map.note(identities)
             self._identified_at |= dict.fromkeys(identities, self._clock.monotonic())
             self._map.recall(clusters_of([new, *others]))
-            before = self._map.routes(others if former is None else [*others, former])
-            after = self._map.routes([*others, new])
+            known = self._map.routes(others)
+            before = known if former is None else [*known, *self._map.routes([former])]
+            after = [*known, *self._map.routes([new])]
             written = self._written()
         around, end = circular(after), after[-1].destination
         near = [
@@ -90,17 +94,19 @@ class RouteGate:
         chosen = self._selected(new, facts.topics, written)
         names = [new.naming.destination(topic) for topic in chosen]
         selected: dict[DatastreamName, Collection[str]] = {new.name: chosen}
-        relevant = self._relevant(new, facts)
+        relevant = self._relevant(new, facts) if facts.around else {}
         for route in facts.near:
             one = route.datastream
             if one.name in facts.around:
                 selected[one.name] = self._selected(one, relevant, written)
-            else:
-                selected[one.name] = _writing(names, one, facts.topics, written)
+            elif names and (same := _writing(names, one, facts.topics, written)):
+                selected[one.name] = same
         selected_before = dict(selected)
         if former is not None:
             selected_before[former.name] = self._selected(former, facts.topics, written)
-        before, after = known.judge(facts.before), known.judge(facts.after)
+        concerned = _concerned(facts, selected_before.keys() | {new.name})
+        before = known.judge([one for one in facts.before if one.datastream.group in concerned])
+        after = known.judge([one for one in facts.after if one.datastream.group in concerned])
         return _Verdicts(
             before.verdict(selected_before, written),
             after.verdict(selected, written),
@@ -128,11 +134,23 @@ class RouteGate:
         return copied_of(one, written) if known is None else self._map.selected(one, known)
 
 
-def _writing(names: Iterable[str], one: Datastream, topics: Topics, written: Written) -> Collection[str]:
+def _writing(names: Collection[str], one: Datastream, topics: Topics, written: Written) -> Collection[str]:
     """Source topics of a datastream that it copies to one of these names."""
     there = topics.get(one.source, written.get(one.group, ()))
-    wanted = (one.naming.source(name) for name in names)
-    return one.selection.choose(topic for topic in wanted if topic is not None and topic in there)
+    wanted = [topic for name in names if (topic := one.naming.source(name)) is not None and topic in there]
+    if len(wanted) <= _FEW:
+        return sorted(filter(one.selection.matches, wanted))
+    return one.selection.choose(wanted)
+
+
+def _concerned(facts: _Facts, names: Collection[str]) -> Collection[GroupName]:
+    """Groups of these datastreams and of those that can bring something back: the verdicts on all others are
+    the same before and after. Groups are judged whole, as a member may be refused because of another one."""
+    return {
+        one.datastream.group
+        for one in (*facts.before, *facts.after)
+        if one.datastream.name in names or one.datastream.name in facts.around
+    }
 
 
 @dataclass(frozen=True)

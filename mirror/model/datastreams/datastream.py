@@ -196,7 +196,7 @@ class Datastream:
         """How it is copied, as its metadata says."""
         return policy_from(self.metadata)
 
-    @property
+    @cached_property
     def group(self) -> GroupName:
         """Datastreams with the same group share tasks."""
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)

@@ -81,8 +81,9 @@ def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
         ended.append(_told("the datastream", halt))
     if datastream.status is not DatastreamStatus.DELETING:
         over = {topic: one for topic, one in datastream.pauses.items() if _is_over(one, now_ms)}
-        left = {topic: one for topic, one in datastream.pauses.items() if topic not in over}
-        after = replace(after, pauses=left)
+        if over:  # the leader asks this of every datastream, all the time
+            left = {topic: one for topic, one in datastream.pauses.items() if topic not in over}
+            after = replace(after, pauses=left)
         ended += [_told(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
     if not ended:
         return None
