@@ -111,24 +111,27 @@ def test_a_deleted_datastream_disappears_and_its_topics_stay(
     assert counts(kafka_pair.destination.address, [f"copy.{topic}"]) == {f"copy.{topic}": 10}
 
 
-def test_a_datastream_is_copied_as_its_metadata_asks_and_shows_its_positions(
+def test_a_datastream_is_copied_as_its_definition_asks_and_shows_its_positions(
     kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:
     topic = f"asked-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, 2, retention_ms="-1")
     records = some_records(2, 200)
+    old = [Record(number % 2, None, b"old", (), 1_600_000_000_000) for number in range(10)]
+    produce(kafka_pair.source.address, topic, old)
     produce(kafka_pair.source.address, topic, records)
     instance = new_instance("one")
-    metadata = {
+    wish = {
         "owner": "tests",
-        "group.id": f"group-{topic}",
-        "headrace.guarantee": "exactly-once",
-        "headrace.transforms": "drop-header:number\nrename-header:one=two",
+        "start": "2020-09-13T12:26:40.001Z",
+        "guarantee": "exactly-once",
+        "policies": {"transforms": ["drop-header:number", "rename-header:one=two"]},
+        "metadata": {"group.id": f"group-{topic}"},
     }
-    create_datastream(instance, "asked", topic, metadata=metadata)
+    create_datastream(instance, "asked", topic, **wish)
     wait_for_copy(kafka_pair, topic, len(records))
     wait_until(
-        lambda: group_positions(kafka_pair.source.address, f"group-{topic}", topic, 2) == [100, 100],
+        lambda: group_positions(kafka_pair.source.address, f"group-{topic}", topic, 2) == [105, 105],
         "the positions are committed at the source",
         interval_seconds=0.3,
     )
