@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath, answer_of, cause_of, damaged_answer, written_answer
+from api.datastreams.calls import SHOWN, DryRun, shown
 from api.datastreams.creations import IdempotencyKey, creation_named
 from api.datastreams.pages import ListingDep
 from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
@@ -49,7 +51,7 @@ async def _change_terms(
     slow_calls: SlowCallsDep,
     reads: ReadsDep,
     if_match: IfMatch,
-    dry_run: Annotated[bool, Query(description="only say what would start, stop and move")] = False,
+    dry_run: DryRun = False,
     reason: Annotated[str, Query(description="kept with the event")] = "",
     requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
 ) -> _ChangeTerms:
@@ -61,24 +63,51 @@ async def _change_terms(
 TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 
 
-@router.post("", status_code=201, responses=problems(409, 422))
-def create(
+@dataclass(frozen=True)
+class _CreationTerms:
+    """How a creation is asked for."""
+
+    slow_calls: SlowCalls
+    reads: Reads
+    key: str | None
+    dry_run: bool
+
+
+async def _creation_terms(
+    slow_calls: SlowCallsDep, reads: ReadsDep, key: IdempotencyKey, dry_run: DryRun = False
+) -> _CreationTerms:
+    return _CreationTerms(slow_calls, reads, key, dry_run)
+
+
+CreationTermsDep = Annotated[_CreationTerms, Depends(_creation_terms)]
+
+
+@router.post("", status_code=201, responses={**SHOWN, **problems(409, 422)})
+async def create(
     body: DatastreamBody,
     services: ServicesDep,
-    reads: ReadsDep,
     response: Response,
-    key: IdempotencyKey,
-) -> DatastreamAnswer:
+    terms: CreationTermsDep,
+) -> DatastreamAnswer | UpdatePlanAnswer:
     """Register a datastream; the leader makes it READY and plans its tasks. A creation that had no answer may
     be sent again with its `Idempotency-Key`: it is one datastream, as long as that is there."""
-    datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
-    command = CreateDatastream(dataclasses.replace(datastream, creation=creation_named(key, body)))
-    stored = services.control.create(command)
-    reads.acknowledged(stored)
-    name = stored.datastream.name
-    response.headers["Location"] = f"/v1/datastreams/{quote(name, safe='')}"
-    response.headers["ETag"] = etag_of(stored)
-    return DatastreamAnswer.from_datastream(stored.datastream)
+
+    def command() -> CreateDatastream:
+        datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
+        return CreateDatastream(dataclasses.replace(datastream, creation=creation_named(terms.key, body)))
+
+    def register() -> DatastreamAnswer:
+        stored = services.control.create(command())
+        terms.reads.acknowledged(stored)
+        name = stored.datastream.name
+        response.headers["Location"] = f"/v1/datastreams/{quote(name, safe='')}"
+        response.headers["ETag"] = etag_of(stored)
+        return DatastreamAnswer.from_datastream(stored.datastream)
+
+    if not terms.dry_run:
+        return await run_in_threadpool(register)
+    response.status_code = HTTPStatus.OK
+    return await terms.slow_calls.run(lambda: shown(command(), services))
 
 
 @router.get("", responses={200: {"headers": described("Link")}})

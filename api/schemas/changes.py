@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -16,13 +16,14 @@ from mirror.model.datastreams.change import FieldProblems, WantedDefinition, cha
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
 from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.datastreams.typed_keys import PLACES, given_values
-from mirror.model.documents import ChangedValue, merged, pointer_to, take_out
+from mirror.model.documents import ChangedValue, differences, merged, pointer_to, take_out
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming
 
 _STATE: Final = ("status", "pauses", "halt")
 _STATE_ADVICE: Final = "pause, resume, stop, pause-partitions and resume-partitions change it"
+_WHOLE: Final = pointer_to(())
 _LASTING: Final = ("name", "destination", "start")
 
 
@@ -170,6 +171,25 @@ class LaneEffectAnswer(BaseModel):
         )
 
 
+def _differences(before: Datastream | None, after: Datastream) -> Iterator[ChangedValue]:
+    """Of what a GET answers, without the moments and reasons of pauses."""
+    if before is None:
+        document = DatastreamAnswer.from_datastream(after).model_dump(mode="json")
+        yield ChangedValue(_WHOLE, None, document)
+        return
+    yield from definition_changes(before, after)
+    if before.status is not after.status:
+        yield ChangedValue(pointer_to(["status"]), before.status.value, after.status.value)
+    yield from differences(_paused_numbers(before), _paused_numbers(after), "pauses")
+
+
+def _paused_numbers(datastream: Datastream) -> dict[str, list[int] | str]:
+    return {
+        topic: "*" if pause.numbers is None else sorted(pause.numbers)
+        for topic, pause in datastream.pauses.items()
+    }
+
+
 class UpdatePlanAnswer(BaseModel):
     """What a change would do, which is not made. `starts`, `stops`, `moves`, `restarts`: the lanes that do
     not just go on; all others do, undisturbed. `reasons`: why there are these tasks."""
@@ -186,13 +206,15 @@ class UpdatePlanAnswer(BaseModel):
     reasons: list[str]
 
     @classmethod
-    def from_preview(cls, before: Datastream, after: Datastream, preview: UpdatePreview) -> UpdatePlanAnswer:
-        """The JSON form."""
+    def from_preview(
+        cls, before: Datastream | None, after: Datastream, preview: UpdatePreview
+    ) -> UpdatePlanAnswer:
+        """The JSON form. `before` None: it is created."""
         found = [(one, LaneEffectAnswer.from_effect(one)) for one in preview.effects]
         decision = preview.decision
         return cls(
             name=after.name,
-            changes=[FieldChange.from_difference(one) for one in definition_changes(before, after)],
+            changes=[FieldChange.from_difference(one) for one in _differences(before, after)],
             tasks_before=preview.before.tasks,
             tasks_after=preview.after.tasks,
             loads_known=decision.are_loads_known,

@@ -15,6 +15,7 @@ from mirror.control.commands import (
     TriggerRebalance,
     UpdateDatastream,
 )
+from mirror.control.outcomes import check_ready, outcome
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionCache,
@@ -38,9 +39,7 @@ from mirror.errors import (
 )
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
-from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.datastreams.metadata import CREATED_MS, OWNER, TASK_PREFIX
-from mirror.model.datastreams.pauses import paused, resumed
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import joint_limits
 from mirror.model.metrics import PlacementEvent
@@ -231,25 +230,14 @@ class Control:
     def change_status(self, command: ChangeStatus) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, StaleVersion,
         VersionConflict."""
-        now_ms = self._clock.now_ms()
-        changed = self._change(command.name, lambda one: _with_status(one, command, now_ms), command.before)
+        changed = self._change(command)
         self._announcer.status_changed(command)
         return changed
 
     def change_pauses(self, command: ChangePauses) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
         InvalidRequest, StaleVersion, VersionConflict."""
-
-        def changed(datastream: Datastream) -> Datastream:
-            _check_ready(datastream)
-            if command.pause:
-                cause = Halt(command.reason, self._clock.now_ms(), command.requested_by, command.until_ms)
-                pauses = paused(datastream.pauses, command.partitions, cause)
-            else:
-                pauses = resumed(datastream.pauses, command.partitions)
-            return replace(datastream, pauses=pauses)
-
-        stored = self._change(command.name, changed, command.before)
+        stored = self._change(command)
         self._announcer.pauses_changed(command)
         return stored
 
@@ -261,7 +249,7 @@ class Control:
         stored = self.stored(command.name)
         _check_unchanged(stored, command.before)
         datastream = stored.datastream
-        _check_ready(datastream)
+        check_ready(datastream)
         live = [one for one in self._membership.live() if not one.is_leaving]
         if not any(command.host in {one.name, one.host} for one in live):
             raise InvalidRequest(
@@ -277,17 +265,13 @@ class Control:
         )
         return self._requests.add(request)
 
-    def _change(
-        self,
-        name: DatastreamName,
-        change: Callable[[Datastream], Datastream],
-        before: StoredDatastream | None,
-    ) -> StoredDatastream:
+    def _change(self, command: ChangeStatus | ChangePauses) -> StoredDatastream:
         """Again from the stored definition when somebody else was faster, unless it had to be as `before`."""
+        now_ms = self._clock.now_ms()
         for attempt in range(_ATTEMPTS):
-            stored = self._definitions.get(name)
-            _check_unchanged(stored, before)
-            changed = change(stored.datastream)
+            stored = self._definitions.get(command.name)
+            _check_unchanged(stored, command.before)
+            changed = outcome(stored.datastream, command, now_ms)
             if changed == stored.datastream:
                 return stored
             try:
@@ -296,9 +280,23 @@ class Control:
                 if attempt == _ATTEMPTS - 1:
                     raise
             else:
-                self._known.changed(name)
+                self._known.changed(command.name)
                 return written
         raise AssertionError("the loop returns or raises")
+
+    def expected(
+        self, command: CreateDatastream | ChangeStatus | ChangePauses
+    ) -> tuple[Datastream | None, Datastream]:
+        """What is there, and what the command would make of it; for a dry run. Raises what carrying it out
+        would raise."""
+        if isinstance(command, CreateDatastream):
+            created = self._created_before(command.datastream)
+            if created is not None:
+                return created.datastream, created.datastream
+            return None, self._checked(command)
+        stored = self._definitions.get(command.name)
+        _check_unchanged(stored, command.before)
+        return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
     def rebalance(self, command: TriggerRebalance) -> str:
         """Returns the request's identity; a plan answers it. Raises NotFound, IllegalTransition."""
@@ -346,23 +344,6 @@ class Control:
         )
 
 
-def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
-    """As the action leaves it: one that is paused or stopped already keeps the first reason, unless another
-    end of the pause is asked for."""
-    halt = datastream.halt
-    if command.until_ms is not None and datastream.status is DatastreamStatus.PAUSED:
-        since_ms, former = (halt.since_ms, halt.requested_by) if halt else (now_ms, "")
-        reason = command.reason or (halt.reason if halt else "")
-        changed = Halt(reason, since_ms, command.requested_by or former, command.until_ms)
-        return replace(datastream, halt=changed)
-    status = next_status(datastream, command.action)
-    if status.is_halted and (halt is None or status is not datastream.status):
-        halt = Halt(command.reason, now_ms, command.requested_by, command.until_ms)
-    elif status.is_mirrored:
-        halt = None
-    return replace(datastream, status=status, halt=halt)
-
-
 def _have_one_key(one: Datastream, other: Datastream) -> bool:
     """Whether both were created by calls of one key."""
     if one.creation is None or other.creation is None:
@@ -375,11 +356,6 @@ def _reused(name: DatastreamName) -> KeyReused:
         f"this key was given to the creation of datastream {name}, which asked for something else",
         advice="give each creation a key of its own; only the same creation, sent again, has the same key",
     )
-
-
-def _check_ready(datastream: Datastream) -> None:
-    if datastream.status is not DatastreamStatus.READY:
-        raise IllegalTransition(f"datastream {datastream.name} is {datastream.status}; it must be READY")
 
 
 def _check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:

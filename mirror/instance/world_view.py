@@ -27,7 +27,8 @@ from mirror.instance.loads.keeper import MemoryKeeper
 from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness, LoadWatch
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadReport, TaskCapacity
 from mirror.model.plan import Plan
@@ -235,12 +236,14 @@ class WorldView:
             return self.decide(replace(world, requests=(request,), is_whole=False))
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
-        """What would become of lanes and tasks if these definitions were stored now; only the clusters of
-        their groups are asked. Raises Unreachable, also while a source cluster has not answered."""
+        """What would become of lanes and tasks if these definitions, known or new, were stored now; only the
+        clusters of their groups are asked. Raises Unreachable, also while a source cluster has not
+        answered."""
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
-            groups, news = {one.group for one in changed}, {one.name: one for one in changed}
-            everything = tuple(news.get(one.name, one) for one in definitions.datastreams)
+            groups, news = {one.group for one in changed}, {one.name: _activated(one) for one in changed}
+            kept = (one for one in definitions.datastreams if one.name not in news)
+            everything = tuple(sorted((*kept, *news.values()), key=lambda one: one.name))
             before = tuple(one for one in definitions.datastreams if one.group in groups)
             after = tuple(one for one in everything if one.group in groups)
             refused = self.judgement(everything, plan).refused
@@ -292,6 +295,13 @@ class WorldView:
             return report
         held = self._memory.newest.instead(source, partitions, reason, now_ms)
         return held or LoadReport({}, "none", notes=(f"planned by count: {reason}",))
+
+
+def _activated(datastream: Datastream) -> Datastream:
+    """As the leader leaves it, which makes ready what is new."""
+    if datastream.status is not DatastreamStatus.INITIALIZING:
+        return datastream
+    return replace(datastream, status=next_status(datastream, "activate"))
 
 
 def _partitions(world: World, source: ClusterRef) -> list[TopicPartition]:

@@ -1,0 +1,78 @@
+"""One call that does something with a datastream: carried out, or only shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Query, Response
+from fastapi.concurrency import run_in_threadpool
+
+from api.calls.slow_calls import SlowCalls
+from api.datastreams.answers import NamePath
+from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.etags import IfMatch, Tags, named_version
+from api.fleet.reads import Reads
+from api.schemas.changes import UpdatePlanAnswer
+from api.schemas.datastreams import DatastreamAnswer
+from api.services import Services
+from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream
+from mirror.coordination.stores.definitions import StoredDatastream
+from mirror.model.identifiers import DatastreamName
+
+DryRun = Annotated[bool, Query(description="only say what would start, stop and move")]
+SHOWN: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": UpdatePlanAnswer, "description": "What it would do; with `dry_run`."}
+}
+"""For `responses=` of an endpoint that answers with another status when something is done."""
+
+
+@dataclass(frozen=True)
+class DatastreamCall:
+    """What is asked for, and how. `tags`: of the versions of which it may be done; None: of any."""
+
+    name: DatastreamName
+    services: Services
+    reads: Reads
+    slow_calls: SlowCalls
+    response: Response
+    tags: Tags | None
+
+    def version(self) -> StoredDatastream | None:
+        """The version that the call names, if it names one. Raises NotFound, StaleVersion."""
+        return named_version(self.services.control, self.name, self.tags)
+
+    async def done(
+        self,
+        command: Callable[[], ChangeStatus | ChangePauses],
+        carry_out: Callable[[], DatastreamAnswer],
+        *,
+        dry_run: bool,
+    ) -> DatastreamAnswer | UpdatePlanAnswer:
+        """The answer. `command`: what is shown by a dry run, which writes nothing."""
+        if not dry_run:
+            return await run_in_threadpool(carry_out)
+        self.response.status_code = HTTPStatus.OK
+        return await self.slow_calls.run(lambda: shown(command(), self.services))
+
+
+async def _datastream_call(
+    name: NamePath,
+    services: ServicesDep,
+    reads: ReadsDep,
+    slow_calls: SlowCallsDep,
+    response: Response,
+    if_match: IfMatch,
+) -> DatastreamCall:
+    return DatastreamCall(DatastreamName(name), services, reads, slow_calls, response, if_match)
+
+
+CallDep = Annotated[DatastreamCall, Depends(_datastream_call)]
+
+
+def shown(command: CreateDatastream | ChangeStatus | ChangePauses, services: Services) -> UpdatePlanAnswer:
+    """What the command would do. Raises what carrying it out would raise, and Unreachable."""
+    before, after = services.control.expected(command)
+    return UpdatePlanAnswer.from_preview(before, after, services.preview_update((after,)))
