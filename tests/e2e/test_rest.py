@@ -244,8 +244,19 @@ def _move_and_rebalance(asked: Asked, world: World) -> None:
 
 
 def _look_at_the_instance(asked: Asked, world: World) -> None:
-    names = [one["name"] for one in asked.ask("GET", "/v1/instances").json()]
+    instances = asked.ask("GET", "/v1/instances").json()
+    names = [one["name"] for one in instances]
     assert sorted(names) == ["one", "two"]
+    assert [(one["state"], one["health"]["instance"]) for one in instances] == [
+        ("answered", name) for name in names
+    ]
+    everything = asked.ask("GET", "/v1/lanes").json()
+    assert {one["name"]: one["state"] for one in everything["instances"]} == dict.fromkeys(names, "answered")
+    assert {lane["partition"] for lane in everything["lanes"]} == world.partitions()
+    assert {lane["instance"] for lane in everything["lanes"]} == {"one", "two"}
+    behind = asked.ask("GET", "/v1/datastreams/rest/lag").json()
+    assert (behind["silent_instances"], len(behind["partitions"])) == ([], PARTITIONS)
+    assert asked.ask("GET", "/v1/datastreams/rest/gaps").json()["name"] == "rest"
     health = asked.ask("GET", "/v1/health").json()
     assert health["instance"] == "one"
     assert health["is_well"] is True
