@@ -140,6 +140,24 @@ def test_every_file_that_is_named_exists() -> None:
     assert [one for one in missing if one[1] not in made] == []
 
 
+def test_every_row_of_what_is_promised_to_clients_of_brooklin_names_tests_that_exist() -> None:
+    page = (HOUSE / "docs/migrating.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .* \|$", page.partition("## REST clients of Brooklin")[2], re.MULTILINE)
+    promised = [row.strip("| ").split(" | ") for row in rows if not row.endswith("| shown by |")]
+    tests = {
+        f"{file.name}::{node.name}"
+        for file in (HOUSE / "tests").rglob("test_*.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert len(promised) > 30
+    for row in promised:
+        assert row[2:3] in (["same"], ["better"], ["not supported"]), row
+        shown = re.findall(r"`(\w+\.py::\w+)`", row[3])
+        assert shown, row
+        assert set(shown) <= tests, row
+
+
 def test_every_measurement_that_is_named_exists() -> None:
     named = [(where, match[1]) for where, match in found(_MEASUREMENT, [*PAGES, *SOURCES])]
     assert len(named) > 5

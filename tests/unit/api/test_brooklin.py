@@ -403,6 +403,12 @@ def test_metadata_that_asks_for_what_is_done_anyway_is_taken_and_shown(client: C
     assert FOLLOWED.items() <= client.get("/datastream/m1").json()["metadata"].items()
 
 
+def test_a_creation_time_of_a_client_is_not_taken(client: Client, site: Site) -> None:
+    metadata = {"owner": "sre", "system.creation.ms": "5"}
+    assert client.post("/datastream", json=document(metadata=metadata)).status_code == 201
+    assert site.stored("m1").metadata["system.creation.ms"] == str(site.clock.now_ms())
+
+
 def test_partitions_can_be_paused_from_the_beginning(client: Client, site: Site) -> None:
     metadata = {"owner": "sre", "system.pausedSourcePartitions": '{"t":["1"]}'}
     assert client.post("/datastream", json=document(metadata=metadata)).status_code == 201
