@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import uuid
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -39,6 +40,15 @@ class RestClient:
     def post(self, path: str, body: object = None) -> Any:
         """JSON of the answer. Raises Unreachable, InvalidRequest, HeadraceError."""
         return self._ask("POST", path, json=body)
+
+    def create(self, path: str, body: object) -> Any:
+        """JSON of the answer to a creation. Where none comes it is sent again with the same key, so that it
+        is one creation. Raises as `post` does."""
+        headers = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
+        try:
+            return self._ask("POST", path, json=body, headers=headers)
+        except Unreachable:
+            return self._ask("POST", path, json=body, headers=headers)
 
     def version(self, path: str) -> str:
         """The ETag of a resource. Raises Unreachable, NotFound, HeadraceError."""

@@ -14,94 +14,52 @@ from headrace.commands.datastreams.connection import (
     show,
 )
 from headrace.commands.options import AtOption, ConfigOption, DocumentOutput, JsonOption, Output
+from headrace.console.fields import document_of, patch_of, unset_names, with_fields
 from headrace.console.resources import DATASTREAMS, path_of
 from headrace.console.terminal import print_json, print_table, print_yaml
 
+PairsOption = Annotated[
+    list[str] | None, typer.Option("--set", help="KEY=VALUE of the metadata.", show_default=False)
+]
 
+
+@with_fields(creates=True)
 def create(
     name: NameArgument,
-    topics: Annotated[str, typer.Option(help="Regular expression over whole topic names.")],
-    owner: Annotated[str, typer.Option(help="Who answers for it.")],
-    source: Annotated[str, typer.Option(help="Cluster alias or host:port.")] = "source",
-    destination: Annotated[str, typer.Option(help="Cluster alias or host:port.")] = "destination",
-    exclude: Annotated[str, typer.Option(help="Regular expression of topics to leave out.")] = "",
-    rename: Annotated[str, typer.Option(help="Name at the destination; * is the source name.")] = "*",
-    min_tasks: Annotated[int, typer.Option(min=1, help="Least number of tasks.")] = 1,
-    max_tasks: Annotated[
-        int | None, typer.Option(min=1, help="Largest number of tasks.", show_default=False)
-    ] = None,
-    objective_ms: Annotated[
-        int | None, typer.Option(min=1, help="p99 latency objective in ms.", show_default=False)
-    ] = None,
+    pairs: PairsOption = None,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
+    **options: Any,
 ) -> None:
     """Create a datastream; the leader plans and starts it."""
-    body: dict[str, Any] = {
-        "name": name,
-        "source": {"cluster": source, "topics": topics, "exclude": exclude},
-        "destination": {"cluster": destination, "name": rename},
-        "limits": {"min_tasks": min_tasks, "max_tasks": max_tasks},
-        "objective": {"milliseconds": objective_ms} if objective_ms else None,
-        "metadata": {"owner": owner},
-    }
-    show(connect(at, config).post(DATASTREAMS, body), as_json)
+    body = {"name": name, **document_of(options, pairs or ())}
+    show(connect(at, config).create(DATASTREAMS, body), as_json)
 
 
+@with_fields(creates=False)
 def update(
     name: NameArgument,
-    topics: Annotated[
-        str | None, typer.Option(help="Regular expression over whole topic names.", show_default=False)
-    ] = None,
-    exclude: Annotated[
-        str | None, typer.Option(help="Regular expression of topics to leave out.", show_default=False)
-    ] = None,
-    min_tasks: Annotated[
-        int | None, typer.Option(min=1, help="Least number of tasks.", show_default=False)
-    ] = None,
-    max_tasks: Annotated[
-        int | None, typer.Option(min=1, help="Largest number of tasks.", show_default=False)
-    ] = None,
-    max_partitions_per_task: Annotated[
-        int | None, typer.Option(min=1, help="Most partitions of a task.", show_default=False)
-    ] = None,
-    objective_ms: Annotated[
-        int | None, typer.Option(min=1, help="Latency objective in ms.", show_default=False)
-    ] = None,
-    owner: Annotated[str | None, typer.Option(help="Who answers for it.", show_default=False)] = None,
-    bytes_per_second: Annotated[int | None, typer.Option(min=1, help="Quota.", show_default=False)] = None,
-    pairs: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE of the metadata.", show_default=False)
-    ] = None,
+    pairs: PairsOption = None,
     unset: Annotated[
         list[str] | None,
         typer.Option(
-            help="What to take away: exclude, max-tasks, max-partitions-per-task, objective-ms,"
-            " bytes-per-second, or a key of the metadata.",
-            show_default=False,
+            help=f"What to take away: {unset_names()}, or a key of the metadata.", show_default=False
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option(help="Only show what would change, start, stop and move.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change, start, stop and move.")
+    ] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
+    **options: Any,
 ) -> None:
     """Change a datastream while it runs; only partitions that enter or leave start or stop."""
-    from headrace.console.changes import patch_of, print_update_plan
+    from headrace.console.changes import print_update_plan
 
-    options = {
-        "topics": topics,
-        "exclude": exclude,
-        "min_tasks": min_tasks,
-        "max_tasks": max_tasks,
-        "max_partitions_per_task": max_partitions_per_task,
-        "objective_ms": objective_ms,
-        "owner": owner,
-        "bytes_per_second": bytes_per_second,
-    }
     client, path = connect(at, config), path_of(name)
     changes = patch_of(options, pairs or (), unset or ())
     cause = {"reason": reason, "requested_by": requested_by}
@@ -114,12 +72,25 @@ def update(
 
 def list_all(
     output: Annotated[Output, typer.Option("--output", "-o", help="How it is printed.")] = Output.TABLE,
+    owner: Annotated[str | None, typer.Option(help="Only those of this owner.", show_default=False)] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option(help="Only those in this state, such as READY. May be repeated.", show_default=False),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Only those that copy from this cluster.", show_default=False)
+    ] = None,
+    destination: Annotated[
+        str | None, typer.Option(help="Only those that copy to this cluster.", show_default=False)
+    ] = None,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List datastreams."""
-    found = connect(at, config).get(DATASTREAMS)
+    """List datastreams: all, or those that have what is asked for."""
+    given = {"owner": owner, "status": status, "source": source, "destination": destination}
+    wanted = {name: value for name, value in given.items() if value is not None and value != []}
+    found = connect(at, config).get(DATASTREAMS, **wanted)
     if as_json or output is Output.JSON:
         print_json(found)
         return

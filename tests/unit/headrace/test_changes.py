@@ -1,37 +1,10 @@
-"""`headrace datastream update`: options become a merge patch, and a dry run is shown."""
+"""What a change of a datastream would do, as it is shown."""
 
 from __future__ import annotations
 
 import pytest
 
-from headrace.console.changes import patch_of, print_update_plan
-from mirror.errors import InvalidRequest
-
-
-def test_what_is_given_becomes_a_patch_and_nothing_else() -> None:
-    options = {"topics": "a|b", "exclude": None, "max_tasks": 4, "objective_ms": 500, "owner": "me"}
-    assert patch_of({**options, "bytes_per_second": 1000}, ["note=a=b", "k="], []) == {
-        "source": {"topics": "a|b"},
-        "limits": {"max_tasks": 4},
-        "objective": {"milliseconds": 500},
-        "metadata": {"owner": "me", "headrace.bytes-per-second": "1000", "note": "a=b", "k": ""},
-    }
-
-
-def test_what_is_taken_away_is_null() -> None:
-    names = ["exclude", "max-tasks", "max-partitions-per-task", "objective-ms", "bytes-per-second", "note"]
-    assert patch_of({"min_tasks": 2}, [], names) == {
-        "source": {"exclude": None},
-        "limits": {"min_tasks": 2, "max_tasks": None, "max_partitions_per_task": None},
-        "objective": None,
-        "metadata": {"headrace.bytes-per-second": None, "note": None},
-    }
-
-
-@pytest.mark.parametrize(("pairs", "said"), [([], "nothing is to be changed"), (["note"], "has no value")])
-def test_what_is_no_change_is_refused(pairs: list[str], said: str) -> None:
-    with pytest.raises(InvalidRequest, match=said):
-        patch_of({"topics": None}, pairs, [])
+from headrace.console.changes import print_update_plan
 
 
 def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from api.errors import problem, status_of
 from headrace.console.client import RestClient
 from headrace.console.resources import path_of
-from mirror.errors import HeadraceError, InvalidRequest, NotFound, StaleVersion, Unreachable
+from mirror.errors import AlreadyExists, HeadraceError, InvalidRequest, NotFound, StaleVersion, Unreachable
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site, a_body
 
@@ -74,6 +74,23 @@ def test_text_that_cannot_be_sent_is_said_to_be_so() -> None:
         client.post("/v1/datastreams", a_body("\udcff"))
     with pytest.raises(NotFound):
         client.get(path_of("\udcff"))
+
+
+def test_a_creation_without_an_answer_is_sent_again_and_is_one() -> None:
+    site, unheard = Site(), [True]
+
+    def lose_the_first_answer(request: httpx.Request) -> httpx.Response:
+        answer = InProcess(site.app).handle_request(request)
+        if unheard:
+            unheard.pop()
+            raise httpx.ReadTimeout("too late")
+        return answer
+
+    client = client_over(httpx.MockTransport(lose_the_first_answer))
+    assert client.create("/v1/datastreams", a_body())["name"] == "orders"
+    assert [one["name"] for one in client.get("/v1/datastreams")] == ["orders"]
+    with pytest.raises(AlreadyExists):
+        client.create("/v1/datastreams", a_body())
 
 
 def test_it_speaks_with_the_real_application() -> None:

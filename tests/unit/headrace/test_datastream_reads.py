@@ -49,6 +49,25 @@ def test_a_list_is_a_table_json_or_yaml_documents(site: Site, headrace: Headrace
     assert read_documents(headrace("datastream", "list", "-o", "yaml").out, "it") == [first, second]
 
 
+def test_a_list_is_of_those_that_have_what_is_asked_for(site: Site, headrace: Headrace) -> None:
+    site.create("a", owner="team-a", metadata={})
+    site.create("b", owner="team-b", metadata={}, destination={"cluster": "destination", "name": "b.*"})
+    site.client.post("/v1/datastreams/b/pause", json={})
+
+    def listed(*options: str) -> list[str]:
+        shown = headrace("datastream", "list", "--json", *options)
+        assert shown.code == 0, shown.err
+        return [one["name"] for one in json.loads(shown.out)]
+
+    assert listed() == ["a", "b"]
+    assert listed("--owner", "team-a") == ["a"]
+    assert listed("--status", "PAUSED") == ["b"]
+    assert listed("--status", "PAUSED", "--status", "READY") == ["a", "b"]
+    assert listed("--source", "source", "--destination", "destination", "--owner", "team-b") == ["b"]
+    assert listed("--source", "destination") == []
+    assert headrace("datastream", "list", "--status", "HAPPY").code == 2
+
+
 def test_lag_says_what_is_not_known(site: Site, headrace: Headrace) -> None:
     site.create()
     measure(site, "t-0", 5)
