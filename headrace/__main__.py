@@ -56,7 +56,7 @@ app.command()(translate.progress)
 def main() -> None:
     """Run a command; a foreseen failure is one line on stderr and a non-zero exit code."""
     try:
-        app()
+        app(prog_name="headrace")
     except Exception as error:
         message = explain(error)
         if message is None:

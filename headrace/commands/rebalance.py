@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.datastreams.connection import connect
+from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
 
 
 def rebalance(
-    datastream: Annotated[str, typer.Argument(help="The datastream's name.")],
+    datastream: NameArgument,
     full: Annotated[bool, typer.Option(help="Forget the present placement.")] = False,
     apply: Annotated[bool, typer.Option(help="Do it; without this only show what would change.")] = False,
     reason: Annotated[str, typer.Option(help="Goes into the events.")] = "asked for by hand",

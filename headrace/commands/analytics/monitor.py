@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
 
@@ -47,7 +48,7 @@ def monitor(
 
 
 def audit(
-    datastream: Annotated[str, typer.Argument(help="The datastream's name.")],
+    datastream: NameArgument,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -57,7 +58,6 @@ def audit(
     What its checkpoints know to be filtered or dead-lettered is left out and not missing.
     """
     from headrace.analytics import audit_datastream
-    from headrace.commands.datastreams.connection import connect
     from headrace.console.resources import path_of
     from headrace.settings import load_settings
 

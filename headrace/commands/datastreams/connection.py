@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,12 +14,30 @@ if TYPE_CHECKING:
 
     from headrace.console.client import RestClient
 
-NameArgument = Annotated[str, typer.Argument(help="The datastream's name.")]
+_COMPLETED: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
+"""Names that a shell takes as they are: any other could be a command of somebody else's."""
+_COMPLETION_SECONDS: Final = 1.0
+
+
+def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of datastreams that begin so, for the shell; none where no service answers soon."""
+    from headrace.console.resources import DATASTREAMS
+    from mirror.errors import HeadraceError
+
+    try:
+        client = connect(ctx.params.get("at") or "", ctx.params.get("config"), _COMPLETION_SECONDS)
+        names = [str(one["name"]) for one in client.get(DATASTREAMS)]
+    except HeadraceError:
+        return []
+    return [name for name in names if name.startswith(incomplete) and _COMPLETED.fullmatch(name)]
+
+
+NameArgument = Annotated[str, typer.Argument(help="The datastream's name.", autocompletion=complete_name)]
 ReasonOption = Annotated[str, typer.Option(help="Why; it is kept and shown.", show_default=False)]
 WhoOption = Annotated[str, typer.Option("--by", help="Who asks; it is kept and shown.", show_default=False)]
 
 
-def connect(at: str, config: Path | None) -> RestClient:
+def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> RestClient:
     """A client for the instance that the options or the settings name. Raises InvalidRequest for an address
     that is none."""
     from headrace.console.client import RestClient
@@ -29,7 +48,7 @@ def connect(at: str, config: Path | None) -> RestClient:
         settings = load_settings(config)
         at = f"{settings.api.host}:{settings.api.port}"
     bootstrap_servers("--at", at)
-    return RestClient(at)
+    return RestClient(at, timeout_seconds)
 
 
 def show(datastream: dict[str, Any], as_json: bool) -> None:
