@@ -14,7 +14,7 @@ from headrace.console.terminal import complain, console, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from headrace.console.difference import Difference, PruneScope, Step
+    from headrace.console.datastreams.difference import Difference, PruneScope, Step
 
 EXIT_DIFFERS: Final = 3
 
@@ -54,8 +54,8 @@ def apply(
     What changed since it was shown is refused. The exit status is 0 when everything is as it is to be, 1 when
     something failed or was refused, 2 for wrong use; with --check 3 when something differs.
     """
-    from headrace.console.difference import carry_out, find_difference
-    from headrace.console.manifests import STDIN, read_manifests
+    from headrace.console.datastreams.difference import carry_out, find_difference
+    from headrace.console.datastreams.manifests import STDIN, read_manifests
 
     scope = _scope(owner, label or []) if prune or owner or label else None
     _refuse_contradictions(scope if prune else None, is_scoped=scope is not None, prune=prune)
@@ -82,7 +82,7 @@ def apply(
 
 def _scope(owner: str, labels: list[str]) -> PruneScope:
     """Raises InvalidRequest for a label that is no pair."""
-    from headrace.console.difference import PruneScope
+    from headrace.console.datastreams.difference import PruneScope
     from mirror.errors import InvalidRequest
 
     found = {}
@@ -116,8 +116,8 @@ def _require_somebody_to_ask(nobody_is_there: bool) -> None:
 
 
 def _show(found: Difference) -> None:
-    from headrace.console.changes import print_update_plan
-    from headrace.console.difference import StepKind
+    from headrace.console.datastreams.changes import print_update_plan
+    from headrace.console.datastreams.difference import StepKind
 
     for step in found.of(StepKind.CHANGE):
         print_update_plan(step.plan)
@@ -148,7 +148,7 @@ def _tell(steps: tuple[Step, ...], failed: dict[str, str]) -> None:
 
 
 def _document(found: Difference, failed: dict[str, str], *, is_applied: bool) -> dict[str, Any]:
-    from headrace.console.difference import StepKind
+    from headrace.console.datastreams.difference import StepKind
 
     return {
         "create": [step.definition for step in found.of(StepKind.CREATE)],

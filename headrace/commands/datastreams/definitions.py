@@ -14,7 +14,7 @@ from headrace.commands.datastreams.connection import (
     show,
 )
 from headrace.commands.options import AtOption, ConfigOption, DocumentOutput, JsonOption, Output
-from headrace.console.fields import document_of, patch_of, unset_names, with_fields
+from headrace.console.datastreams.fields import document_of, patch_of, unset_names, with_fields
 from headrace.console.resources import DATASTREAMS, path_of
 from headrace.console.terminal import print_json, print_table, print_yaml
 
@@ -58,7 +58,7 @@ def update(
     **options: Any,
 ) -> None:
     """Change a datastream while it runs; only partitions that enter or leave start or stop."""
-    from headrace.console.changes import print_update_plan
+    from headrace.console.datastreams.changes import print_update_plan
 
     client, path = connect(at, config), path_of(name)
     changes = patch_of(options, pairs or (), unset or ())

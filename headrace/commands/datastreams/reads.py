@@ -92,7 +92,7 @@ def wait(
 
     running: every partition is copied, or paused by a person. caught-up: and is as far as its source.
     """
-    from headrace.console.conditions import Condition, wait_until
+    from headrace.console.datastreams.conditions import Condition, wait_until
     from headrace.console.durations import milliseconds
 
     wanted = choice(Condition, "--for", condition)

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from headrace.console.client import RestClient
-from headrace.console.difference import PruneScope, StepKind, carry_out, find_difference
-from headrace.console.manifests import read_manifests
+from headrace.console.datastreams.difference import PruneScope, StepKind, carry_out, find_difference
+from headrace.console.datastreams.manifests import read_manifests
 from mirror.errors import InvalidRequest
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.console.changes import print_update_plan
+from headrace.console.datastreams.changes import print_update_plan
 
 
 def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

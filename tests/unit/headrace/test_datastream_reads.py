@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from headrace.console.client import RestClient
-from headrace.console.conditions import Condition, wait_until
+from headrace.console.datastreams.conditions import Condition, wait_until
 from headrace.console.documents import read_documents
 from headrace.console.resources import path_of
 from mirror.errors import NotFound, TimedOut

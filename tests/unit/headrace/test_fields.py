@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from api.schemas.datastreams import DatastreamBody
 from headrace.__main__ import app
-from headrace.console.fields import FIELDS, document_of, patch_of
+from headrace.console.datastreams.fields import FIELDS, document_of, patch_of
 from mirror.errors import InvalidRequest
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from headrace.console.client import RestClient
-from headrace.console.manifests import Manifest
+from headrace.console.datastreams.manifests import Manifest
 from headrace.console.resources import DATASTREAMS, path_of
 from mirror.errors import HeadraceError, NotFound, StaleVersion, Unreachable
 
