@@ -26,6 +26,7 @@ from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, sta
 from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
 from api.fleet.questions import Fleet
+from api.fleet.renditions import Renditions
 from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
 from api.prometheus import InstanceCollector
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
@@ -40,6 +41,7 @@ def create_app(services: Services) -> FastAPI:
     app = described_app()
     app.state.services = services
     app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
+    app.state.renditions = Renditions()
     app.state.slow_calls = SlowCalls()
     app.state.credentials = Credentials(services.secret, services.clock)
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)

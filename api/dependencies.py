@@ -11,6 +11,7 @@ from api.calls.slow_calls import SlowCalls
 from api.fleet.credentials import Credentials
 from api.fleet.questions import Fleet
 from api.fleet.reads import Reads
+from api.fleet.renditions import Renditions
 from api.services import Services
 
 
@@ -43,6 +44,11 @@ async def _credentials(request: Request) -> Credentials:
     return credentials
 
 
+async def _renditions(request: Request) -> Renditions:
+    renditions: Renditions = request.app.state.renditions
+    return renditions
+
+
 ServicesDep = Annotated[Services, Depends(_services)]
 SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
 EventFeedDep = Annotated[EventFeed, Depends(_event_feed)]
@@ -50,3 +56,4 @@ ReadsDep = Annotated[Reads, Depends(_reads)]
 """For answers that the framework makes of what a handler returns: they have the headers of the reads."""
 FleetDep = Annotated[Fleet, Depends(_fleet)]
 CredentialsDep = Annotated[Credentials, Depends(_credentials)]
+RenditionsDep = Annotated[Renditions, Depends(_renditions)]

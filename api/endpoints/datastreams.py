@@ -17,10 +17,11 @@ from api.datastreams.answers import NamePath, answer_of, cause_of, damaged_answe
 from api.datastreams.calls import SHOWN, DryRun, shown
 from api.datastreams.creations import IdempotencyKey, creation_named
 from api.datastreams.pages import ListingDep
-from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.dependencies import ReadsDep, RenditionsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
 from api.etags import IfMatch, Tags, etag_of, version_to_change
 from api.fleet.reads import Reads
+from api.fleet.renditions import rendered
 from api.schemas.changes import UpdateBody, UpdatePlanAnswer, patched
 from api.schemas.datastreams import DatastreamAnswer, DatastreamBody
 from api.schemas.headers import described
@@ -110,10 +111,14 @@ async def create(
     return await terms.slow_calls.run(lambda: shown(command(), services))
 
 
-@router.get("", responses={200: {"headers": described("Link")}})
+@router.get("", response_model=list[DatastreamAnswer], responses={200: {"headers": described("Link")}})
 def list_all(
-    services: ServicesDep, reads: ReadsDep, listing: ListingDep, response: Response
-) -> list[DatastreamAnswer]:
+    services: ServicesDep,
+    reads: ReadsDep,
+    listing: ListingDep,
+    renditions: RenditionsDep,
+    response: Response,
+) -> Response:
     """Datastreams by name, also those of which the definition is damaged: all, or those that the filters
     leave. With a `limit` the header `Link` leads to the next page."""
     named = {one: services.cluster_of_address(one) for one in listing.clusters}
@@ -121,12 +126,14 @@ def list_all(
     if further:
         response.headers["Link"] = f'<{further}>; rel="next"'
     known = reads.problems()
-    return [
-        damaged_answer(one, known.get(one.name), services)
+    texts = (
+        rendered(damaged_answer(one, known.get(one.name), services))
         if isinstance(one, DamagedDefinition)
-        else DatastreamAnswer.from_datastream(one.datastream, known.get(one.datastream.name))
+        else renditions.of(one.datastream, known.get(one.datastream.name))
         for one in page
-    ]
+    )
+    headers = dict(response.headers)  # the framework adds them to answers of its own making alone
+    return Response(b"[" + b",".join(texts) + b"]", headers=headers, media_type="application/json")
 
 
 @router.get("/{name}", responses=problems(404))

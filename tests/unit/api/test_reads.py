@@ -10,7 +10,9 @@ from httpx import Client
 
 from api.fleet.memory import StateMemory
 from api.fleet.reads import AGE, AS_OF
+from mirror.coordination.stores.problems import Problem
 from mirror.errors import Unreachable
+from mirror.model.identifiers import DatastreamName
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Site, a_body
 
@@ -158,3 +160,21 @@ def test_nobody_waits_for_a_zookeeper_that_has_frozen() -> None:
 
 def _away() -> int:
     raise Unreachable("ZooKeeper does not answer")
+
+
+def test_a_list_shows_each_definition_and_problem_as_they_are_now(site: Site) -> None:
+    """Text is made once of each definition, and again when it or its problem is another one."""
+    site.create()
+    for number in range(3):
+        path = "/v1/datastreams/orders"
+        tag = site.client.get(path).headers["ETag"]
+        site.client.patch(path, json={"owner": f"team-{number}"}, headers={"If-Match": tag})
+        name, problem = DatastreamName("orders"), Problem(f"it hurts {number}", number)
+        site.app.state.services.problems.put(name, problem)
+        for _ in range(2):
+            (listed,) = site.client.get("/v1/datastreams").json()
+            assert listed == site.client.get(path).json()
+            assert (listed["owner"], listed["problem"]["reason"]) == (f"team-{number}", problem.reason)
+    site.app.state.services.problems.remove(DatastreamName("orders"))
+    (listed,) = site.client.get("/v1/datastreams").json()
+    assert listed["problem"] is None
