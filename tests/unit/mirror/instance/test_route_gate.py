@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -43,18 +44,24 @@ class Border:
         metadata: Mapping[str, str] | None = None,
         exclude: str = "",
     ) -> None:
-        source, destination = way.split(">")
         stamp = {"system.creation.ms": str(len(self.there))}
-        one = Datastream(
+        one = self.of(name, way, topics, naming, {**stamp, **(metadata or {})}, exclude)
+        self.gate.check(one, self.there)
+        self.there.append(one)
+
+    @staticmethod
+    def of(
+        name: str, way: str, topics: str, naming: str, metadata: Mapping[str, str], exclude: str = ""
+    ) -> Datastream:
+        source, destination = way.split(">")
+        return Datastream(
             a_datastream(name).name,
             ClusterRef(source),
             TopicSelection(topics, exclude),
             ClusterRef(destination),
             TopicNaming(naming),
-            metadata={"owner": "tests", **stamp, **(metadata or {})},
+            metadata={"owner": "tests", **metadata},
         )
-        self.gate.check(one, self.there)
-        self.there.append(one)
 
     def refuses(self, words: str, name: str, way: str, topics: str = ".*", naming: str = "*") -> None:
         with pytest.raises(InvalidRequest, match=words) as caught:
@@ -176,3 +183,40 @@ def test_a_cluster_that_does_not_answer_in_time_is_asked_one_question_and_refuse
         border.passes(f"slow-{number}", "F>B", f"topic-{number}")
     assert frozen.waiting == 1
     frozen.thaw.set()
+
+
+def _refused_among_all(new: Datastream, there: Sequence[Datastream], border: Border) -> bool:
+    """As the gate's rule says, worked out with every datastream and every topic."""
+    topics = {cluster: tuple(admin.topics) for cluster, admin in border.clusters.items()}
+    route_map = RouteMap(ClusterIds(border.session), OWN_TOPICS)
+    before, after = (route_map.judge(route_map.routes(one)) for one in (there, [*there, new]))
+    selected = {one.name: one.selection.choose(topics[one.source]) for one in (*there, new)}
+    foreseen = after.verdict(after.foreseen(selected), {})
+    if new.name in foreseen.refused or foreseen.left_out.get(new.name):
+        return True
+    former, now = before.verdict(selected, {}).left_out, after.verdict(selected, {}).left_out
+    return any(set(now.get(one.name, ())) - set(former.get(one.name, ())) for one in there)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_who_is_far_from_a_new_one_changes_nothing_of_what_is_refused(seed: int) -> None:
+    border, chance, outcomes = Border(), random.Random(seed), set[bool]()
+    for admin in border.clusters.values():
+        admin.topics |= FakeTopicAdmin(v=1, w=1).topics
+    for number in range(25):
+        ends = chance.choices("ABC", k=2)
+        topics = "|".join(chance.sample(["t", "u", "v", "w", "x[.]t"], chance.randint(1, 2)))
+        naming = chance.choice(["x.*"] if ends[0] == ends[1] else ["*", "x.*", "y.*"])
+        group = chance.choice([{}, {}, {"system.taskPrefix": f"g{chance.randint(0, 2)}"}])
+        candidate = Border.of(
+            f"d{number}", ">".join(ends), topics, naming, {**group, "system.creation.ms": str(number)}
+        )
+        expected = _refused_among_all(candidate, border.there, border)
+        outcomes.add(expected)
+        if expected:
+            with pytest.raises(InvalidRequest):
+                border.gate.check(candidate, border.there)
+        else:
+            border.gate.check(candidate, border.there)
+            border.there.append(candidate)
+    assert outcomes == {True, False}
