@@ -21,7 +21,7 @@ from api.calls.cut_off import CutOffCalls
 from api.calls.event_feed import EventFeed
 from api.calls.request_ids import request_id_of
 from api.calls.slow_calls import SlowCalls
-from api.endpoints import actions, brooklin, datastreams, diagnostics, fleet, lags, plans, status
+from api.endpoints import actions, brooklin, datastreams, diagnostics, fleet, lags, plans, proposals, status
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
 from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
@@ -74,7 +74,14 @@ def described_app() -> DocumentedApi:
         default_response_class=LegibleJson,
         lifespan=_closing,
     )
-    for router in (datastreams.router, lags.router, plans.router, status.router, actions.router):
+    for router in (
+        datastreams.router,
+        lags.router,
+        plans.router,
+        proposals.router,
+        status.router,
+        actions.router,
+    ):
         app.include_router(router, responses=EVERYWHERE)
     for router in (brooklin.router, diagnostics.router, fleet.router):
         app.include_router(router, include_in_schema=False)

@@ -9,7 +9,8 @@ from typing import Protocol
 from httpx import AsyncBaseTransport
 
 from mirror.control.handlers import Control
-from mirror.coordination.planning import Decision
+from mirror.coordination.planning import Decision, World
+from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem, ProblemStore
@@ -125,6 +126,9 @@ class Services:
     """What distinguishes this service from others in the same ZooKeeper: its root."""
     live: Callable[[], tuple[LiveInstance, ...]]
     preview: Callable[[RebalanceRequest], Decision]
+    preview_world: Callable[[RebalanceRequest], tuple[World, Decision]]
+    """The same, with the world that it was decided for."""
+    proposals: ProposalStore
     preview_update: Callable[[Sequence[Datastream]], UpdatePreview]
     """What would become of lanes and tasks if these definitions were stored."""
     default_destination: ClusterRef

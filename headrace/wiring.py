@@ -30,6 +30,7 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.handlers import Control, ControlStores
+from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.measured_load import MeasuredLoads
@@ -159,6 +160,7 @@ def _leader_stores(
         TroubleStore(session),
         ObservationStore(session),
         AssessmentStore(session),
+        ProposalStore(session),
     )
 
 
@@ -185,6 +187,8 @@ def _services(
         service_name=settings.zookeeper.root.strip("/"),
         live=stores.membership.live,
         preview=view.preview,
+        preview_world=view.preview_world,
+        proposals=stores.proposals,
         preview_update=view.preview_update,
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,

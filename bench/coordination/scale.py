@@ -21,6 +21,7 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.planning import Decision, World
+from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.definitions import DefinitionStore
@@ -117,6 +118,7 @@ class _World:
             TroubleStore(own),
             ObservationStore(own),
             AssessmentStore(own),
+            ProposalStore(own),
         )
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()

@@ -27,6 +27,7 @@ from mirror.coordination.leader_actions import (
 )
 from mirror.coordination.matching import hidden_topics, nothing_matches
 from mirror.coordination.planning import Decision, World
+from mirror.coordination.proposed.application import Application, next_application
 from mirror.coordination.routing.routes import Verdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions, StoredDatastream
 from mirror.coordination.stores.events import (
@@ -266,6 +267,9 @@ class Leader:
         world = replace(world, is_whole=definitions.is_whole, is_recovered=self._is_recovered)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waits for the others to come back before it plans"
+        application = next_application(world, self._stores.proposals, self._clock.now_ms())
+        if application is not None:
+            return self._apply(application, me)
         self._watch_loads(world, me)
         decision = self._world_view.lead(world)
         for group, error in decision.problems.items():
@@ -280,6 +284,14 @@ class Leader:
             self._carry_out(action, stored, me)
         self._board.settle(sentences, me.name, self._teller.announce)
         return decision.sentence
+
+    def _apply(self, application: Application, me: LiveInstance) -> str:
+        """One step by itself; another look at the world follows at once."""
+        if application.decision is not None:
+            self._publish(application.decision, me)
+        self._answer(Answer(application.request, application.failure), me)
+        self._awake.set()
+        return application.request.reason
 
     def _watch_loads(self, world: World, me: LiveInstance) -> None:
         sources = {members[0].source for members in world.groups.values()}
@@ -344,16 +356,19 @@ class Leader:
                     self._change(stored[datastream.name], action)
             case Publish(decision):
                 self._publish(decision, me)
-            case Answer(request, failure):
-                self._stores.requests.take(request)
-                if failure is not None:
-                    reason, now_ms = reason_of(failure), self._clock.now_ms()
-                    _log.warning("request not carried out", request=request.identity, reason=reason)
-                    self._teller.announce((request_event(me.name, request, reason, now_ms),))
+            case Answer():
+                self._answer(action, me)
             case Remove(name):
                 with self._board.guarding(name, through=(Unreachable, SessionLost)):
                     self._stores.definitions.remove(name)
                     _log.info("datastream deleted", datastream=name)
+
+    def _answer(self, answer: Answer, me: LiveInstance) -> None:
+        self._stores.requests.take(answer.request)
+        if answer.failure is not None:
+            reason, now_ms = reason_of(answer.failure), self._clock.now_ms()
+            _log.warning("request not carried out", request=answer.request.identity, reason=reason)
+            self._teller.announce((request_event(me.name, answer.request, reason, now_ms),))
 
     def _change(self, stored: StoredDatastream, change: Change) -> None:
         datastream, events = change.datastream, _events_of(change, self._clock.now_ms())

@@ -12,6 +12,7 @@ import structlog
 
 from mirror.coordination.effects import LaneEffect, Standing, effects
 from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
+from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.stores.membership import Membership
@@ -56,6 +57,7 @@ class LeaderStores:
     troubles: TroubleStore
     observations: ObservationStore
     assessments: AssessmentStore
+    proposals: ProposalStore
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
@@ -227,13 +229,18 @@ class WorldView:
     def preview(self, request: RebalanceRequest) -> Decision:
         """What the request would change now of its group; only that one's clusters are asked. Raises
         Unreachable, also while a source cluster has not answered."""
+        return self.preview_world(request)[1]
+
+    def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
+        """As `preview`, with the world that it was decided for."""
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
             mine = tuple(one for one in definitions.datastreams if one.group == request.group)
             refused = self.judgement(definitions.datastreams, plan).refused
             # The other groups are not named, so that they keep what they have.
             world = self._asked_world(mine, plan, refused)
-            return self.decide(replace(world, requests=(request,), is_whole=False))
+            world = replace(world, requests=(request,), is_whole=False)
+            return world, self.decide(world)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
         """What would become of lanes and tasks if these definitions, known or new, were stored now; only the

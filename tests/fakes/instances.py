@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -200,6 +201,7 @@ class LeaderRig:
             TroubleStore(session),
             ObservationStore(session),
             AssessmentStore(session),
+            ProposalStore(session),
         )
         self.events = EventLog(session)
         measured = MeasuredLoads(session)

@@ -110,6 +110,8 @@ class Site:
             service_name="tests",
             live=Membership(self.session).live,
             preview=self.leader.world_view.preview,
+            preview_world=self.leader.world_view.preview_world,
+            proposals=self.leader.stores.proposals,
             preview_update=self.leader.world_view.preview_update,
             default_destination=DESTINATION,
             cluster_of_address=directory.of_address,

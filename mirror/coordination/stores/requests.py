@@ -12,6 +12,7 @@ from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import check_name
 from mirror.model.identifiers import GroupName
+from mirror.model.nodes import NextNode
 from mirror.model.topics import TopicPartition, checked_topic
 from mirror.ports import NodeStore, Watch
 
@@ -73,6 +74,27 @@ class MoveRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """Put the plan `proposal` (an id) in force as it is. Raises InvalidRequest for what cannot be stored and
+    told."""
+
+    group: GroupName
+    proposal: str
+    requested_by: str
+    requested_ms: int
+    identity: str = ""
+
+    def __post_init__(self) -> None:
+        _check_request(self)
+        bounds.line("the plan", self.proposal)
+
+    @property
+    def reason(self) -> str:
+        """For the events."""
+        return f"apply plan {self.proposal}"
+
+
+@dataclass(frozen=True, slots=True)
 class DamagedRequest:
     """What stands in the queue and is no request; it is answered by the `problem`."""
 
@@ -83,7 +105,8 @@ class DamagedRequest:
     reason: str = "what cannot be read"
 
 
-Request = RebalanceRequest | MoveRequest | DamagedRequest
+PlacementRequest = RebalanceRequest | MoveRequest | ApplyRequest
+Request = PlacementRequest | DamagedRequest
 
 
 class RequestQueue:
@@ -92,15 +115,19 @@ class RequestQueue:
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
-    def add(self, request: RebalanceRequest | MoveRequest) -> str:
+    def add(self, request: PlacementRequest) -> str:
         """Returns the request's identity. Raises InvalidRequest when `MOST_PENDING` wait already."""
+        entry = self.entry(request)
+        return self._nodes.create(entry.path, entry.data, sequential=True).rpartition("/")[2]
+
+    def entry(self, request: PlacementRequest) -> NextNode:
+        """For a request that is added together with another change. Raises as `add`."""
         if len(self._nodes.children(znodes.REQUESTS)) >= MOST_PENDING:
             raise InvalidRequest(
                 f"{MOST_PENDING} requests wait for the leader already",
                 advice="ask again later; GET /v1/health of the leader says whether it plans",
             )
-        path = self._nodes.create(f"{znodes.REQUESTS}/r-", znodes.encode(_document(request)), sequential=True)
-        return path.rpartition("/")[2]
+        return NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(_document(request)))
 
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
         """The oldest, at most a hundred; the watch fires when a request is added or taken. Each is read by
@@ -121,7 +148,7 @@ class RequestQueue:
         self._nodes.delete_tree(f"{znodes.REQUESTS}/{request.identity}")
 
 
-def _document(request: RebalanceRequest | MoveRequest) -> dict[str, Any]:
+def _document(request: PlacementRequest) -> dict[str, Any]:
     document = asdict(request)
     del document["identity"]
     if isinstance(request, MoveRequest):
@@ -134,7 +161,8 @@ def _request(identity: str, document: Mapping[str, Any]) -> Request:
 
     Raises InvalidRequest.
     """
-    kind = MoveRequest if "partitions" in document else RebalanceRequest
+    kind: type[PlacementRequest] = MoveRequest if "partitions" in document else RebalanceRequest
+    kind = ApplyRequest if "proposal" in document else kind
     names = [one.name for one in fields(kind) if one.name not in {"identity", "partitions"}]
     values = {name: bounds.field(document, name) for name in names}
     if kind is MoveRequest:
@@ -150,7 +178,7 @@ def _partitions(document: Mapping[str, Any]) -> frozenset[TopicPartition]:
     return znodes.decode_partitions(document)
 
 
-def _check_request(request: RebalanceRequest | MoveRequest) -> None:
+def _check_request(request: PlacementRequest) -> None:
     check_name(request.group, "a group of datastreams")
     bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)
     bounds.integer("the moment of a request", request.requested_ms, 0, bounds.LARGEST_MS)

@@ -1,0 +1,87 @@
+"""/v1/datastreams/{name}/plan, /v1/plans: plans that are computed, looked at, and applied as they are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from api.datastreams.answers import NamePath
+from api.dependencies import ServicesDep, SlowCallsDep
+from api.schemas.problems import problems
+from api.schemas.proposals import ApplyAnswer, ApplyBody, ProposalAnswer, ProposalBody, shown_of
+from api.services import Services
+from mirror.control.commands import TriggerRebalance
+from mirror.coordination.planning import groups_of
+from mirror.coordination.proposed.proposal import changes_since, propose
+from mirror.coordination.proposed.proposal_store import StoredProposal
+from mirror.coordination.stores.requests import ApplyRequest
+from mirror.errors import IllegalTransition, NotFound
+from mirror.model.identifiers import DatastreamName
+
+router = APIRouter(prefix="/v1", tags=["plans"])
+IdPath = Annotated[str, Path(description="the plan's id")]
+
+
+@router.post("/datastreams/{name}/plan", status_code=201, responses=problems(404, 409, 422))
+async def make(
+    name: NamePath,
+    services: ServicesDep,
+    slow_calls: SlowCallsDep,
+    response: Response,
+    body: ProposalBody | None = None,
+) -> ProposalAnswer:
+    """Compute a plan and keep it for an hour; nothing is changed. It can be applied as it is while it is
+    true."""
+    asked = body or ProposalBody()
+
+    def compute() -> ProposalAnswer:
+        command = TriggerRebalance(DatastreamName(name), asked.full, asked.requested_by, asked.reason)
+        request = services.control.request_of(command)
+        world, decision = services.preview_world(request)
+        plan, group = decision.plan or world.plan, request.group
+        shown = shown_of(decision, group, len(plan.of_group(group)))
+        proposal = propose(world, group, plan, shown, services.clock.now_ms())
+        identity = services.proposals.add(proposal)
+        return ProposalAnswer.from_stored(identity, StoredProposal(identity, proposal, 0), [])
+
+    answer = await slow_calls.run(compute)
+    response.headers["Location"] = f"/v1/plans/{answer.id}"
+    return answer
+
+
+@router.get("/plans/{identity}", responses=problems(404, 409))
+def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
+    """A plan that was computed, and whether it is still true."""
+    stored = _kept(identity, services)
+    return ProposalAnswer.from_stored(identity, stored, _changed(stored, services))
+
+
+@router.post("/plans/{identity}/apply", status_code=202, responses=problems(404, 409))
+def apply(identity: IdPath, services: ServicesDep, body: ApplyBody | None = None) -> ApplyAnswer:
+    """Have exactly this plan put in force by the leader, as one step, if it is still true then; an event says
+    so, or why not. It is applied once: who asks again is answered 409."""
+    stored = _kept(identity, services)
+    if stored.proposal.asked_by is not None:
+        raise IllegalTransition(f"{stored.proposal.asked_by} has had plan {identity} applied already")
+    if changed := _changed(stored, services):
+        raise IllegalTransition(
+            f"plan {identity} is not true any more: {'; '.join(changed)}", advice="compute another one"
+        )
+    who = (body or ApplyBody()).requested_by
+    request = ApplyRequest(stored.proposal.group, identity, who, services.clock.now_ms())
+    services.proposals.ask_for(stored, request)
+    return ApplyAnswer(id=identity, sentence="queued; the leader puts it in force if it is still true")
+
+
+def _kept(identity: str, services: Services) -> StoredProposal:
+    stored = services.proposals.get(identity)
+    if stored.proposal.expires_ms <= services.clock.now_ms():
+        raise NotFound(f"plan {identity} has expired", advice="compute another one")
+    return stored
+
+
+def _changed(stored: StoredProposal, services: Services) -> list[str]:
+    """As far as can be seen without asking the source; the leader looks at its partitions too."""
+    members = groups_of(services.control.list().datastreams).get(stored.proposal.group, ())
+    return changes_since(stored.proposal, services.plan(), members, None)

@@ -1,0 +1,50 @@
+"""A plan that somebody wants applied as it was shown: one step of the leader's. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirror.coordination.planning import Decision, World
+from mirror.coordination.proposed.proposal import Proposal, applied
+from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.stores.requests import ApplyRequest
+from mirror.errors import DamagedState, HeadraceError, IllegalTransition, NotFound
+from mirror.model.plan import Plan, moves_between
+
+
+@dataclass(frozen=True)
+class Application:
+    """What answers a request: `decision` is to be published (None: nothing is); `failure`: why it is not."""
+
+    request: ApplyRequest
+    decision: Decision | None = None
+    failure: HeadraceError | None = None
+
+
+def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
+    """Of the first request that wants one; None: nobody does."""
+    request = next((one for one in world.requests if isinstance(one, ApplyRequest)), None)
+    if request is None:
+        return None
+    try:
+        return application_of(world, proposals.get(request.proposal).proposal, request, now_ms)
+    except (NotFound, DamagedState) as error:
+        return Application(request, failure=error)
+
+
+def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
+    """One that is in force already was published by a leader that then broke off."""
+    if _is_in_force(proposal, world.plan):
+        return Application(request)
+    found = applied(world, proposal, request, now_ms)
+    if isinstance(found, list):
+        return Application(request, failure=IllegalTransition("; ".join(found)))
+    moves = moves_between(world.plan.tasks, found.tasks)
+    return Application(request, Decision(found, found.reason, moves))
+
+
+def _is_in_force(proposal: Proposal, plan: Plan) -> bool:
+    tasks = plan.by_task
+    is_placed = all(tasks.get(one.task) == one for one in proposal.placed)
+    is_newer = plan.epoch > proposal.epoch or not (proposal.placed or proposal.gone)
+    return is_newer and is_placed and proposal.gone.isdisjoint(tasks)

@@ -1,0 +1,131 @@
+"""A proposed plan: what it would change of the plan in force, and of which world that is true. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from mirror.coordination.planning import World, groups_of
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definitions import to_document
+from mirror.coordination.stores.requests import ApplyRequest
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
+from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.topics import TopicPartition
+
+LASTS_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The next plan after epoch `epoch`, for one group. `placed`: tasks that are new or differ; `gone`: tasks
+    that are not in it. `definitions` and `wanted`: what it was made of. `shown`: what people were told of it.
+    `asked_by`: who has had it applied; None: nobody yet."""
+
+    group: GroupName
+    epoch: Epoch
+    definitions: str
+    wanted: frozenset[TopicPartition]
+    placed: tuple[TaskPlacement, ...]
+    gone: frozenset[TaskName]
+    expires_ms: int
+    shown: Mapping[str, Any]
+    asked_by: str | None = None
+
+
+def propose(world: World, group: GroupName, plan: Plan, shown: Mapping[str, Any], now_ms: int) -> Proposal:
+    """What `plan` changes of the plan in force. `shown` must be JSON."""
+    before = world.plan.by_task
+    placed = tuple(one for one in plan.tasks if before.get(one.task) != one)
+    gone = frozenset(before.keys() - plan.by_task.keys())
+    wanted = world.wishes.partitions.get(group) or frozenset()
+    made_of = fingerprint(groups_of(world.datastreams).get(group, ()))
+    return Proposal(group, world.plan.epoch, made_of, wanted, placed, gone, now_ms + LASTS_MS, shown)
+
+
+def fingerprint(members: Sequence[Datastream]) -> str:
+    """Of the definitions of a group, for a comparison."""
+    documents = [to_document(one) for one in sorted(members, key=lambda one: one.name)]
+    return hashlib.sha256(json.dumps(documents, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def changes_since(
+    proposal: Proposal, plan: Plan, members: Sequence[Datastream], wanted: frozenset[TopicPartition] | None
+) -> list[str]:
+    """What is not any more as it was when the proposal was made. `wanted` None: not known here."""
+    found = []
+    if plan.epoch != proposal.epoch:
+        found.append(f"the plan in force is epoch {plan.epoch}; it was {proposal.epoch}: {plan.reason}")
+    if fingerprint(members) != proposal.definitions:
+        found.append(f"the definitions of {proposal.group} have changed")
+    if wanted is not None and wanted != proposal.wanted:
+        more, fewer = len(wanted - proposal.wanted), len(proposal.wanted - wanted)
+        found.append(f"partitions of {proposal.group} have changed: {more} more, {fewer} fewer")
+    return found
+
+
+def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Plan | list[str]:
+    """The plan with the proposal in it; or why it cannot be applied any more."""
+    group = proposal.group
+    wanted = world.wishes.partitions.get(group)
+    found = changes_since(proposal, world.plan, groups_of(world.datastreams).get(group, ()), wanted)
+    if wanted is None:
+        found.append(f"what {group} should copy is not known now")
+    here = {one.name for one in world.live if not one.is_leaving}
+    homes = {one.instance for one in proposal.placed if one.instance is not None}
+    if missing := sorted(homes - here):
+        found.append(f"{', '.join(missing)} cannot take tasks any more")
+    if found:
+        return found
+    tasks = {**world.plan.by_task, **{one.task: one for one in proposal.placed}}
+    left = [one for task, one in tasks.items() if task not in proposal.gone]
+    in_order = tuple(sorted(left, key=lambda one: (one.group, one.task)))
+    reason = f"{request.requested_by} asked: {request.reason}"
+    return replace(
+        world.plan, epoch=Epoch(proposal.epoch + 1), tasks=in_order, created_ms=now_ms, reason=reason
+    )
+
+
+def to_stored(proposal: Proposal) -> dict[str, Any]:
+    """As JSON-ready values."""
+    return {
+        "group": proposal.group,
+        "epoch": proposal.epoch,
+        "definitions": proposal.definitions,
+        "wanted": znodes.encode_partitions(proposal.wanted),
+        "placed": [
+            [one.task, one.group, one.instance, znodes.encode_partitions(one.partitions)]
+            for one in proposal.placed
+        ],
+        "gone": sorted(proposal.gone),
+        "expires_ms": proposal.expires_ms,
+        "shown": dict(proposal.shown),
+        "asked_by": proposal.asked_by,
+    }
+
+
+def from_stored(document: Mapping[str, Any]) -> Proposal:
+    """The inverse of `to_stored`. Raises InvalidRequest, ValueError, TypeError for what is none."""
+    placed = bounds.sequence("tasks", bounds.field(document, "placed"), znodes.MOST_PARTITIONS)
+    gone = bounds.sequence("tasks", bounds.field(document, "gone"), znodes.MOST_PARTITIONS)
+    return Proposal(
+        GroupName(bounds.field(document, "group")),
+        Epoch(bounds.integer("the epoch", bounds.field(document, "epoch"), 0, 2**53)),
+        bounds.field(document, "definitions"),
+        znodes.decode_partitions(bounds.mapping("partitions", bounds.field(document, "wanted"))),
+        tuple(_placement(*bounds.sequence("a task", one, 4)) for one in placed),
+        frozenset(TaskName(one) for one in gone),
+        bounds.integer("the expiry", bounds.field(document, "expires_ms"), 0, bounds.LARGEST_MS),
+        bounds.mapping("what was shown", bounds.field(document, "shown")),
+        document.get("asked_by"),
+    )
+
+
+def _placement(task: str, group: str, instance: str | None, ranges: Mapping[str, str]) -> TaskPlacement:
+    home = InstanceName(instance) if instance is not None else None
+    return TaskPlacement(TaskName(task), GroupName(group), home, znodes.decode_partitions(ranges))

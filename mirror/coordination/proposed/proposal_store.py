@@ -1,0 +1,79 @@
+"""Proposed plans in ZooKeeper, so that any instance can show them and have them applied."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mirror.coordination.proposed.proposal import Proposal, from_stored, to_stored
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.problems import reason_of
+from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
+from mirror.model.bounds import shown
+from mirror.model.nodes import NodeWrite
+from mirror.ports import NodeStore
+
+MOST_KEPT: Final = 100
+_NODE: Final = re.compile("p-[0-9]{10}")
+
+
+@dataclass(frozen=True)
+class StoredProposal:
+    """A proposal, its id, and the version that it was read at."""
+
+    identity: str
+    proposal: Proposal
+    version: int
+
+
+class ProposalStore:
+    """At most `MOST_KEPT`: the oldest goes first."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self._requests = RequestQueue(nodes)
+
+    def add(self, proposal: Proposal) -> str:
+        """Returns its id. Raises InvalidRequest when it does not fit into a znode."""
+        path = self._nodes.create(f"{znodes.PROPOSALS}/p-", _data(proposal), sequential=True)
+        for node in self._nodes.children(znodes.PROPOSALS)[:-MOST_KEPT]:
+            self._nodes.delete_tree(f"{znodes.PROPOSALS}/{node}")
+        return path.rpartition("/")[2]
+
+    def get(self, identity: str) -> StoredProposal:
+        """Raises NotFound, DamagedState."""
+        if not _NODE.fullmatch(identity):
+            raise _missing(identity)
+        path = f"{znodes.PROPOSALS}/{identity}"
+        try:
+            node = self._nodes.read(path)
+        except NotFound as error:
+            raise _missing(identity) from error
+        try:
+            return StoredProposal(
+                identity, from_stored(znodes.decode_chunks([node.data], path)), node.version
+            )
+        except (InvalidRequest, ValueError, TypeError, AttributeError) as error:
+            raise DamagedState(f"znode {path} holds no plan: {reason_of(error)}") from error
+
+    def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> None:
+        """Queue its application, which happens once whoever asks. Raises AlreadyExists."""
+        asked = replace(stored.proposal, asked_by=request.requested_by)
+        write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(asked), stored.version)
+        try:
+            self._nodes.change_together((write, self._requests.entry(request)))
+        except VersionConflict as error:
+            raise AlreadyExists(f"plan {stored.identity} is being applied already") from error
+
+
+def _data(proposal: Proposal) -> bytes:
+    chunks = znodes.encode_chunks(to_stored(proposal))
+    if len(chunks) > 1:
+        raise InvalidRequest("the plan is too large to be kept", advice="rebalance without looking at it")
+    return chunks[0]
+
+
+def _missing(identity: str) -> NotFound:
+    return NotFound(f"there is no plan {shown(identity)}", advice="compute another one")

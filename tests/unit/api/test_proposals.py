@@ -1,0 +1,134 @@
+"""Plans that are computed, looked at, and applied as they are."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from httpx import Client
+
+from mirror.coordination.proposed.proposal_store import MOST_KEPT
+from mirror.errors import Unreachable
+from tests.fakes.node_store import failing_write
+from tests.fakes.site import Site
+from tests.unit.api.test_plans import make_heavy
+
+PLAN = "/v1/datastreams/orders/plan"
+
+
+def made(client: Client, site: Site) -> Any:
+    """A plan that needs two tasks where there is one."""
+    site.create()
+    make_heavy(site)
+    answer = client.post(PLAN, json={"full": True})
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/v1/plans/{answer.json()['id']}"
+    return answer.json()
+
+
+def in_force(client: Client) -> list[list[str]]:
+    return [task["partitions"] for task in client.get("/v1/plan").json()["tasks"]]
+
+
+def test_a_plan_is_shown_by_any_instance_and_changes_nothing(client: Client, site: Site) -> None:
+    plan = made(client, site)
+    assert (plan["epoch"], plan["tasks"], plan["required_tasks"]) == (1, 2, 2)
+    assert plan["reasons"] == ["2 tasks for 2 partitions"]
+    assert [(one["partition"], one["to_task"]) for one in plan["moves"]] == [("t-1", "orders-1")]
+    assert (plan["asked_by"], plan["changed"]) == (None, [])
+    assert Site(site.server, "two").client.get(f"/v1/plans/{plan['id']}").json() == plan
+    site.tick()
+    assert in_force(client) == [["t-0", "t-1"]]
+
+
+def test_exactly_that_plan_is_applied_once_whoever_asks(client: Client, site: Site) -> None:
+    path = f"/v1/plans/{made(client, site)['id']}"
+    other = Site(site.server, "two").client
+    assert other.post(f"{path}/apply", json={"requested_by": "me"}).status_code == 202
+    again = client.post(f"{path}/apply")
+    assert (again.status_code, again.json()["kind"]) == (409, "IllegalTransition")
+    assert "me has had plan" in again.json()["detail"]
+    site.tick()
+    plan = client.get("/v1/plan").json()
+    assert (plan["epoch"], in_force(client)) == (2, [["t-0"], ["t-1"]])
+    assert plan["reason"].startswith("me asked: apply plan p-")
+    assert client.get(path).json()["asked_by"] == "me"
+    assert "the plan in force is epoch 2" in client.get(path).json()["changed"][0]
+
+
+def test_two_at_once_queue_it_once(client: Client, site: Site) -> None:
+    path = f"/v1/plans/{made(client, site)['id']}"
+    other = Site(site.server, "two").client
+
+    def in_between(operation: Any) -> None:
+        if operation.name == "change_together":
+            site.session.script = lambda _: None
+            assert other.post(f"{path}/apply").status_code == 202
+
+    site.session.script = in_between
+    assert client.post(f"{path}/apply").status_code == 409
+    assert len(site.leader.stores.requests.pending()) == 1
+
+
+def test_a_plan_that_is_not_true_any_more_is_refused_with_what_has_changed(
+    client: Client, site: Site
+) -> None:
+    path = f"/v1/plans/{made(client, site)['id']}"
+    site.create("users", destination={"cluster": "destination", "name": "u.*"})
+    answer = client.post(f"{path}/apply")
+    assert answer.status_code == 409
+    assert "the plan in force is epoch 2; it was 1" in answer.json()["detail"]
+
+
+def test_what_changes_until_the_leader_looks_is_told_by_an_event(client: Client, site: Site) -> None:
+    path = f"/v1/plans/{made(client, site)['id']}"
+    assert client.post(f"{path}/apply", json={"requested_by": "me"}).status_code == 202
+    version = client.get("/v1/datastreams/orders").headers["etag"]
+    change = {"limits": {"max_tasks": 7}}
+    assert client.patch("/v1/datastreams/orders", json=change, headers={"If-Match": version}).is_success
+    site.tick()
+    assert in_force(client) == [["t-0", "t-1"]]
+    (event,) = [one for one in client.get("/v1/events").json() if one["kind"] == "request"]
+    assert "it cannot be done: the definitions of orders have changed" in event["sentence"]
+
+
+@pytest.mark.parametrize("after_effect", [False, True])
+@pytest.mark.parametrize("number", range(8))
+def test_wherever_the_leader_breaks_off_it_is_applied_once(
+    client: Client, site: Site, number: int, after_effect: bool
+) -> None:
+    client.post(f"/v1/plans/{made(client, site)['id']}/apply")
+    site.session.script = failing_write(number, after_effect=after_effect)
+    with contextlib.suppress(Unreachable):
+        site.leader.leader.tick()
+    site.session.script = lambda _: None
+    site.leader.leader._forget()
+    site.tick()
+    assert in_force(client) == [["t-0"], ["t-1"]]
+    assert client.get("/v1/plan").json()["epoch"] == 2
+    assert not [one for one in client.get("/v1/events").json() if one["kind"] == "request"]
+    assert site.leader.stores.requests.pending() == ()
+
+
+def test_a_plan_lasts_an_hour_and_their_number_is_bounded(client: Client, site: Site) -> None:
+    first = made(client, site)["id"]
+    for _ in range(MOST_KEPT):
+        last = client.post(PLAN).json()["id"]
+    assert client.get(f"/v1/plans/{first}").status_code == 404
+    assert client.get(f"/v1/plans/{last}").status_code == 200
+    site.clock.advance(3_601)
+    for answer in (client.get(f"/v1/plans/{last}"), client.post(f"/v1/plans/{last}/apply")):
+        assert (answer.status_code, "has expired" in answer.json()["detail"]) == (404, True)
+
+
+@pytest.mark.parametrize("identity", ["x", "p-1", "p-0000000009", "..", "p-0000000000%2Fx"])
+def test_what_is_no_plan_is_not_found(client: Client, identity: str) -> None:
+    assert client.get(f"/v1/plans/{identity}").status_code == 404
+
+
+def test_what_has_no_tasks_has_no_plan(client: Client, site: Site) -> None:
+    site.create()
+    client.post("/v1/datastreams/orders/pause")
+    assert client.post(PLAN).status_code == 409
+    assert client.post("/v1/datastreams/nobody/plan").status_code == 404
