@@ -48,6 +48,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "guarantee": ("effectively-once",),
     "halt": (None,),
     "host": ("mirror-1.example.net",),
+    "identity": ("p-0000000000",),
     "incarnation": ("9f2c61d0",),
     "If-Match": ('"1764000000000-3"',),
     "Idempotency-Key": ('"8e03978e-40d5-43dd-bc93-6894a57f9324"',),

@@ -38,7 +38,11 @@ CONFIG: Final = SchemathesisConfig.from_dict(
 MOVED_TO: Final = "two"
 """The instance that the example of a move names."""
 
-BEFORE: Final = {"/v1/datastreams/{name}/resume": "/v1/datastreams/orders/pause"}
+BEFORE: Final = {
+    "/v1/datastreams/{name}/resume": "/v1/datastreams/orders/pause",
+    "/v1/plans/{identity}": "/v1/datastreams/orders/plan",
+    "/v1/plans/{identity}/apply": "/v1/datastreams/orders/plan",
+}
 """What makes an example possible."""
 
 DOCUMENT: Final = Site().client.get("/v1/openapi.json").json()
