@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from mirror.coordination.stores.events import EventLog
+from mirror.coordination.leader_actions import Change
+from mirror.coordination.stores.events import EventLog, command_event
 from mirror.errors import CoordinationError, Unreachable
 from mirror.model.metrics import PlacementEvent
 from mirror.model.nodes import NextNode
@@ -57,3 +58,8 @@ class EventTeller:
             raise
         except Exception:  # noqa: BLE001 - the bulkhead around telling
             _log.exception("events are lost", events=len(events))
+
+
+def change_events(change: Change, now_ms: int) -> Events:
+    """What is told of a change of a definition, if anything."""
+    return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()

@@ -32,7 +32,6 @@ from mirror.coordination.routing.routes import Verdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions, StoredDatastream
 from mirror.coordination.stores.events import (
     EventLog,
-    command_event,
     plan_events,
     recovery_event,
     request_event,
@@ -51,7 +50,7 @@ from mirror.errors import (
     VersionConflict,
 )
 from mirror.instance.discovery.route_watch import written_by
-from mirror.instance.event_teller import EventTeller
+from mirror.instance.event_teller import EventTeller, change_events
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment, assess, says_the_same
 from mirror.instance.loads.watch import LoadStanding
@@ -371,7 +370,7 @@ class Leader:
             self._teller.announce((request_event(me.name, answer.request, reason, now_ms),))
 
     def _change(self, stored: StoredDatastream, change: Change) -> None:
-        datastream, events = change.datastream, _events_of(change, self._clock.now_ms())
+        datastream, events = change.datastream, change_events(change, self._clock.now_ms())
         try:
             if events:
                 entry = self._teller.entry(events)
@@ -445,7 +444,3 @@ class Leader:
             _log.info(sentence, plan=self._plan.plan.epoch)
         self._sentence = sentence
         self._health.report("leader", self._is_well, sentence)
-
-
-def _events_of(change: Change, now_ms: int) -> tuple[PlacementEvent, ...]:
-    return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()

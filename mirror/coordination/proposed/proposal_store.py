@@ -59,7 +59,7 @@ class ProposalStore:
             raise DamagedState(f"znode {path} holds no plan: {reason_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> None:
-        """Queue its application, which happens once whoever asks. Raises AlreadyExists."""
+        """Queue its application, which happens once, however many ask. Raises AlreadyExists."""
         asked = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(asked), stored.version)
         try:
