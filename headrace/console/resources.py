@@ -1,13 +1,24 @@
-"""Where REST has what commands ask for."""
+"""Where REST has what commands ask for, and what they wait for there."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 from urllib.parse import quote
 
 from mirror.errors import InvalidRequest
 
 DATASTREAMS: Final = "/v1/datastreams"
+
+
+class Condition(StrEnum):
+    """What a datastream is waited to be."""
+
+    READY = "ready"
+    RUNNING = "running"
+    CAUGHT_UP = "caught-up"
+    STOPPED = "stopped"
+    DELETED = "deleted"
 
 
 def path_of(name: str) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from headrace.commands.datastreams.connection import NameArgument, connect
-from headrace.commands.options import AtOption, ConfigOption, JsonOption, choice
-from headrace.console.resources import path_of
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import Condition, path_of
 from headrace.console.terminal import console, print_json, print_table
 
 
@@ -78,9 +78,7 @@ def _gap_row(one: dict[str, Any]) -> dict[str, Any]:
 
 def wait(
     name: NameArgument,
-    condition: Annotated[
-        str, typer.Option("--for", help="ready, running, caught-up, stopped or deleted.", show_default=False)
-    ],
+    condition: Annotated[Condition, typer.Option("--for", help="What it is to be.", show_default=False)],
     timeout: Annotated[str, typer.Option(help="How long at most: 90s, 10m, 1h.")] = "60s",
     most_lag: Annotated[
         int, typer.Option("--lag", min=0, help="Records that a partition may be behind when caught up.")
@@ -92,10 +90,9 @@ def wait(
 
     running: every partition is copied, or paused by a person. caught-up: and is as far as its source.
     """
-    from headrace.console.datastreams.conditions import Condition, wait_until
+    from headrace.console.datastreams.conditions import wait_until
     from headrace.console.durations import milliseconds
 
-    wanted = choice(Condition, "--for", condition)
     client, seconds = connect(at, config), milliseconds(timeout) / 1000
-    wait_until(client, path_of(name), wanted, seconds, most_lag=most_lag)
-    console().print(f"{name}: {wanted}")
+    wait_until(client, path_of(name), condition, seconds, most_lag=most_lag)
+    console().print(f"{name}: {condition}")

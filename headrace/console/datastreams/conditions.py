@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
 from typing import Any, Final
 
 from headrace.console.client import RestClient
+from headrace.console.resources import Condition
 from mirror.errors import HeadraceError, NotFound, TimedOut
 
 _FIRST_SECONDS: Final = 0.2
@@ -14,16 +14,6 @@ _MOST_SECONDS: Final = 2.0
 _SHOWN: Final = 3
 _COPYING: Final = "copying"
 _PERSON: Final = "person"
-
-
-class Condition(StrEnum):
-    """What a datastream is waited to be."""
-
-    READY = "ready"
-    RUNNING = "running"
-    CAUGHT_UP = "caught-up"
-    STOPPED = "stopped"
-    DELETED = "deleted"
 
 
 def wait_until(

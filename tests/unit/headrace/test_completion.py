@@ -34,6 +34,7 @@ def test_commands_options_and_choices_are_completed(completed: Headrace) -> None
     assert "wait" in completed("datastream", "wa").out.split()
     assert "--max-tasks" in completed("datastream", "create", "--max").out.split()
     assert "exactly-once" in completed("datastream", "create", "--guarantee", "ex").out.split()
+    assert "caught-up" in completed("datastream", "wait", "orders", "--for", "c").out.split()
     assert "yaml" in completed("datastream", "get", "-o", "").out.split()
 
 

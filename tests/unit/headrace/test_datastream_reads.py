@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from headrace.console.client import RestClient
-from headrace.console.datastreams.conditions import Condition, wait_until
+from headrace.console.datastreams.conditions import wait_until
 from headrace.console.documents import read_documents
-from headrace.console.resources import path_of
+from headrace.console.resources import Condition, path_of
 from mirror.errors import NotFound, TimedOut
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.lane.ledger import Ledger, OffsetClass

@@ -123,6 +123,27 @@ def test_every_error_of_a_service_is_one_line(arguments: str, hostile: Site, hea
     assert "\\x1b[2J" in line
 
 
+def test_files_are_applied_with_whatever_is_in_them(
+    hostile: Site, headrace: Headrace, tmp_path: Path
+) -> None:
+    file = tmp_path / "hostile.json"
+    source = {"cluster": "source", "topics": HOSTILE + MARKUP}
+    for name, code in (("orders", 1), ("fine", 3)):
+        definition = {"name": name, "owner": HOSTILE, "source": source, HOSTILE: MARKUP}
+        file.write_text(json.dumps(definition))
+        shown = headrace("apply", "-f", str(file), "--check")
+        assert shown.code == code, shown.err
+        check(shown.out + shown.err)
+        assert "\\x1b[2J" in shown.out + shown.err
+    file.write_text(f"name: {HOSTILE!r}: [")
+    shown = headrace("apply", "-f", str(file), "--check")
+    assert shown.code == 2
+    check(shown.err)
+    shown = headrace("datastream", "wait", "orders", "--for", "stopped", "--timeout", "1ms")
+    assert "\\x1b[2J" in shown.err
+    check(shown.err)
+
+
 def test_a_plan_shows_the_names_of_its_file(tmp_path: Path, headrace: Headrace) -> None:
     one = {"topic": "a" + HOSTILE, "partition": 0, "bytes_per_second": 1000}
     file = tmp_path / "input.json"
