@@ -14,6 +14,7 @@ from mirror import errors
 from mirror.errors import HeadraceError, InvalidRequest, Unreachable
 
 _T = TypeVar("_T")
+_AS_OF: Final = "As-Of-Ms"
 _AWAY: Final = frozenset({502, 503, 504})
 """What a proxy says, or an instance of which a part is not well."""
 
@@ -25,10 +26,17 @@ def tls_context() -> ssl.SSLContext:
 
 
 class RestClient:
-    """Talks to one instance; any instance will do."""
+    """Talks to one instance; any instance will do. `note_age`: gets the seconds since an answer was true that
+    is not as of now, as ZooKeeper is away."""
 
-    def __init__(self, address: str, timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        timeout_seconds: float = 30.0,
+        note_age: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._address = address
+        self._note_age = note_age
         self._client = httpx.Client(
             base_url=f"http://{address}", timeout=timeout_seconds, verify=tls_context()
         )
@@ -91,6 +99,8 @@ class RestClient:
             raise InvalidRequest(f"the request holds text that is no UTF-8: {error.object!r}") from error
         if not response.is_success:
             raise _error_of(response)
+        if _AS_OF in response.headers and response.headers.get("Age", "").isdigit():
+            self._note_age(int(response.headers["Age"]))
         return response
 
     def _ask(self, method: str, path: str, **arguments: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from headrace.console.terminal import console, print_json
+from headrace.console.terminal import console, error_console, print_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,14 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
         settings = load_settings(config)
         at = f"{settings.api.host}:{settings.api.port}"
     bootstrap_servers("--at", at)
-    return RestClient(at, timeout_seconds)
+    ages: list[int] = []
+
+    def note_age(seconds: int) -> None:
+        if not ages:  # a command that asks again and again says it once
+            error_console().print(f"as of {seconds} s ago: ZooKeeper does not answer")
+        ages.append(seconds)
+
+    return RestClient(at, timeout_seconds, note_age)
 
 
 def show(datastream: dict[str, Any], as_json: bool) -> None:

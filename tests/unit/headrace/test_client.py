@@ -114,3 +114,18 @@ def test_a_change_names_the_version_that_was_read() -> None:
         client.patch(path, {"limits": {"max_tasks": 4}}, version)
     plan = client.patch(path, {"limits": {"max_tasks": 4}}, client.version(path), dry_run=True)
     assert plan["changes"] == [{"field": "/limits/max_tasks", "before": 3, "after": 4}]
+
+
+def test_an_answer_that_is_not_as_of_now_is_noted_with_its_age() -> None:
+    ages: list[int] = []
+    client = RestClient("test", note_age=ages.append)
+    client.close()
+    site = Site()
+    client._client = httpx.Client(transport=InProcess(site.app), base_url="http://test")
+    site.create()
+    assert client.get("/v1/datastreams")
+    assert ages == []
+    site.session.disconnect()
+    site.clock.advance(12.3)
+    assert client.get("/v1/datastreams")
+    assert ages == [12]
