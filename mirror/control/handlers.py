@@ -147,7 +147,8 @@ class Control:
             if before.status is DatastreamStatus.DELETING:
                 raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
             others = [one for one in stored if one.name != new.name]
-            self._check_group(new, others)
+            if new.limits != before.limits:  # the only part of what a group shares that can change
+                self._check_group(new, others)
             if _way_of(new) != _way_of(before):
                 self._routes.check(new, others, before)
 

@@ -1,0 +1,111 @@
+"""Datastreams that share tasks, changed one by one on /v1."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from httpx import Response
+
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicDescription
+from tests.fakes.site import Site
+
+GROUP: Final = {"owner": "tests", "system.taskPrefix": "shared"}
+
+
+@pytest.fixture
+def group(site: Site) -> Site:
+    """`a` has topic t and `b` topic u."""
+    site.source.create(TopicDescription("u", 2))
+    site.create("a", metadata=GROUP)
+    site.create("b", metadata=GROUP, source={"cluster": "source", "topics": "u"})
+    assert lanes(site) == ["t-0", "t-1", "u-0", "u-1"]
+    return site
+
+
+def lanes(site: Site) -> list[str]:
+    found = site.follower.workers.lanes
+    assert {key.group for key in found} == {"shared"}
+    return sorted(str(key.partition) for key in found)
+
+
+def patch(site: Site, name: str, changes: Any, **query: str) -> Response:
+    path = f"/v1/datastreams/{name}"
+    return site.client.patch(path, json=changes, headers={"If-Match": "*"}, params=query)
+
+
+def test_a_topic_goes_from_one_to_the_other_without_a_gap(group: Site) -> None:
+    started: list[str] = []
+    group.follower.workers.before_start = lambda specs, _: started.extend(
+        str(one.key.partition) for one in specs
+    )
+    assert patch(group, "b", {"source": {"topics": "u|t"}}).status_code == 200
+    group.tick()
+    assert (lanes(group), started) == (["t-0", "t-1", "u-0", "u-1"], []), "each is copied once"
+    found = patch(group, "a", {"source": {"topics": "none"}}, dry_run="true").json()
+    assert (found["starts"], found["stops"], found["moves"]) == ([], [], [])
+    assert [one["partition"] for one in found["restarts"]] == ["t-0", "t-1"]
+    assert {one["reason"] for one in found["restarts"]} == {"consumer group: decided when a lane begins"}
+    assert patch(group, "a", {"source": {"topics": "none"}}).status_code == 200
+    group.tick(4)
+    assert (lanes(group), started) == (["t-0", "t-1", "u-0", "u-1"], ["t-0", "t-1"])
+    problems = [one["problem"] for one in group.client.get("/v1/datastreams").json()]
+    assert not any(one is not None and one["sets_aside"] for one in problems)
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"metadata": {"system.taskPrefix": None}}, "/metadata/system.taskPrefix"),
+        ({"metadata": {"system.taskPrefix": "another"}}, "/metadata/system.taskPrefix"),
+        ({"destination": {"name": "copy.*"}}, "/destination/name"),
+        ({"source": {"cluster": "destination"}}, "/source/cluster"),
+    ],
+    ids=str,
+)
+def test_what_a_group_shares_cannot_change(group: Site, changes: Any, pointer: str) -> None:
+    answer = patch(group, "a", changes)
+    assert (answer.status_code, [one["pointer"] for one in answer.json()["errors"]]) == (422, [pointer])
+
+
+def test_limits_that_contradict_each_other_are_refused_until_there_is_room(group: Site) -> None:
+    assert patch(group, "b", {"limits": {"max_tasks": 2}}).status_code == 200
+    for query in ({}, {"dry_run": "true"}):
+        refused = patch(group, "a", {"limits": {"min_tasks": 3}}, **query)
+        assert refused.status_code == 400
+        assert "at least 3 and at most 2" in refused.json()["detail"]
+    assert patch(group, "b", {"limits": {"max_tasks": 3}}).status_code == 200
+    assert patch(group, "a", {"limits": {"min_tasks": 3}}).status_code == 200
+
+
+def test_limits_that_contradict_each_other_already_hold_up_no_other_change(group: Site) -> None:
+    """Two changes at the same moment are two definitions: each was checked beside what the other was."""
+    patch(group, "a", {"limits": {"min_tasks": 3}})
+    stored = group.definitions.get(group.stored("b").name)
+    group.definitions.replace(stored, replace(stored.datastream, limits=TaskLimits(1, 2)))
+    group.tick(4)
+    assert lanes(group) == ["t-0", "t-1", "u-0", "u-1"]
+    assert len(group.client.get("/v1/plan").json()["tasks"]) == 2, "the smaller maximum counts"
+    for name in "ab":
+        assert patch(group, name, {"metadata": {"note": "n"}}).status_code == 200
+        assert patch(group, name, {"source": {"exclude": "x"}}).status_code == 200
+    assert patch(group, "b", {"limits": {"max_partitions_per_task": 5}}).status_code == 400
+    assert patch(group, "b", {"limits": {"max_tasks": 3}}).status_code == 200
+
+
+def test_one_that_is_paused_or_deleted_leaves_the_others(group: Site) -> None:
+    found = group.client.post("/v1/datastreams/a/pause", params={"dry_run": "true"}).json()
+    assert [one["partition"] for one in found["stops"]] == ["t-0", "t-1"]
+    assert (found["tasks_before"], found["tasks_after"]) == (1, 1)
+    group.client.post("/v1/datastreams/a/pause")
+    group.tick()
+    assert lanes(group) == ["u-0", "u-1"]
+    patch(group, "b", {"source": {"topics": "u|t"}})
+    group.tick()
+    deleted = group.client.delete("/v1/datastreams/a", params={"dry_run": "true"}).json()
+    assert (deleted["starts"], deleted["stops"]) == ([], [])
+    group.client.delete("/v1/datastreams/a")
+    group.tick(4)
+    assert lanes(group) == ["t-0", "t-1", "u-0", "u-1"]
