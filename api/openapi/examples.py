@@ -53,7 +53,6 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "If-Match": ('"1764000000000-3"',),
     "Idempotency-Key": ('"8e03978e-40d5-43dd-bc93-6894a57f9324"',),
     "instance": ("one",),
-    "MoveBody.instance": ("two",),
     "InstanceAnswer.name": ("one",),
     "is_balanced": (True,),
     "is_well": (True,),

@@ -18,6 +18,8 @@ from typing import Final
 
 import pytest
 
+from api.app import described_app
+from api.openapi.reference import rest_reference
 from headrace.errors import EXTRAS, requirements_of
 from headrace.reference import settings_reference
 from tests.patience import PATIENCE_SECONDS
@@ -409,6 +411,13 @@ def test_public_functions_and_classes_are_documented() -> None:
 def test_the_configuration_page_is_what_the_command_prints() -> None:
     page = (HOUSE / "docs/configuration.md").read_text(encoding="utf-8")
     assert page == settings_reference() + "\n", "headrace config reference > docs/configuration.md"
+
+
+def test_the_page_of_the_rest_interface_is_what_the_command_prints() -> None:
+    page = (HOUSE / "docs/rest.md").read_text(encoding="utf-8")
+    assert page == rest_reference(described_app().openapi()), (
+        "headrace config reference --rest > docs/rest.md"
+    )
 
 
 def test_every_entry_point_leads_somewhere() -> None:
