@@ -12,7 +12,7 @@ import structlog
 from anyio import CapacityLimiter
 
 from mirror.control.event_positions import EventPosition, Following, Publications, end_of, following
-from mirror.errors import Busy, HeadraceError, Unreachable
+from mirror.errors import Busy, Unreachable, reason_of
 from mirror.ports import Watch
 
 _log = structlog.get_logger(__name__)
@@ -94,9 +94,9 @@ class EventFeed:
                 found = await anyio.to_thread.run_sync(
                     self._read, self._kept or {}, self._ring, limiter=limiter, abandon_on_cancel=True
                 )
-            except HeadraceError as error:
-                _log.info("events are not read", reason=str(error))
-                pause = _AGAIN_SECONDS
+            except Exception as error:  # noqa: BLE001 - the top of a loop that all who listen hang on
+                _log.warning("events are not read", reason=reason_of(error))
+                pause = min(_AGAIN_SECONDS, self._beat_seconds)
             else:
                 self._kept = found
                 self._tell()

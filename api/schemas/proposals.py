@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from api.schemas.plans import PlannedMove, RebalanceAnswer
 from mirror.coordination.planning import Decision
 from mirror.coordination.proposed.proposal_store import StoredProposal
+from mirror.errors import DamagedState
 from mirror.model.identifiers import GroupName
 
 
@@ -71,17 +72,20 @@ class ProposalAnswer(_ProposalModel):
 
     @classmethod
     def from_stored(cls, identity: str, stored: StoredProposal, changed: list[str]) -> ProposalAnswer:
-        """The JSON form."""
+        """The JSON form. Raises DamagedState."""
         proposal = stored.proposal
-        return cls(
-            id=identity,
-            datastream=proposal.group,
-            epoch=proposal.epoch,
-            expires_ms=proposal.expires_ms,
-            asked_by=proposal.asked_by,
-            changed=changed,
-            **proposal.shown,
-        )
+        known = {
+            "id": identity,
+            "datastream": proposal.group,
+            "epoch": proposal.epoch,
+            "expires_ms": proposal.expires_ms,
+            "asked_by": proposal.asked_by,
+            "changed": changed,
+        }
+        try:
+            return cls.model_validate({**proposal.shown, **known})
+        except ValidationError as error:
+            raise DamagedState(f"plan {identity} cannot be shown", advice="compute another one") from error
 
 
 def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]:

@@ -45,6 +45,7 @@ from mirror.errors import (
     HeadraceError,
     InvalidRequest,
     NotFound,
+    PlanRejected,
     SessionLost,
     Unreachable,
     VersionConflict,
@@ -286,9 +287,13 @@ class Leader:
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
         """One step by itself; another look at the world follows at once."""
-        if application.decision is not None:
-            self._publish(application.decision, me)
-        self._answer(Answer(application.request, application.failure), me)
+        failure = application.failure
+        try:
+            if application.decision is not None:
+                self._publish(application.decision, me)
+        except (PlanRejected, InvalidRequest) as error:
+            failure = error
+        self._answer(Answer(application.request, failure), me)
         self._awake.set()
         return application.request.reason
 
@@ -303,10 +308,8 @@ class Leader:
         for group, answer in decision.group_plans.items():
             names = [one.name for one in world.groups.get(group, ())]
             with self._board.guarding(*names, through=_SHARED_STATE):
-                found, before = (
-                    assess(answer, decision.loads.get(group), now_ms),
-                    self._assessments.get(group),
-                )
+                found = assess(answer, decision.loads.get(group), now_ms)
+                before = self._assessments.get(group)
                 is_old = before is None or now_ms - before.planned_ms >= _ASSESSED_EVERY_MS
                 if before is None or is_old or not says_the_same(found, before):
                     self._stores.assessments.put(group, found)

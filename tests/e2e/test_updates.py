@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,15 +10,16 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
+import httpx
 import pytest
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 
 from headrace.console.client import RestClient
-from mirror.errors import RefusedFields, StaleVersion, VersionConflict
+from mirror.errors import IllegalTransition, RefusedFields, StaleVersion, VersionConflict
 from tests.contract.kafka.asking import BrokerClient
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
@@ -218,3 +220,25 @@ def _at_once(instances: list[RunningInstance], turn: int, version: str) -> dict[
     for thread in threads:
         thread.join()
     return outcomes
+
+
+def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_hears(
+    kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    """Two instances: what one is asked for the other does, and each sends the events of both."""
+    first, second = new_instance("one"), new_instance("two")
+    updated = Updated(kafka_pair, first)
+    everything = updated.partitions(updated.topics[0], updated.topics[2])
+    wait_until(lambda: updated.copying() >= everything, "all is copied")
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": "0-0"}
+    url = f"http://{second.address}/v1/events"
+    with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as stream:
+        heard = (json.loads(one[6:])["sentence"] for one in stream.iter_lines() if one.startswith("data: "))
+        assert "4 partitions came" in next(heard)
+        second.rest.post(f"{PATH}/pause", {"for_seconds": 0.1, "reason": "tests"})
+        assert next(one for one in heard if one.startswith("resumed the datastream"))
+        wait_until(lambda: updated.copying() >= everything, "all is copied again")
+        plan = first.rest.post(f"{PATH}/plan", {"full": True})
+        second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "me"})
+        with pytest.raises(IllegalTransition, match="me has had plan"):
+            first.rest.post(f"/v1/plans/{plan['id']}/apply")

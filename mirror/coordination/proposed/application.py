@@ -8,7 +8,7 @@ from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal import Proposal, applied
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.requests import ApplyRequest
-from mirror.errors import DamagedState, HeadraceError, IllegalTransition, NotFound
+from mirror.errors import CoordinationError, IllegalTransition, Unreachable
 from mirror.model.plan import Plan, moves_between
 
 
@@ -18,7 +18,7 @@ class Application:
 
     request: ApplyRequest
     decision: Decision | None = None
-    failure: HeadraceError | None = None
+    failure: Exception | None = None
 
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
@@ -28,7 +28,9 @@ def next_application(world: World, proposals: ProposalStore, now_ms: int) -> App
         return None
     try:
         return application_of(world, proposals.get(request.proposal).proposal, request, now_ms)
-    except (NotFound, DamagedState) as error:
+    except (Unreachable, CoordinationError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the bulkhead around one request
         return Application(request, failure=error)
 
 

@@ -12,6 +12,7 @@ from mirror.coordination.planning import World, groups_of
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import to_document
 from mirror.coordination.stores.requests import ApplyRequest
+from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
@@ -19,6 +20,7 @@ from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition
 
 LASTS_MS: Final = 3_600_000
+_LONGEST: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -110,22 +112,42 @@ def to_stored(proposal: Proposal) -> dict[str, Any]:
 
 
 def from_stored(document: Mapping[str, Any]) -> Proposal:
-    """The inverse of `to_stored`. Raises InvalidRequest, ValueError, TypeError for what is none."""
+    """The inverse of `to_stored`. Raises InvalidRequest, ValueError for what is none."""
     placed = bounds.sequence("tasks", bounds.field(document, "placed"), znodes.MOST_PARTITIONS)
     gone = bounds.sequence("tasks", bounds.field(document, "gone"), znodes.MOST_PARTITIONS)
+    asked_by = document.get("asked_by")
     return Proposal(
-        GroupName(bounds.field(document, "group")),
+        GroupName(_name("the group", bounds.field(document, "group"))),
         Epoch(bounds.integer("the epoch", bounds.field(document, "epoch"), 0, 2**53)),
-        bounds.field(document, "definitions"),
-        znodes.decode_partitions(bounds.mapping("partitions", bounds.field(document, "wanted"))),
-        tuple(_placement(*bounds.sequence("a task", one, 4)) for one in placed),
-        frozenset(TaskName(one) for one in gone),
+        _name("the definitions", bounds.field(document, "definitions")),
+        _partitions(bounds.field(document, "wanted")),
+        tuple(_placement(*_four(one)) for one in placed),
+        frozenset(TaskName(_name("a task", one)) for one in gone),
         bounds.integer("the expiry", bounds.field(document, "expires_ms"), 0, bounds.LARGEST_MS),
         bounds.mapping("what was shown", bounds.field(document, "shown")),
-        document.get("asked_by"),
+        None if asked_by is None else _name("who asked", asked_by),
     )
 
 
-def _placement(task: str, group: str, instance: str | None, ranges: Mapping[str, str]) -> TaskPlacement:
-    home = InstanceName(instance) if instance is not None else None
-    return TaskPlacement(TaskName(task), GroupName(group), home, znodes.decode_partitions(ranges))
+def _placement(task: object, group: object, instance: object, ranges: object) -> TaskPlacement:
+    home = InstanceName(_name("an instance", instance)) if instance is not None else None
+    names = TaskName(_name("a task", task)), GroupName(_name("a group", group))
+    return TaskPlacement(*names, home, _partitions(ranges))
+
+
+def _partitions(value: object) -> frozenset[TopicPartition]:
+    ranges = bounds.mapping("partitions", value)
+    for topic, one in ranges.items():
+        bounds.text(f"partitions of {topic}", one, znodes.LARGEST_DOCUMENT)
+    return znodes.decode_partitions(ranges)
+
+
+def _name(what: str, value: object) -> str:
+    return bounds.text(what, value, _LONGEST)
+
+
+def _four(value: object) -> list[Any]:
+    found = bounds.sequence("a task", value, 4)
+    if len(found) < 4:
+        raise InvalidRequest(f"a task has {len(found)} values")
+    return found

@@ -55,7 +55,7 @@ class ProposalStore:
             return StoredProposal(
                 identity, from_stored(znodes.decode_chunks([node.data], path)), node.version
             )
-        except (InvalidRequest, ValueError, TypeError, AttributeError) as error:
+        except (InvalidRequest, ValueError) as error:
             raise DamagedState(f"znode {path} holds no plan: {reason_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> None:

@@ -16,7 +16,7 @@ from mirror.control.event_positions import EventPosition
 from mirror.coordination.stores.events import KEPT, EventLog, command_event
 from mirror.errors import Busy, Unreachable
 from mirror.model.identifiers import DatastreamName
-from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault
+from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
 from tests.fakes.site import Site
 from tests.patience import PATIENCE_SECONDS
 
@@ -166,10 +166,19 @@ def test_listeners_share_one_reader_that_waits_for_a_watch_and_ends_with_them() 
     asyncio.run(check())
 
 
-def test_who_hears_nothing_gets_signs_of_life_also_while_zookeeper_is_away() -> None:
+def fail(_: Operation) -> Fault:
+    return Fault(after_effect=False)
+
+
+def break_off(_: Operation) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("trouble", [fail, break_off])
+def test_who_hears_nothing_gets_signs_of_life_also_while_the_log_cannot_be_read(trouble: Script) -> None:
     async def check() -> None:
         log = Log(beat_seconds=0.01)
-        log.session.script = lambda _: Fault(after_effect=False)
+        log.session.script = trouble
         listener = Listener(log.feed)
         await listener.beat()
         log.session.script = lambda _: None

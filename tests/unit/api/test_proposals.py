@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from httpx import Client
 
+from mirror.coordination.proposed.proposal import to_stored
 from mirror.coordination.proposed.proposal_store import MOST_KEPT
+from mirror.coordination.stores import znodes
 from mirror.errors import Unreachable
+from mirror.model.identifiers import TaskName
 from tests.fakes.node_store import failing_write
 from tests.fakes.site import Site
 from tests.unit.api.test_plans import make_heavy
@@ -125,6 +129,31 @@ def test_a_plan_lasts_an_hour_and_their_number_is_bounded(client: Client, site: 
 @pytest.mark.parametrize("identity", ["x", "p-1", "p-0000000009", "..", "p-0000000000%2Fx"])
 def test_what_is_no_plan_is_not_found(client: Client, identity: str) -> None:
     assert client.get(f"/v1/plans/{identity}").status_code == 404
+
+
+def test_a_plan_that_somebody_has_damaged_is_said_to_be(client: Client, site: Site) -> None:
+    identity = made(client, site)["id"]
+    stored = site.leader.stores.proposals.get(identity)
+    damaged = to_stored(replace(stored.proposal, shown={"moves": 5}))
+    path = f"/proposals/{identity}"
+    site.session.write(path, znodes.encode_chunks(damaged)[0], 0)
+    assert client.get(f"/v1/plans/{identity}").json()["kind"] == "DamagedState"
+    site.session.write(path, b"x", 1)
+    assert client.post(f"/v1/plans/{identity}/apply").json()["kind"] == "DamagedState"
+
+
+def test_a_plan_that_cannot_be_published_is_answered_and_holds_up_nobody(client: Client, site: Site) -> None:
+    identity = made(client, site)["id"]
+    stored = site.leader.stores.proposals.get(identity)
+    (placed, *_) = stored.proposal.placed
+    twice = replace(stored.proposal, placed=(placed, replace(placed, task=TaskName("orders-7"))))
+    site.session.write(f"/proposals/{identity}", znodes.encode_chunks(to_stored(twice))[0], 0)
+    assert client.post(f"/v1/plans/{identity}/apply").status_code == 202
+    site.tick()
+    assert in_force(client) == [["t-0", "t-1"]]
+    (event,) = [one for one in client.get("/v1/events").json() if one["kind"] == "request"]
+    assert "gives a partition to two tasks" in event["sentence"]
+    assert site.leader.stores.requests.pending() == ()
 
 
 def test_what_has_no_tasks_has_no_plan(client: Client, site: Site) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mirror.coordination.planning import World
+from mirror.coordination.proposed.application import next_application
+from mirror.coordination.proposed.proposal import Proposal, from_stored, to_stored
+from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
@@ -20,12 +25,12 @@ from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
-from mirror.coordination.stores.requests import RequestQueue
+from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
 from mirror.errors import DamagedState, InvalidRequest, LoadUnavailable
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause, StartPosition
-from mirror.model.identifiers import ClusterRef, DatastreamName, InstanceName
-from tests.builders import a_datastream, a_plan, a_task, an_instance
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from tests.builders import a_datastream, a_plan, a_task, an_instance, partitions
 from tests.fakes.node_store import FakeZooKeeper
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=20) | st.sampled_from(
@@ -107,6 +112,39 @@ def test_a_request_is_read_or_damaged(data: bytes) -> None:
     (found,) = RequestQueue(server.session()).pending()
     found.requested_by.encode()
     found.reason.encode()
+
+
+PROPOSAL = to_stored(
+    Proposal(
+        GroupName("orders"),
+        Epoch(1),
+        "of these definitions",
+        partitions("t-0", "t-1"),
+        (a_task("orders-0", ["t-0"], "one"),),
+        frozenset({TaskName("orders-1")}),
+        5,
+        {"sentence": "x"},
+    )
+)
+
+
+@given(with_some_changed(PROPOSAL))
+def test_a_proposed_plan_is_read_or_damaged_and_keeps_no_leader_from_its_work(
+    document: dict[str, Any],
+) -> None:
+    assume(not _is_too_long(document))
+    session = FakeZooKeeper().session()
+    session.create("/proposals/p-", zlib.compress(json.dumps(document).encode()), sequential=True)
+    store = ProposalStore(session)
+    try:
+        found = store.get("p-0000000000").proposal
+    except DamagedState:
+        pass
+    else:
+        assert from_stored(to_stored(found)) == found
+    request = ApplyRequest(GroupName("orders"), "p-0000000000", "me", 1, "r-1")
+    world = World((a_datastream("orders", "t"),), (an_instance("one"),), a_plan(), {}, (request,))
+    assert next_application(world, store, 1) is not None
 
 
 @given(STORED)
