@@ -275,3 +275,13 @@ def test_what_is_not_understood_is_no_answer(status: int, body: bytes, reason: s
 def test_what_is_not_signed_by_the_service_is_no_answer() -> None:
     (told,) = asked(Answering(credentials_of("another")), credentials_of(), ["one"], 60.0)
     assert (told.state, told.reason) == (AnswerState.UNREACHABLE, "one:80: what answers there is not one")
+
+
+def test_an_instance_says_its_own_lanes_whoever_else_is_away() -> None:
+    site = Site()
+    site.create()
+    site.session.disconnect()
+    assert site.client.get("/v1/lanes").status_code == 503, "who is here was never read"
+    answer = site.client.get("/v1/lanes", params={"instance": "one"})
+    assert {lane["partition"] for lane in answer.json()["lanes"]} == ALL
+    assert "As-Of-Ms" not in answer.headers
