@@ -240,6 +240,39 @@ class Loop:
         self._wakee.recv(4096)
 
 
+class RunWhile:
+    """Await it in a coroutine of the loop: runs a coroutine while a condition holds.
+
+    It is looked at before every step, which is the beginning and whatever comes behind an `await`. Where it
+    does not hold, the coroutine is closed where it stands: its `finally` blocks and context managers run, and
+    what it waited for, also an error, is dropped.
+    """
+
+    def __init__(self, holds: Callable[[], bool], steps: Coroutine[Any, Any, None]) -> None:
+        self._holds = holds
+        self._steps = steps
+
+    def __await__(self) -> Generator[Promise[Any], None, None]:
+        try:
+            while self._holds():
+                try:
+                    awaited: Promise[Any] | None = self._steps.send(None)
+                except StopIteration:
+                    return
+                if awaited is not None:
+                    yield awaited
+        finally:
+            self._steps.close()
+
+
+class Recheck:
+    """Await it in what `RunWhile` runs, behind a call that may have changed the condition: it is looked at
+    now."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield None
+
+
 class Slots:
     """A limit on how many coroutines do something at once; the others wait in order.
 
@@ -256,9 +289,19 @@ class Slots:
         else:
             turn = Promise[None]()
             self._waiting.append(turn)
-            await turn
+            try:
+                await turn
+            except GeneratorExit:  # it is closed while it waits, perhaps after the slot has been given to it
+                if turn.is_done:
+                    self._give_back()
+                else:
+                    self._waiting.remove(turn)
+                raise
 
     async def __aexit__(self, *_: object) -> None:
+        self._give_back()
+
+    def _give_back(self) -> None:
         if self._waiting:
             self._waiting.popleft().resolve(None)
         else:

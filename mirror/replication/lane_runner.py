@@ -12,8 +12,9 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
+from mirror.client.event_loop import RunWhile
 from mirror.errors import Fenced, HeadraceError, Unexpected
 from mirror.lane.lifecycle import (
     EventKind,
@@ -35,6 +36,8 @@ from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.lane_reports import LaneReport, report_of
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _MOST_GAPS: Final = 20
@@ -193,12 +196,8 @@ class LaneRunner:
     def _report_resumed(self, lane: LiveLane) -> None:
         self.events.append(LaneResumed(lane.key))
 
-    def set_aside(self, lane: LiveLane, error: Exception, turn: int | None = None) -> None:
-        """A step of the lane has failed: pause it with the reason and free what it holds, whatever failed.
-        `turn`: of the lane when the step began; a step that no longer counts pauses nothing."""
-        if turn is not None and lane.turn != turn:
-            _log.debug("lane %s: a step that no longer counts has failed: %s", lane.key.partition, error)
-            return
+    def set_aside(self, lane: LiveLane, error: Exception) -> None:
+        """A step of the lane has failed: pause it with the reason and free what it holds, whatever failed."""
         problem = error if isinstance(error, HeadraceError) else self._unexpected(lane, error)
         try:
             if problem is error:
@@ -245,14 +244,27 @@ class LaneRunner:
             self.guard(lane, step)
 
     def spawn(self, lane: LiveLane, steps: Coroutine[Any, Any, None]) -> None:
-        """Run steps of the lane that wait for something; a failure sets this lane aside and no other."""
-        self.bench.loop.spawn(self._run(lane, lane.turn, steps))
+        """Run steps of the lane that wait for something, as `run` does."""
+        self.bench.loop.spawn(self.run(lane, lane.turn, steps))
 
-    async def _run(self, lane: LiveLane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
+    async def run(self, lane: LiveLane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
+        """Run steps that were begun in the lane's generation `turn`, and end them where it has restarted
+        since. A failure sets this lane aside and no other; one that no longer counts pauses nothing."""
         try:
-            await steps
+            await RunWhile(lambda: lane.turn == turn, steps)
         except Exception as error:  # noqa: BLE001 - it concerns one lane
-            self.set_aside(lane, error, turn)
+            if lane.turn == turn:
+                self.set_aside(lane, error)
+            else:
+                known = isinstance(error, HeadraceError)
+                level, trace = (logging.DEBUG, None) if known else (logging.ERROR, error)
+                _log.log(
+                    level, "lane %s: %s, after it has restarted", lane.key.partition, error, exc_info=trace
+                )
+
+    async def see_through(self, steps: Coroutine[Any, Any, T]) -> T:
+        """For steps of a lane: do to its end what cannot be left half done, though the lane restarts."""
+        return await self.bench.loop.spawn(steps)
 
     def pause(
         self, lane: LiveLane, error: HeadraceError, *, drain: bool = False, lasting: bool = False

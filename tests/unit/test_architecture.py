@@ -100,6 +100,12 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
 }
 """Which of its fields a module outside of the lane's own classes assigns: each has one that does."""
 
+COMPARING_GENERATIONS: Final = {
+    "mirror/replication/lane_runner.py",
+    "mirror/replication/startup.py",
+}
+"""Drop what was begun in a former generation of a lane: steps, events, and questions for many lanes."""
+
 LATE_CALLBACKS: Final = {
     "headrace/wiring.py": {"event_drops", "on_joined"},
     "mirror/lane/memory.py": {"on_room"},
@@ -372,6 +378,18 @@ def test_no_room_is_named_for_junk() -> None:
 def test_only_the_runner_writes_what_the_lifecycle_decides() -> None:
     written = Counter((file, field) for file, field in lane_writes() if field in LIFECYCLE)
     assert written == Counter(("mirror/replication/lane_runner.py", field) for field in LIFECYCLE)
+
+
+def test_generations_are_compared_where_events_and_steps_come_in() -> None:
+    comparing = {
+        name_of(file)
+        for file in FILES
+        for compare in ast.walk(tree_of(file))
+        if isinstance(compare, ast.Compare)
+        for part in ast.walk(compare)
+        if isinstance(part, ast.Attribute) and part.attr == "turn"
+    }
+    assert comparing == COMPARING_GENERATIONS
 
 
 def test_every_field_of_a_lane_has_one_writer() -> None:

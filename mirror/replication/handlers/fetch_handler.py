@@ -206,7 +206,7 @@ class FetchHandler:
             self._diverged(lane, epoch, end, common=epoch)
         elif code == Code.OFFSET_OUT_OF_RANGE:
             self._runner.source(lane).detach(lane)
-            self._runner.spawn(lane, self._out_of_range(lane, lane.turn))
+            self._runner.spawn(lane, self._out_of_range(lane))
         elif code in TRANSIENT:
             self._note_failure(lane, name_of(code))
             if code in MOVED:
@@ -271,7 +271,7 @@ class FetchHandler:
             )
         return None
 
-    async def _out_of_range(self, lane: LiveLane, turn: int) -> None:
+    async def _out_of_range(self, lane: LiveLane) -> None:
         """The source has no record at our position: is the beginning gone, or is it another log?"""
         place, cluster = lane.key.partition, self._runner.source(lane).cluster
         try:
@@ -279,10 +279,9 @@ class FetchHandler:
             start = (await cluster.offsets({place: EARLIEST}))[place]
             end = (await cluster.offsets({place: LATEST}))[place]
         except HeadraceError as error:
-            if lane.turn == turn:
-                self._runner.pause(lane, error, drain=True)
+            self._runner.pause(lane, error, drain=True)
             return
-        if lane.turn != turn or not lane.may_read:
+        if not lane.may_read:
             return
         problem = self.source_problem(lane)
         if problem is not None:
@@ -327,14 +326,12 @@ class FetchHandler:
             return
         _log.warning("%s; copying the new history", sentence)
         self._runner.source(lane).detach(lane)
-        self._runner.spawn(lane, self._follow_new_history(lane, lane.turn, end, sentence, common))
+        self._runner.spawn(lane, self._follow_new_history(lane, end, sentence, common))
 
-    async def _follow_new_history(
-        self, lane: LiveLane, turn: int, end: int, sentence: str, common: int
-    ) -> None:
-        while lane.turn == turn and not lane.is_drained:
+    async def _follow_new_history(self, lane: LiveLane, end: int, sentence: str, common: int) -> None:
+        while not lane.is_drained:
             await self._bench.loop.sleep(_RETRY_SECONDS)
-        if lane.turn == turn and lane.may_read:
+        if lane.may_read:
             if lane.position >= end:  # else it has let go of what it had read before: that comes first
                 lane.begin_life(end, sentence, same_log=True, leader_epoch=common)
                 self._runner.mark_dirty(lane)

@@ -65,11 +65,7 @@ class OpenTransactionWatch:
 
     async def _report(self, source: ClusterRef, lanes: Sequence[LiveLane]) -> None:
         for lane in lanes:
-            turn = lane.turn
-            try:
-                await self._report_one(lane)
-            except Exception as error:  # noqa: BLE001 - it concerns one lane
-                self._runner.set_aside(lane, error, turn)
+            await self._runner.run(lane, lane.turn, self._report_one(lane))
         self._asking.discard(source)
 
     async def _report_one(self, lane: LiveLane) -> None:

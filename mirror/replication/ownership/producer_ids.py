@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
+from functools import partial
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.event_loop import Slots
+from mirror.client.event_loop import Recheck, Slots
 from mirror.client.producer_identity import fence, retake_identity, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane
@@ -71,46 +72,45 @@ class ProducerIdManager:
 
     async def _run(self, lane: LiveLane, turn: int) -> None:
         try:
-            await self._make_ready(lane, turn)
-        except Exception as error:  # noqa: BLE001 - it concerns one lane
-            self._runner.set_aside(lane, error, turn)
+            await self._runner.run(lane, turn, self._make_ready(lane))
         finally:
             lane.is_identifying = False
             self._running[lane.spec.destination] -= 1
-            if lane.queue:
-                self.identify(lane)  # it has restarted meanwhile, and what it has read waits for this
-            else:
-                self._runner.guard(lane, self._pacer.resume)  # or it has let go of that too
-            self._pump(lane.spec.destination)
+            # In the next round, as any number of those that wait may have restarted and end at once.
+            self._bench.loop.call_soon(partial(self._ended, lane))
 
-    async def _make_ready(self, lane: LiveLane, turn: int) -> None:
+    def _ended(self, lane: LiveLane) -> None:
+        if lane.queue:
+            self.identify(lane)  # it has restarted meanwhile, and what it has read waits for this
+        else:
+            self._runner.guard(lane, self._pacer.resume)  # or it has let go of that too
+        self._pump(lane.spec.destination)
+
+    async def _make_ready(self, lane: LiveLane) -> None:
         target = self._runner.sink(lane).cluster
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
-        stamp = await self._take(lane, target, transactional=transactional)
+        stamp = await self._runner.see_through(self._take(lane, target, transactional=transactional))
         is_next = lane.is_clean and not transactional and _is_next(lane.owner, stamp)
-        if lane.turn == turn and not is_next:
-            stamp = await self._fence(lane, stamp)
-        if lane.turn != turn or not (is_next or await self._is_up_to_date(lane, turn)):
-            return
+        if not is_next:
+            stamp = await self._runner.see_through(self._fence(lane, stamp))
+            if not await self._is_up_to_date(lane):
+                return
         lane.has_owned = True
         if lane.owner is None and lane.target_next is None and stamp.epoch > 0:
             await self._note_forgotten(lane, target)
         if transactional:
-            await self._look_for_losses(lane, turn, target, await self._offset(target, lane, LATEST))
-            if lane.turn == turn and lane.is_forgotten:
-                await self._look_for_ours(lane, turn, target)
-            if lane.turn != turn:
-                return
+            await self._look_for_losses(lane, target, await self._offset(target, lane, LATEST))
+            if lane.is_forgotten:
+                await self._look_for_ours(lane, target)
             lane.target_next = None
             self._runner.transactions.prepare(lane)
         elif guarantee is Guarantee.EFFECTIVELY_ONCE:
-            await self._look_behind(lane, turn, target, stamp)
-        if lane.turn == turn:
-            lane.needs_fence = lane.is_clean = lane.is_forgotten = False
-            lane.disputed = None
-            lane.identify(stamp)
-            self._send(lane)
+            await self._look_behind(lane, target, stamp)
+        lane.needs_fence = lane.is_clean = lane.is_forgotten = False
+        lane.disputed = None
+        lane.identify(stamp)
+        self._send(lane)
 
     def _send(self, lane: LiveLane) -> None:
         """Send what the lane has read while it waited for its id."""
@@ -155,13 +155,11 @@ class ProducerIdManager:
             lane.take_id(stamp)
         return stamp
 
-    async def _is_up_to_date(self, lane: LiveLane, turn: int) -> bool:
+    async def _is_up_to_date(self, lane: LiveLane) -> bool:
         """With the id taken, former owners can store nothing more that counts: go back to what they have
         stored if that is not what we know. Raises Fenced for a lane that somebody has taken from us."""
         transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
         stored = (await self._bench.progress(lane.spec.destination).load([lane.key]))[lane.key]
-        if lane.turn != turn:
-            return False
         is_foreign = self._runner.is_foreign(lane, stored)
         is_ours = stored is not None and stored.is_of(lane.spec.destination_topic, lane.target_id)
         if stored is None or not (is_foreign or (transactional and is_ours and _differs(stored, lane))):
@@ -188,38 +186,31 @@ class ProducerIdManager:
             _log.warning("%s", lane.gaps[-1])
             self._runner.note_change(lane)
 
-    async def _look_behind(self, lane: LiveLane, turn: int, target: Cluster, stamp: ProducerStamp) -> None:
+    async def _look_behind(self, lane: LiveLane, target: Cluster, stamp: ProducerStamp) -> None:
         end = await self._offset(target, lane, LATEST)
-        if lane.turn == turn:
-            await self._look_for_losses(lane, turn, target, end)
-        if lane.turn != turn:
-            return
+        await self._look_for_losses(lane, target, end)
         # The marker of the fence lies there too, but one offset more may be a record as well.
         if lane.needs_fence and lane.target_next is not None and end > lane.target_next:
-            await self._compare(lane, turn, target, end)
-        if lane.turn != turn:
-            return
+            await self._compare(lane, target, end)
         lane.target_next = end
         lane.owner = stamp.producer_id, stamp.epoch
         if lane.is_clean:
-            await self._mark_as_written_to(lane, turn)
+            await self._mark_as_written_to(lane)
 
-    async def _look_for_ours(self, lane: LiveLane, turn: int, target: Cluster) -> None:
+    async def _look_for_ours(self, lane: LiveLane, target: Cluster) -> None:
         end = await self._offset(target, lane, LATEST)
-        if lane.turn == turn and lane.target_next is not None and end > lane.target_next:
-            await self._compare(lane, turn, target, end)
+        if lane.target_next is not None and end > lane.target_next:
+            await self._compare(lane, target, end)
 
-    async def _look_for_losses(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
+    async def _look_for_losses(self, lane: LiveLane, target: Cluster, end: int) -> None:
         """Note what the destination has lost of what is known to lie there. Raises DataLossDetected where the
         lane is to halt for it."""
-        if lane.turn != turn or not lane.target_end:
+        if not lane.target_end:
             return
         upto = known_end(lane, end)
         if lane.needs_fence:
             first = await self._offset(target, lane, EARLIEST)
             upto = await surviving_end(target, lane, first, end)
-            if lane.turn != turn:
-                return
         is_loss = upto < (lane.offset_map.target_end or 0)
         if is_loss:
             lane.lose_target(upto)
@@ -230,21 +221,15 @@ class ProducerIdManager:
         if is_loss and (error := lane.halting_loss) is not None:
             raise error
 
-    async def _compare(self, lane: LiveLane, turn: int, target: Cluster, end: int) -> None:
+    async def _compare(self, lane: LiveLane, target: Cluster, end: int) -> None:
         first = await self._offset(target, lane, EARLIEST)
-        if lane.turn != turn:
-            return
         assert lane.target_next is not None, "without it there is nothing to compare"
         lane.target_next = max(lane.target_next, first)  # what lay in front may be deleted by now
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         lane.drop()
         route = lane.spec.source, lane.spec.destination
         async with self._comparing.setdefault(route, Slots(_COMPARISONS)):
-            if lane.turn != turn:
-                return
             found = await compare_tail(self._runner.source(lane).cluster, target, lane, end)
-        if lane.turn != turn:
-            return
         lane.find(found, end)
         self._runner.mark_dirty(lane)
         _log.info(
@@ -254,6 +239,7 @@ class ProducerIdManager:
             lane.position,
         )
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARED))
+        await Recheck()  # its intent may have waited for this
 
     async def _offset(self, target: Cluster, lane: LiveLane, which: int) -> int:
         answer = (await target.offsets({lane.target: which}))[lane.target]
@@ -261,7 +247,7 @@ class ProducerIdManager:
             raise Unreachable(f"the offsets of {lane.target} at {target.name} are not known now")
         return answer.offset
 
-    async def _mark_as_written_to(self, lane: LiveLane, turn: int) -> None:
+    async def _mark_as_written_to(self, lane: LiveLane) -> None:
         """Store that the lane has an owner who writes.
 
         The lane is not clean from before the write on: a checkpoint that is stored meanwhile would say of the
@@ -269,10 +255,9 @@ class ProducerIdManager:
         """
         lane.is_clean = False
         try:
-            await self._store_mark(lane)
+            await self._runner.see_through(self._store_mark(lane))
         except HeadraceError:
-            if lane.turn == turn:
-                lane.is_clean = True  # nothing was written under this id; it is noted at the next try
+            lane.is_clean = True  # nothing was written under this id; it is noted at the next try
             raise
 
     async def _store_mark(self, lane: LiveLane) -> None:

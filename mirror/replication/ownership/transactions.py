@@ -58,14 +58,14 @@ class TransactionManager:
         transaction.is_beginning = transaction.may_be_open = True
         transaction.asked_at = self._bench.loop.now()
         transaction.target_next = lane.target_next
-        self._runner.spawn(lane, self._begin(lane, lane.turn, transaction))
+        self._runner.spawn(lane, self._begin(lane, transaction))
 
     def commit(self, lane: LiveLane) -> None:
         transaction = lane.transaction
         if transaction is not None and transaction.started_at is not None and not transaction.is_ending:
             transaction.is_ending = True
             lane.is_held = True
-            self._runner.spawn(lane, self._commit(lane, lane.turn, transaction))
+            self._runner.spawn(lane, self._commit(lane, transaction))
 
     def abandon(self, lane: LiveLane) -> None:
         self._open.pop(lane, None)
@@ -73,7 +73,7 @@ class TransactionManager:
         identity = lane.lay_down()
         lane.transaction = None
         if identity is not None and not is_refused:
-            self._runner.spawn(lane, self._abort(lane, identity))
+            self._runner.spawn(lane, self._runner.see_through(self._abort(lane, identity)))
 
     def fenced(self, lane: LiveLane, error: Fenced) -> None:
         """A broker refuses the lane's identity. Its coordinator does so too when it has aborted the lane's
@@ -110,44 +110,35 @@ class TransactionManager:
             elif now - transaction.started_at >= self._interval and lane.intent is None:
                 self._runner.guard(lane, self.commit)
 
-    async def _begin(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
+    async def _begin(self, lane: LiveLane, transaction: TransactionState) -> None:
         try:
             if not self._is_implicit(lane):
                 places = [lane.target, await self._progress_place(lane)]
                 await add_to_transaction(self._cluster(lane), identity_name(lane.key), _stamp(lane), places)
         except HeadraceError as error:
-            if lane.turn == turn:
-                self._fail(lane, error)
+            self._fail(lane, error)
             return
         finally:
             transaction.is_beginning = False
-        if lane.turn != turn:
-            return
         transaction.started_at = self._bench.loop.now()
         self._open[lane] = None
         lane.is_held = False
         if lane.writer is not None:
             lane.writer.wake(lane)
 
-    async def _commit(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
+    async def _commit(self, lane: LiveLane, transaction: TransactionState) -> None:
         while not lane.is_settled:
             await self._bench.loop.sleep(_SETTLING_TICK)
-            if lane.turn != turn:
-                return
         position = lane.checkpoint
         try:
             entries, sealed, version = self._entries(lane)
             await self._write_progress(lane, transaction, entries)
-            if lane.turn == turn:
-                await self._end(lane, turn, transaction)
+            await self._end(lane, transaction)
         except Exception as error:
             transaction.has_failed = True
             if not isinstance(error, HeadraceError):
                 raise
-            if lane.turn == turn:
-                self._fail(lane, error)
-            return
-        if lane.turn != turn:
+            self._fail(lane, error)
             return
         self._open.pop(lane, None)
         lane.stored = version
@@ -179,12 +170,10 @@ class TransactionManager:
             await write_patiently(self._cluster(lane), place, batch, name)
             transaction.progress_sequence = next_sequence(sequence, BatchHeader(batch).record_count)
 
-    async def _end(self, lane: LiveLane, turn: int, transaction: TransactionState) -> None:
+    async def _end(self, lane: LiveLane, transaction: TransactionState) -> None:
         newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
         identity = _stamp(lane)
         answer = await end(self._cluster(lane), identity_name(lane.key), identity, commit=True, newest=newest)
-        if lane.turn != turn:
-            return  # it has restarted, and takes an identity of its own
         if answer.error:
             error = error_of(answer.error, f"committing {lane.key.partition}")
             # In the new protocol this is what a transaction is answered that was aborted meanwhile.

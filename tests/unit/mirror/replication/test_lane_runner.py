@@ -135,8 +135,13 @@ def test_a_lane_that_is_fenced_does_not_try_again(rig: Rig) -> None:
 
 def test_a_step_that_no_longer_counts_pauses_nothing(rig: Rig) -> None:
     lane = rig.lane("t-0")
-    rig.runner.set_aside(lane, ZeroDivisionError(), lane.turn - 1)
-    assert (lane.state, rig.reasons) == (LaneState.COPYING, {})
+
+    async def restart_and_fail() -> None:
+        rig.runner.restart(lane, "as the test wants it")
+        raise ZeroDivisionError
+
+    rig.runner.spawn(lane, restart_and_fail())
+    assert (lane.state, rig.reasons) == (LaneState.STARTING, {})
 
 
 def test_a_lane_that_fails_while_it_stops_stops(rig: Rig) -> None:

@@ -46,3 +46,28 @@ def test_a_slot_comes_back_from_who_fails(loop: Loop) -> None:
     with pytest.raises(Unreachable):
         failed.result()
     assert succeeded.result() == "in"
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_a_slot_passes_by_a_coroutine_that_is_closed_while_it_waits(loop: Loop, is_given: bool) -> None:
+    slots, door, inside = Slots(1), Promise[None](), list[str]()
+
+    async def visit(name: str) -> None:
+        async with slots:
+            inside.append(name)
+            await door
+
+    visits = [visit(name) for name in ("first", "closed", "last")]
+    loop.spawn(visits[0])
+    waiting = visits[1].send(None)
+    loop.spawn(visits[2])
+    if is_given:
+        door.resolve(None)
+        loop.run_once(0.0)
+        assert waiting.is_done
+    visits[1].close()
+    door.resolve(None)
+    loop.run_once(0.0)
+    loop.run_once(0.0)
+    assert inside == ["first", "last"]
+    assert slots._free == 1

@@ -1,0 +1,186 @@
+"""A lane that restarts while a step of its waits, whichever await that is, copies on and holds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from mirror.client.event_loop import RunWhile
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.replication import lane_runner
+from mirror.replication.live_lane import identity_name
+from mirror.replication.ownership import producer_ids
+from tests.fakes.broker.faults import Gate, Hold
+from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.transactions import State
+
+INIT, END = 22, 26
+_MANY = 10
+"""Awaits that there are at least, or the test has met too few."""
+NewFakes = Callable[..., MirroredFakes]
+
+
+class Awaits:
+    """Counts the awaits of lanes' steps that are over, and restarts the lane while it waits at one. Called in
+    the place of `RunWhile`."""
+
+    def __init__(self, fakes: MirroredFakes, at: int) -> None:
+        self._fakes = fakes
+        self._at = at
+        self.count = 0
+
+    def __call__(self, holds: Callable[[], bool], steps: Coroutine[Any, Any, None]) -> RunWhile:
+        def looked_at() -> bool:
+            if not is_begun:
+                is_begun.append(True)
+                return holds()
+            self.count += 1
+            if self.count == self._at:
+                self._fakes.engine._runner.restart(self._fakes.lane("t"), "as the test wants it")
+            return holds()
+
+        is_begun: list[bool] = []
+        return RunWhile(looked_at, steps)
+
+
+def copying_behind_another(fakes: MirroredFakes, guarantee: Guarantee, **fields: Any) -> None:
+    """A lane whose former owner has been killed before it stored what it had copied last."""
+    policy = CopyPolicy(guarantee=guarantee)
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t", policy=policy)
+    fakes.run_to("t", 20)
+    fakes.write("t", 20, 20)
+    fakes.run_until(lambda: fakes.target.log("t").end >= 40, "it is written")
+    assert fakes.lane("t").dirty
+    fakes.restart("t", policy=policy, **fields)
+
+
+def interrupted(fakes: MirroredFakes, guarantee: Guarantee) -> None:
+    """A lane that has had its id for some time, and restarts with records in hand."""
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t", policy=CopyPolicy(guarantee=guarantee))
+    fakes.run_to("t", 20)
+    fakes.write("t", 20, 20)
+    fakes.run_until(lambda: fakes.target.log("t").end >= 40, "it is written")
+    lane = fakes.lane("t")
+    lane.disown()
+    fakes.engine._runner.restart(lane, "as the test wants it")
+
+
+def given_back(fakes: MirroredFakes) -> bool:
+    """Whether nothing of the engine's is in use or waited for."""
+    manager = fakes.engine._fetch_handler._producer_ids
+    assert not any(manager._running.values())
+    assert not any(manager._waiting.values())
+    assert {slots._free for slots in manager._comparing.values()} <= {producer_ids._COMPARISONS}
+    return not any(lane.is_identifying for lane in fakes.engine._runner.lanes.values())
+
+
+@pytest.mark.parametrize("begin", [copying_behind_another, interrupted])
+@pytest.mark.parametrize(
+    ("guarantee", "level"),
+    [(Guarantee.EFFECTIVELY_ONCE, 2), (Guarantee.EXACTLY_ONCE, 0), (Guarantee.EXACTLY_ONCE, 2)],
+)
+def test_a_lane_may_restart_at_any_await_of_its_steps(
+    new_fakes: NewFakes,
+    monkeypatch: pytest.MonkeyPatch,
+    guarantee: Guarantee,
+    level: int,
+    begin: Callable[[MirroredFakes, Guarantee], None],
+) -> None:
+    at, is_over = 0, False
+    while not is_over:
+        at += 1
+        fakes = new_fakes(transaction_level=level)
+        awaits = Awaits(fakes, at)
+        with monkeypatch.context() as patched:
+            begin(fakes, guarantee)
+            patched.setattr(lane_runner, "RunWhile", awaits)
+            fakes.run_to("t", 40)
+            fakes.write("t", 40, 20)
+            fakes.run_to("t", 60)
+        is_over = awaits.count < at
+        fakes.check_contents("t")
+        fakes.run(0.1)
+        assert given_back(fakes)
+        fakes.stop()
+        assert fakes.engine._bench.budget.used == fakes.engine._bench.live_budget.used == 0
+    assert at > _MANY
+
+
+def test_a_lane_that_stops_while_it_waits_for_its_turn_takes_no_producer_id(
+    fakes: MirroredFakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer_ids, "_AT_ONCE", 1)
+    gate = Gate()
+    fakes.target.faults.plant(INIT, Hold(gate))
+    fakes.make_topic("t", 3)
+    for number in range(3):
+        fakes.write("t", 0, 20, number)
+    fakes.start("t", 3)
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "one takes its id")
+    fakes.run(0.1)
+    waiting = [fakes.lane("t", number) for number in range(3)]
+    waiting = [
+        lane
+        for lane in waiting
+        if (lane, lane.turn) in fakes.engine._fetch_handler._producer_ids._waiting[lane.spec.destination]
+    ]
+    assert len(waiting) == 2
+    fakes.engine.stop_lanes([waiting[0].key])
+    gate.open()
+    fakes.run_until(lambda: len(fakes.engine._runner.lanes) == 2, "it stops")
+    for key in list(fakes.engine._runner.lanes):
+        fakes.run_to("t", 20, key.partition.partition)
+    known = {name for name in fakes.target.coordinator.known if name.startswith("headrace-")}
+    assert known == {identity_name(key) for key in fakes.engine._runner.lanes}
+    assert given_back(fakes)
+
+
+def stop_before_it_is_answered(fakes: MirroredFakes) -> None:
+    """Stop the lane while its transaction is being ended, and let the connection drop."""
+    fakes.engine.stop_lanes([fakes.lane("t").key])
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "its transaction is to be ended")
+    fakes.run_until(lambda: not fakes.engine._runner.lanes, "it stops")
+    assert fakes.transactional().state is State.ONGOING
+    for broker in (1, 2):
+        fakes.target.server.drop_connections(broker)
+    fakes.run(5)
+
+
+def test_a_fence_comes_to_its_end_though_the_lane_stops_meanwhile(fakes: MirroredFakes) -> None:
+    """Its transaction would hold back who reads the destination."""
+    copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE)
+    fakes.target.faults.plant(END, Hold(Gate()))
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "it fences")
+    stop_before_it_is_answered(fakes)
+    assert fakes.transactional().state is State.EMPTY  # it takes the id once more
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_transaction_is_aborted_though_the_lane_stops_after_it_has_restarted(
+    new_fakes: NewFakes, level: int
+) -> None:
+    fakes = new_fakes(transaction_level=level)
+    fakes.copy_exactly_once()
+    fakes.write("t", 20, 20)
+    lane = fakes.lane("t")
+    fakes.run_until(lambda: lane.is_in_transaction and not lane.in_flight and lane.dirty, "it is written")
+    fakes.target.faults.plant(END, Hold(Gate()))
+    fakes.engine._runner.restart(lane, "as the test wants it")
+    stop_before_it_is_answered(fakes)
+    assert fakes.transactional().state is State.ABORTED
+
+
+def test_a_lane_that_finds_all_of_its_range_at_the_destination_takes_no_id_when_it_has_ended(
+    fakes: MirroredFakes,
+) -> None:
+    """The comparison itself ends it: nothing is awaited in between."""
+    copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE, end_offset=40)
+    lane = fakes.lane("t")
+    fakes.run_until(lambda: not fakes.engine._runner.lanes, "it ends")
+    assert (lane.checkpoint, lane.identity, lane.has_owned) == (40, None, True)
