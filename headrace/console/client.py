@@ -45,18 +45,18 @@ class RestClient:
         """JSON of a resource. Raises Unreachable, NotFound, HeadraceError."""
         return self._ask("GET", path, params=parameters)
 
-    def post(self, path: str, body: object = None) -> Any:
+    def post(self, path: str, body: object = None, **parameters: Any) -> Any:
         """JSON of the answer. Raises Unreachable, InvalidRequest, HeadraceError."""
-        return self._ask("POST", path, json=body)
+        return self._ask("POST", path, json=body, params=parameters)
 
-    def create(self, path: str, body: object) -> Any:
+    def create(self, path: str, body: object, **parameters: Any) -> Any:
         """JSON of the answer to a creation. Where none comes it is sent again with the same key, so that it
         is one creation. Raises as `post` does."""
         headers = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
         try:
-            return self._ask("POST", path, json=body, headers=headers)
+            return self._ask("POST", path, json=body, headers=headers, params=parameters)
         except Unreachable:
-            return self._ask("POST", path, json=body, headers=headers)
+            return self._ask("POST", path, json=body, headers=headers, params=parameters)
 
     def version(self, path: str) -> str:
         """The ETag of a resource. Raises Unreachable, NotFound, HeadraceError."""
@@ -78,10 +78,10 @@ class RestClient:
         headers = {"If-Match": version}
         return self._ask("PUT", path, json=document, headers=headers, params=parameters)
 
-    def delete(self, path: str, version: str = "*") -> Any:
+    def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
         """JSON of the answer; of any version unless one is given. Raises Unreachable, NotFound, StaleVersion,
         HeadraceError."""
-        return self._ask("DELETE", path, headers={"If-Match": version})
+        return self._ask("DELETE", path, headers={"If-Match": version}, params=parameters)
 
     def close(self) -> None:
         """Release the connection."""

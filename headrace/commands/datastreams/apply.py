@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import complain, console, print_json, print_table
+from headrace.console.terminal import complain, console, print_json
 from headrace.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
     from headrace.console.datastreams.difference import Difference, PruneScope, Step
 
 EXIT_DIFFERS: Final = 3
+_WOULD: Final = {"change": "would change", "create": "would be created", "delete": "would be deleted"}
 
 
 def apply(
@@ -119,24 +119,14 @@ def _show(found: Difference) -> None:
     from headrace.console.datastreams.changes import print_update_plan
     from headrace.console.datastreams.difference import StepKind
 
-    for step in found.of(StepKind.CHANGE):
-        print_update_plan(step.plan)
-    for step in found.of(StepKind.CREATE):
-        print_table(f"{step.name} would be created", ["field", "value"], _fields(step.definition))
-    for step in found.of(StepKind.DELETE):
-        one = step.definition
-        where = f"{one['source']['topics']} of {one['source']['cluster']}"
-        console().print(f"{step.name} would be deleted: no file has it ({where}, owner {one['owner']})")
+    for step in found.steps:
+        if step.kind is StepKind.DELETE:
+            console().print(f"no file has {step.name} (owner {step.definition['owner']})")
+        print_update_plan(step.plan, _WOULD[step.kind.value])
     for name, why in found.refused.items():
         complain(f"{name} cannot be as it is asked for: {why}")
     counts = ", ".join(f"{len(found.of(kind))} to {kind}" for kind in StepKind)
     console().print(f"{counts}, {len(found.unchanged)} as they are to be")
-
-
-def _fields(value: object, pointer: str = "") -> list[dict[str, Any]]:
-    if isinstance(value, Mapping):
-        return [row for key, one in value.items() for row in _fields(one, f"{pointer}/{key}")]
-    return [{"field": pointer, "value": value}]
 
 
 def _tell(steps: tuple[Step, ...], failed: dict[str, str]) -> None:
@@ -151,9 +141,9 @@ def _document(found: Difference, failed: dict[str, str], *, is_applied: bool) ->
     from headrace.console.datastreams.difference import StepKind
 
     return {
-        "create": [step.definition for step in found.of(StepKind.CREATE)],
+        "create": [step.plan for step in found.of(StepKind.CREATE)],
         "change": [step.plan for step in found.of(StepKind.CHANGE)],
-        "delete": [step.definition for step in found.of(StepKind.DELETE)],
+        "delete": [step.plan for step in found.of(StepKind.DELETE)],
         "unchanged": list(found.unchanged),
         "refused": dict(found.refused),
         "applied": is_applied,

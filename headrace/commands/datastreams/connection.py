@@ -58,6 +58,16 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
     return RestClient(at, timeout_seconds, note_age)
 
 
+def show_outcome(answer: dict[str, Any], *, as_json: bool, dry_run: bool) -> None:
+    """The datastream as it is then, or what would be done with it."""
+    from headrace.console.datastreams.changes import print_update_plan
+
+    if dry_run and not as_json:
+        print_update_plan(answer)
+    else:
+        show(answer, as_json)
+
+
 def show(datastream: dict[str, Any], as_json: bool) -> None:
     """Name and status, or all of it for a program."""
     if as_json:

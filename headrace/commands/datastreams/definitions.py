@@ -11,7 +11,7 @@ from headrace.commands.datastreams.connection import (
     ReasonOption,
     WhoOption,
     connect,
-    show,
+    show_outcome,
 )
 from headrace.commands.options import AtOption, ConfigOption, DocumentOutput, JsonOption, Output
 from headrace.console.datastreams.fields import document_of, patch_of, unset_names, with_fields
@@ -27,6 +27,7 @@ PairsOption = Annotated[
 def create(
     name: NameArgument,
     pairs: PairsOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be created.")] = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -34,7 +35,8 @@ def create(
 ) -> None:
     """Create a datastream; the leader plans and starts it."""
     body = {"name": name, **document_of(options, pairs or ())}
-    show(connect(at, config).create(DATASTREAMS, body), as_json)
+    answer = connect(at, config).create(DATASTREAMS, body, dry_run=dry_run)
+    show_outcome(answer, as_json=as_json, dry_run=dry_run)
 
 
 @with_fields(creates=False)
@@ -58,16 +60,11 @@ def update(
     **options: Any,
 ) -> None:
     """Change a datastream while it runs; only partitions that enter or leave start or stop."""
-    from headrace.console.datastreams.changes import print_update_plan
-
     client, path = connect(at, config), path_of(name)
     changes = patch_of(options, pairs or (), unset or ())
     cause = {"reason": reason, "requested_by": requested_by}
     answer = client.patch(path, changes, client.version(path), dry_run=dry_run, **cause)
-    if dry_run and not as_json:
-        print_update_plan(answer)
-    else:
-        show(answer, as_json)
+    show_outcome(answer, as_json=as_json, dry_run=dry_run)
 
 
 def list_all(

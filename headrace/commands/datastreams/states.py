@@ -11,7 +11,7 @@ from headrace.commands.datastreams.connection import (
     ReasonOption,
     WhoOption,
     connect,
-    show,
+    show_outcome,
 )
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import path_of
@@ -26,6 +26,9 @@ EndOption = Annotated[
 UntilOption = Annotated[
     str, typer.Option(help="Until when, as 2027-01-31T18:00:00Z; else until a resume.", show_default=False)
 ]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Only show what would change, start, stop and move.")
+]
 PartitionsArgument = Annotated[list[str], typer.Argument(help="topic:0,13,2 or topic:* for all of them.")]
 
 
@@ -35,44 +38,52 @@ def pause(
     requested_by: WhoOption = "",
     duration: EndOption = "",
     until: UntilOption = "",
+    dry_run: DryRunOption = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Stop copying, for a time or until a resume; everything is kept."""
     end = _end_of(duration, until)
-    _act(connect(at, config), name, "pause", reason, requested_by, as_json=as_json, **end)
+    _act(connect(at, config), name, "pause", reason, requested_by, as_json=as_json, dry_run=dry_run, **end)
 
 
 def resume(
     name: NameArgument,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
+    dry_run: DryRunOption = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy again, from where it stood."""
-    _act(connect(at, config), name, "resume", reason, requested_by, as_json=as_json)
+    _act(connect(at, config), name, "resume", reason, requested_by, as_json=as_json, dry_run=dry_run)
 
 
 def stop(
     name: NameArgument,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
+    dry_run: DryRunOption = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Drain and stop; tasks are given up."""
-    _act(connect(at, config), name, "stop", reason, requested_by, as_json=as_json)
+    _act(connect(at, config), name, "stop", reason, requested_by, as_json=as_json, dry_run=dry_run)
 
 
 def delete(
-    name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
+    name: NameArgument,
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove the datastream; topics at the destination stay."""
-    show(connect(at, config).delete(path_of(name)), as_json)
+    answer = connect(at, config).delete(path_of(name), dry_run=dry_run)
+    show_outcome(answer, as_json=as_json, dry_run=dry_run)
 
 
 def pause_partitions(
@@ -82,13 +93,23 @@ def pause_partitions(
     requested_by: WhoOption = "",
     duration: EndOption = "",
     until: UntilOption = "",
+    dry_run: DryRunOption = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Stop copying some partitions, for a time or until they are resumed; the others go on."""
     chosen = {"partitions": _by_topic(partitions), **_end_of(duration, until)}
-    _act(connect(at, config), name, "pause-partitions", reason, requested_by, as_json=as_json, **chosen)
+    _act(
+        connect(at, config),
+        name,
+        "pause-partitions",
+        reason,
+        requested_by,
+        as_json=as_json,
+        dry_run=dry_run,
+        **chosen,
+    )
 
 
 def resume_partitions(
@@ -96,13 +117,23 @@ def resume_partitions(
     partitions: PartitionsArgument,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
+    dry_run: DryRunOption = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy paused partitions again, from where they stood."""
     chosen = {"partitions": _by_topic(partitions)}
-    _act(connect(at, config), name, "resume-partitions", reason, requested_by, as_json=as_json, **chosen)
+    _act(
+        connect(at, config),
+        name,
+        "resume-partitions",
+        reason,
+        requested_by,
+        as_json=as_json,
+        dry_run=dry_run,
+        **chosen,
+    )
 
 
 def move(
@@ -144,11 +175,14 @@ def _act(
     requested_by: str,
     *,
     as_json: bool,
+    dry_run: bool,
     **more: Any,
 ) -> None:
-    """Have an action done, of some partitions or of all, and show the datastream as it is then."""
+    """Have an action done, of some partitions or of all, and show the datastream as it is then; or what it
+    would do."""
     body = {"reason": reason, "requested_by": requested_by, **more}
-    show(client.post(f"{path_of(name)}/{action}", body), as_json)
+    answer = client.post(f"{path_of(name)}/{action}", body, dry_run=dry_run)
+    show_outcome(answer, as_json=as_json, dry_run=dry_run)
 
 
 def _end_of(duration: str, until: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from headrace.console.terminal import console, print_table
@@ -15,12 +15,27 @@ _LANES: Final = (
 )
 
 
-def print_update_plan(answer: Mapping[str, Any]) -> None:
-    """What a dry run found."""
+def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """A definition that is new has a row for each of its fields that is set."""
+    rows: list[Mapping[str, Any]] = []
+    for one in changes:
+        is_new = one["before"] is None and isinstance(one["after"], Mapping)
+        rows += _leaves(one["after"], one["field"]) if is_new else [one]
+    return rows
+
+
+def _leaves(value: object, pointer: str) -> list[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        return [row for key, one in value.items() for row in _leaves(one, f"{pointer}/{key}")]
+    return [] if value is None or value in ("", []) else [{"field": pointer, "after": value}]
+
+
+def print_update_plan(answer: Mapping[str, Any], would: str = "would change") -> None:
+    """What a dry run found. `would`: what is done with the datastream."""
     if not answer["changes"]:
         console().print(f"{answer['name']}: nothing would change")
         return
-    print_table(f"{answer['name']} would change", ["field", "before", "after"], answer["changes"])
+    print_table(f"{answer['name']} {would}", ["field", "before", "after"], _rows(answer["changes"]))
     console().print(f"tasks: {answer['tasks_before']} now, {answer['tasks_after']} then")
     for field, what in _LANES:
         lanes = answer[field]

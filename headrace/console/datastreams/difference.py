@@ -47,7 +47,7 @@ class PruneScope:
 @dataclass(frozen=True)
 class Step:
     """One datastream that is not as it is to be. `version`: the ETag that was read; `definition`: of a file,
-    or of what is deleted; `plan`: what the service says that a change would do."""
+    or of what is deleted; `plan`: what the service says that it would do."""
 
     kind: StepKind
     name: str
@@ -104,7 +104,8 @@ def _step_of(client: RestClient, wanted: Manifest) -> Step | None:
         try:
             version = client.version(path)
         except NotFound:
-            return Step(StepKind.CREATE, wanted.name, definition=wanted.definition)
+            plan = client.post(DATASTREAMS, wanted.definition, dry_run=True)
+            return Step(StepKind.CREATE, wanted.name, definition=wanted.definition, plan=plan)
         try:
             plan = client.put(path, wanted.definition, version, dry_run=True)
         except StaleVersion:
@@ -119,9 +120,11 @@ def _step_of(client: RestClient, wanted: Manifest) -> Step | None:
 def _deletions(client: RestClient, kept: set[str], scope: PruneScope) -> Iterable[Step]:
     for found in client.get(DATASTREAMS):
         if found["name"] not in kept and scope.holds(found):
-            present, version = client.get_with_version(path_of(found["name"]))
+            path = path_of(found["name"])
+            present, version = client.get_with_version(path)
             if scope.holds(present):
-                yield Step(StepKind.DELETE, found["name"], version, present)
+                plan = client.delete(path, version, dry_run=True)
+                yield Step(StepKind.DELETE, found["name"], version, present, plan)
 
 
 def carry_out(client: RestClient, steps: Sequence[Step], reason: str, requested_by: str) -> dict[str, str]:

@@ -5,6 +5,38 @@ from __future__ import annotations
 import pytest
 
 from headrace.console.datastreams.changes import print_update_plan
+from tests.fakes.site import Site
+from tests.unit.headrace.conftest import Headrace
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("create more --topics nothing --owner me --rename m.*", "/source/topics"),
+        ("pause orders", "2 partitions would stop"),
+        ("stop orders", "2 partitions would stop"),
+        ("delete orders", "2 partitions would stop"),
+        ("pause-partitions orders t:0 --reason x", "t-0"),
+        ("resume-partitions orders t:1", "t-1"),
+        ("resume paused", "PAUSED"),
+    ],
+)
+def test_a_dry_run_of_every_command_shows_and_does_nothing(
+    command: str, shown: str, site: Site, headrace: Headrace
+) -> None:
+    site.create("orders")
+    body = {"partitions": {"t": "1"}, "reason": "to see"}
+    if "resume-partitions" in command:
+        site.client.post("/v1/datastreams/orders/pause-partitions", json=body)
+    site.create("paused", destination={"cluster": "destination", "name": "p.*"})
+    site.client.post("/v1/datastreams/paused/pause", json={})
+    site.tick()
+    before = site.client.get("/v1/datastreams").json()
+    found = headrace("datastream", *command.split(), "--dry-run")
+    assert found.code == 0, found.err
+    assert shown in found.out
+    assert headrace("datastream", *command.split(), "--dry-run", "--json").out.startswith("{")
+    assert site.client.get("/v1/datastreams").json() == before
 
 
 def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
