@@ -55,6 +55,8 @@ class TransactionManager:
             return
         if not (lane.queue or lane.dirty) or not lane.may_drain:
             return
+        if lane.position < 0:  # as of a re-created topic: there is nothing to store yet, and no record
+            return
         transaction.is_beginning = transaction.may_be_open = True
         transaction.asked_at = self._bench.loop.now()
         transaction.target_next = lane.target_next

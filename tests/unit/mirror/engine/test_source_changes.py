@@ -221,6 +221,20 @@ def test_a_checkpoint_while_a_source_is_re_created_stores_nothing_without_a_posi
     assert not fakes.pauses(fakes.lane("t").key)
 
 
+def test_a_lane_that_pauses_without_a_position_stores_none_in_a_transaction(fakes: MirroredFakes) -> None:
+    policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, on_loss=OnLoss.CONTINUE)
+    copying(fakes, policy=policy)
+    fakes.source.faults.plant(LIST_OFFSETS, Code(5), times=None)
+    fakes.source.recreate_topic("t")
+    fakes.write("t", 100, 5)
+    assert "asking source for offsets" in fakes.run_until_paused("t")
+    fakes.run(2)
+    fakes.restart("t", policy=policy)
+    fakes.source.faults.clear()
+    fakes.run_until(lambda: len(fakes.numbers("t")) == 25, "the new topic is copied")
+    assert not any("cannot be read" in reason for reason in fakes.pauses(fakes.lane("t").key))
+
+
 def test_a_deleted_source_halts_its_lane_until_it_is_there(fakes: MirroredFakes) -> None:
     copying(fakes, policy=CONTINUE)
     fakes.source.delete_topic("t")
