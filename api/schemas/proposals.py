@@ -14,7 +14,7 @@ from mirror.model.identifiers import GroupName
 
 
 class _ProposalModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class ProposalBody(_ProposalModel):

@@ -17,6 +17,7 @@ from schemathesis.config import SchemathesisConfig
 
 from mirror.model.topics import TopicDescription
 from tests.fakes.site import Site
+from tests.patience import PATIENCE_SECONDS
 
 CALLS: Final = 20
 """Of each operation, besides those that cover its parameters and fields one by one."""
@@ -28,6 +29,7 @@ which clusters the settings name, which version is the present one; health is 50
 CONFIG: Final = SchemathesisConfig.from_dict(
     {
         "seed": 18,
+        "request-timeout": PATIENCE_SECONDS,
         "generation": {"deterministic": True, "max-examples": CALLS, "database": "none"},
         "checks": {
             "positive_data_acceptance": {"expected-statuses": ["2xx", *REFUSED]},

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Final
 
 from httpx import Client
+from pydantic import BaseModel
 
+from api import schemas
 from api.errors import STATUS
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
 
@@ -75,3 +79,15 @@ def test_every_answer_documents_its_headers(client: Client) -> None:
             assert "X-Request-ID" in one["headers"], (name, status)
             if status == "503" and PROBLEM_TYPE in one["content"]:
                 assert "Retry-After" in one["headers"], name
+
+
+def test_no_body_is_made_of_values_of_another_type() -> None:
+    modules = [import_module(f"api.schemas.{one.name}") for one in iter_modules(schemas.__path__)]
+    bodies = {
+        one
+        for module in modules
+        for name, one in vars(module).items()
+        if name.endswith("Body") and issubclass(one, BaseModel)
+    }
+    assert len(bodies) > 10
+    assert [one for one in bodies if not one.model_config.get("strict")] == []
