@@ -27,18 +27,24 @@ def tls_context() -> ssl.SSLContext:
 
 class RestClient:
     """Talks to one instance; any instance will do. `note_age`: gets the seconds since an answer was true that
-    is not as of now, as ZooKeeper is away."""
+    is not as of now, as ZooKeeper is away. `keeps_connection` false: each is closed with its answer, so that
+    nothing is left to close."""
 
     def __init__(
         self,
         address: str,
         timeout_seconds: float = 30.0,
         note_age: Callable[[int], None] = lambda _: None,
+        *,
+        keeps_connection: bool = True,
     ) -> None:
         self._address = address
         self._note_age = note_age
         self._client = httpx.Client(
-            base_url=f"http://{address}", timeout=timeout_seconds, verify=tls_context()
+            base_url=f"http://{address}",
+            timeout=timeout_seconds,
+            verify=tls_context(),
+            limits=httpx.Limits(max_keepalive_connections=None if keeps_connection else 0),
         )
 
     def get(self, path: str, **parameters: Any) -> Any:

@@ -55,7 +55,7 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
             error_console().print(f"as of {seconds} s ago: ZooKeeper does not answer")
         ages.append(seconds)
 
-    return RestClient(at, timeout_seconds, note_age)
+    return RestClient(at, timeout_seconds, note_age, keeps_connection=False)
 
 
 def show_outcome(answer: dict[str, Any], *, as_json: bool, dry_run: bool) -> None:
