@@ -7,13 +7,17 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 import httpx
 import pytest
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
+from typer.testing import CliRunner, Result
 
+from headrace.__main__ import app
+from headrace.commands.datastreams.apply import EXIT_DIFFERS
 from headrace.console.client import RestClient
 from mirror.errors import IllegalTransition, RefusedFields, StaleVersion, VersionConflict
 from tests.contract.kafka.asking import BrokerClient
@@ -242,3 +246,42 @@ def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_he
         second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "me"})
         with pytest.raises(IllegalTransition, match="me has had plan"):
             first.rest.post(f"/v1/plans/{plan['id']}/apply")
+
+
+def test_the_command_line_leads_a_datastream_through_its_life(
+    kafka_pair: KafkaPair, new_instance: NewInstance, tmp_path: Path
+) -> None:
+    instance, topic = new_instance("one"), f"life-{uuid4().hex[:8]}"
+    make_topic(kafka_pair.source.address, topic, PARTITIONS)
+    records = [Record(number, b"k", b"v", (), _NOW) for number in range(PARTITIONS)]
+    produce(kafka_pair.source.address, topic, records)
+
+    def headrace(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words, "--at", instance.address])
+
+    def done(*words: str) -> str:
+        result = headrace(*words)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    file = tmp_path / "life.yaml"
+    file.write_text(f"name: life\nowner: tests\nsource: {{cluster: source, topics: {topic}}}\n")
+    assert headrace("apply", "-f", str(file), "--check").exit_code == EXIT_DIFFERS
+    assert "life: created" in done("apply", "-f", str(file), "--yes")
+    done("datastream", "wait", "life", "--for", "caught-up", "--timeout", "60s")
+    lag = json.loads(done("datastream", "lag", "life", "--json"))
+    assert (lag["lag_records"], lag["unknown"], lag["is_complete"]) == (0, 0, True)
+    assert {one["state"] for one in lag["partitions"]} == {"copying"}
+    assert json.loads(done("datastream", "gaps", "life", "--json"))["partitions"] == []
+    assert len(read_all(kafka_pair.destination.address, topic)) == PARTITIONS
+
+    file.write_text(done("datastream", "get", "life", "-o", "yaml"))
+    assert "1 as they are to be" in done("apply", "-f", str(file), "--check")
+    file.write_text(file.read_text().replace("max_tasks: null", "max_tasks: 2"))
+    assert "/limits/max_tasks" in done("apply", "-f", str(file), "--yes")
+    done("datastream", "stop", "life")
+    done("datastream", "wait", "life", "--for", "stopped", "--timeout", "60s")
+    file.write_text("name: other\nowner: tests\nsource: {cluster: source, topics: nothing}\n")
+    assert "life: deleted" in done("apply", "-f", str(file), "--prune", "--owner", "tests", "--yes")
+    done("datastream", "wait", "life", "--for", "deleted", "--timeout", "60s")
+    assert [one["name"] for one in json.loads(done("datastream", "list", "--json"))] == ["other"]
