@@ -28,6 +28,8 @@ from tests.hostile import (
     with_value,
 )
 
+pytestmark = pytest.mark.long
+
 BODY: Mapping[str, Any] = a_body(
     "bad", limits={}, objective={"milliseconds": 5}, destination={"cluster": "destination", "name": "bad.*"}
 )
