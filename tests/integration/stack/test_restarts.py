@@ -208,6 +208,22 @@ def test_a_kafka_that_dies_at_start_shows_its_log(new_kafka: NewKafka) -> None:
     assert "Stored node id 2 doesn't match previous node id 1" in str(caught.value)
 
 
+def test_the_next_broker_gets_the_features_of_the_last_and_an_identity_of_its_own(
+    new_kafka: NewKafka,
+) -> None:
+    last, following = new_kafka("last"), new_kafka("next")
+    folders = [cluster.nodes[0].folder for cluster in (last, following)]
+    assert not (folders[1] / "format.log").exists(), "the tool of Kafka did not run again"
+    assert len({(folder / "data/bootstrap.checkpoint").read_bytes() for folder in folders}) == 1
+    written = [(folder / "data/meta.properties").read_text().splitlines() for folder in folders]
+    known = [dict(line.split("=") for line in lines if "=" in line) for lines in written]
+    admins = [AdminClient({"bootstrap.servers": cluster.address}) for cluster in (last, following)]
+    found = [admin.describe_cluster().result(PATIENCE_SECONDS).cluster_id for admin in admins]
+    assert found == [one["cluster.id"] for one in known]
+    for name in ("cluster.id", "directory.id"):
+        assert len({one[name] for one in known}) == 2, name
+
+
 def test_a_wrong_property_of_kafka_is_named(new_kafka: NewKafka) -> None:
     with pytest.raises(ServerDied, match=r"could not be formatted: .*num\.io\.threads") as caught:
         new_kafka("own", num_io_threads="none")
