@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
+from typing import Any
 
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, Unreachable, VersionConflict
 from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion, NodeWrite
@@ -68,6 +69,8 @@ class FakeZooKeeper:
         self._root = _Znode(b"", None)
         self._lock = threading.RLock()
         self._sessions: list[FakeSession] = []
+        self.applications: dict[str, Any] = {}
+        """By the host of their address, those of the instances that meet here."""
         self._watches: dict[tuple[_Kind, str], list[tuple[FakeSession, Watch]]] = {}
 
     def session(self) -> FakeSession:

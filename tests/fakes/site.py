@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import httpx
 from fastapi import FastAPI
@@ -32,9 +31,6 @@ from tests.fakes.topic_admin import FakeTopicAdmin
 from tests.patience import PATIENCE_SECONDS
 
 ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192"}
-
-
-_APPS: Final[WeakKeyDictionary[FakeZooKeeper, dict[str, FastAPI]]] = WeakKeyDictionary()
 
 
 class Neighbours(httpx.AsyncBaseTransport):
@@ -128,8 +124,8 @@ class Site:
         )
         self.app = create_app(services)
         self.client = client_of(self.app)
-        self.neighbours = Neighbours(_APPS.setdefault(self.server, {}))
-        _APPS[self.server][f"{name}.test"] = self.app
+        self.neighbours = Neighbours(self.server.applications)
+        self.server.applications[f"{name}.test"] = self.app
 
     def _progress_of(self, group: GroupName) -> StoredLanes:
         self.before_progress()
