@@ -291,11 +291,21 @@ def _through_the_states(asked: Asked, world: World) -> None:
     world.write()
     asked.ask("POST", "/v1/datastreams/rest/resume")
     world.await_all_but()
+    _apply_a_plan(asked)
     asked.ask("DELETE", "/v1/datastreams/rest", 202)
     wait_until(lambda: asked.client.get("/v1/datastreams/rest").status_code == 404, "deleted")
     assert asked.ask("GET", "/v1/datastreams").json() == []
     wait_until(lambda: world.lanes() == [], "nothing is held")
     world.await_all_but()  # what was copied stays
+
+
+def _apply_a_plan(asked: Asked) -> None:
+    def is_true() -> str:
+        identity = asked.ask("POST", "/v1/datastreams/rest/plan", 201).json()["id"]
+        return "" if asked.ask("GET", f"/v1/plans/{identity}").json()["changed"] else str(identity)
+
+    identity = wait_until(is_true, "a plan that is true still")
+    assert asked.ask("POST", f"/v1/plans/{identity}/apply", 202).json()["id"] == identity
 
 
 def test_what_is_promised_of_brooklins_interface(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
