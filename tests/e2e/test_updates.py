@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -185,7 +185,7 @@ def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
     assert updated.writers(stays) == writers
 
 
-def test_of_writers_of_one_version_on_zookeeper_one_wins(
+def test_of_writers_of_one_version_one_wins_and_a_creation_that_is_sent_again_is_one_datastream(
     kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:
     instances = [new_instance(name) for name in ("one", "two")]
@@ -199,14 +199,16 @@ def test_of_writers_of_one_version_on_zookeeper_one_wins(
         metadata = updated.rest.get(PATH)["metadata"]
         assert {key for key in metadata if key.startswith(f"w{turn}-")} == {winner}
         assert sum(key.startswith("w") for key in metadata) == turn + 1, "nothing that was answered is lost"
+    _check_actions_of_one_version(instances)
+    _check_creations_of_one_key(*instances)
 
 
 def _at_once(instances: list[RunningInstance], turn: int, version: str) -> dict[str, str]:
     """What became of six writers of one version, three at each instance."""
     outcomes: dict[str, str] = {}
 
-    def write(instance: RunningInstance, key: str) -> None:
-        client = RestClient(instance.address)
+    def write(number: int) -> None:
+        key, client = f"w{turn}-{number}", RestClient(instances[number % 2].address)
         try:
             client.patch(PATH, {"metadata": {key: "x"}}, version)
             outcomes[key] = "changed"
@@ -215,15 +217,68 @@ def _at_once(instances: list[RunningInstance], turn: int, version: str) -> dict[
         finally:
             client.close()
 
-    threads = [
-        threading.Thread(target=write, args=(instances[number % 2], f"w{turn}-{number}"))
-        for number in range(6)
-    ]
+    _all_at_once(write)
+    return outcomes
+
+
+def _check_actions_of_one_version(instances: list[RunningInstance]) -> None:
+    """Of six pauses and pauses of partitions that name one version, one is carried out."""
+    addresses, before = [f"http://{one.address}" for one in instances], instances[0].rest.version(PATH)
+    answers: dict[int, httpx.Response] = {}
+
+    def act(number: int) -> None:
+        action = ("pause", "pause-partitions")[number // 2 % 2]
+        body = {"partitions": {"t": str(number)}} if action != "pause" else {}
+        address = f"{addresses[number % 2]}{PATH}/{action}"
+        answers[number] = httpx.post(address, json=body, headers={"If-Match": before}, timeout=30)
+
+    _all_at_once(act)
+    assert sorted(one.status_code for one in answers.values()) == [200, *[412] * 5]
+    (done,) = [one for one in answers.values() if one.is_success]
+    for one in instances:
+        wait_until(lambda one=one: one.rest.version(PATH) == done.headers["ETag"], "it is seen everywhere")  # type: ignore[misc]
+        seen = one.rest.get(PATH)
+        assert [seen[field] for field in ("status", "pauses")] == [
+            done.json()[field] for field in ("status", "pauses")
+        ]
+
+
+def _all_at_once(call: Callable[[int], None]) -> None:
+    """Six calls, each with its number."""
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return outcomes
+
+
+def _check_creations_of_one_key(first: RunningInstance, second: RunningInstance) -> None:
+    """Six at once, three at each instance, and others once the first one is killed."""
+    addresses = [f"http://{one.address}/v1/datastreams" for one in (first, second)]
+    body = {
+        "name": "again",
+        "source": {"cluster": "source", "topics": "nothing"},
+        "destination": {"cluster": "destination", "name": "again.*"},
+        "metadata": {"owner": "tests"},
+    }
+    answers: dict[int, httpx.Response] = {}
+
+    def create(number: int, key: str = "one key", **more: str) -> None:
+        headers = {"Idempotency-Key": f'"{key}"'}
+        address = addresses[number % 2]
+        answers[number] = httpx.post(address, json=body | more, headers=headers, timeout=30)
+
+    _all_at_once(create)
+    assert {one.status_code for one in answers.values()} == {201}
+    (created_ms,) = {one.json()["metadata"]["system.creation.ms"] for one in answers.values()}
+    first.kill()
+    create(1)
+    create(3, start="latest")
+    create(5, key="another")
+    assert [answers[number].status_code for number in (1, 3, 5)] == [201, 422, 409]
+    assert answers[1].json()["metadata"]["system.creation.ms"] == created_ms
+    assert [one["name"] for one in second.rest.get("/v1/datastreams")] == ["again", "updated"]
+    assert second.rest.get("/v1/datastreams/again")["metadata"]["system.creation.ms"] == created_ms
 
 
 def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_hears(
