@@ -148,6 +148,7 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
         _change(asked)
         _pause_and_resume_partitions(asked, world)
         _move_and_rebalance(asked, world)
+        _have_a_plan_applied(asked)
         _look_at_the_instance(asked, world)
         _through_the_states(asked, world)
         assert asked.unanswered() == set()
@@ -218,6 +219,19 @@ def _pause_and_resume_partitions(asked: Asked, world: World) -> None:
 def _lag(world: World, number: int) -> int | None:
     lane = world.paused().get(f"{world.topic}-{number}")
     return None if lane is None else lane["lag_records"]
+
+
+def _have_a_plan_applied(asked: Asked) -> None:
+    made = asked.ask("POST", "/v1/datastreams/rest/plan", 201, json={"full": True}).json()
+    path = f"/v1/plans/{made['id']}"
+    assert asked.ask("GET", path).json()["asked_by"] is None
+    asked.ask("POST", f"{path}/apply", 202, json={"requested_by": "a test"})
+    wait_until(
+        lambda: any(made["id"] in one["sentence"] for one in asked.ask("GET", "/v1/events").json()),
+        "an event says what became of it",
+    )
+    assert asked.ask("GET", path).json()["asked_by"] == "a test"
+    asked.ask("POST", f"{path}/apply", 409)
 
 
 def _move_and_rebalance(asked: Asked, world: World) -> None:
