@@ -14,8 +14,8 @@ from api.brooklin.protocol import unsupported
 from api.brooklin.refusals import RoutingRefusal
 from api.brooklin.server_health import connectors_of
 from api.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
+from api.fleet.all_instances import AllInstances
 from api.fleet.answers import DIAGNOSTICS, element_read
-from api.fleet.everybody import Everybody
 from api.services import Services
 from mirror.model.bounds import shown
 
@@ -56,23 +56,23 @@ async def diagnose(
     page, chosen = Page.of(query), chosen_fields(query)
     if finder == "allStatus":
         live = await run_in_threadpool(reads.live)
-        element = await _of_all(Everybody(services, fleet, live), scope, content, services)
+        element = await _of_all(AllInstances(services, fleet, live), scope, content, services)
     else:
         element = await slow_calls.run(lambda: status_element(scope, content, services))
     return collection([chosen(element)], page, request.url.path, query)
 
 
-async def _of_all(everybody: Everybody, scope: str, content: str, services: Services) -> dict[str, Any]:
+async def _of_all(instances: AllInstances, scope: str, content: str, services: Services) -> dict[str, Any]:
     """By instance; it has succeeded where each has answered with what it was asked for."""
-    told = await everybody.say(
+    replies = await instances.ask(
         DIAGNOSTICS,
         lambda: status_element(scope, content, services),
         element_read,
         {"scope": scope, "content": content},
         _DEADLINE_SECONDS,
     )
-    errors = {name: f"{one.state}: {one.reason}" for name, one in told.items() if one.value is None}
-    said = {name: one.value for name, one in told.items() if one.value is not None}
+    errors = {name: f"{one.state}: {one.reason}" for name, one in replies.items() if one.value is None}
+    said = {name: one.value for name, one in replies.items() if one.value is not None}
     errors |= {name: one["errorMessages"] for name, one in said.items() if not one["succeeded"]}
     status = {name: one["status"] for name, one in said.items() if one["succeeded"]}
     found = component_health(services, json.dumps(status) if status else "", json.dumps(errors))

@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.datastreams.answers import NamePath
 from api.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
-from api.fleet.everybody import Everybody
+from api.fleet.all_instances import AllInstances
 from api.schemas.lags import DatastreamGaps, DatastreamLag, PartitionGaps, PartitionLag
 from api.schemas.lanes import LaneAnswer
 from api.schemas.problems import problems
@@ -39,8 +39,8 @@ async def lag(name: NamePath, services: ServicesDep, reads: ReadsDep, fleet: Fle
     numbers are null."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
-    told = await Everybody(services, fleet, live).lanes()
-    heard = {name: one.value for name, one in told.items() if one.value is not None}
+    replies = await AllInstances(services, fleet, live).lanes()
+    heard = {name: one.value for name, one in replies.items() if one.value is not None}
     return lag_of(datastream, plan, heard, _leader(services, live))
 
 

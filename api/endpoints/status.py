@@ -11,8 +11,8 @@ from fastapi.concurrency import run_in_threadpool
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from api.dependencies import FleetDep, ReadsDep, ServicesDep
-from api.fleet.everybody import Everybody
-from api.fleet.questions import Told
+from api.fleet.all_instances import AllInstances
+from api.fleet.questions import Reply
 from api.schemas.lanes import LanesAnswer
 from api.schemas.problems import problems
 from api.schemas.status import HealthAnswer, InstanceAnswer, InstanceStateAnswer
@@ -32,8 +32,8 @@ async def health(services: ServicesDep, response: Response) -> HealthAnswer:
 async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> list[InstanceAnswer]:
     """Everybody here, the leader first, with what each says of its health when it is asked now."""
     live = await run_in_threadpool(reads.live)
-    told = await Everybody(services, fleet, live).health()
-    return [InstanceAnswer.from_live(one, _state(told[one.name]), told[one.name].value) for one in live]
+    replies = await AllInstances(services, fleet, live).health()
+    return [InstanceAnswer.from_live(one, _state(replies[one.name]), replies[one.name].value) for one in live]
 
 
 @router.get("/v1/lanes", responses=problems(404))
@@ -46,14 +46,15 @@ async def lanes(
     """The lanes of all instances; of the leader also the partitions that nobody copies. Of the instance that
     is asked it needs nobody else, not even ZooKeeper."""
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)
-    told = (await Everybody(services, fleet, live, instance).lanes()).values()
+    replies = (await AllInstances(services, fleet, live, instance).lanes()).values()
     return LanesAnswer(
-        instances=[_state(one) for one in told], lanes=[lane for one in told for lane in one.value or ()]
+        instances=[_state(one) for one in replies],
+        lanes=[lane for one in replies for lane in one.value or ()],
     )
 
 
-def _state(told: Told[Any]) -> InstanceStateAnswer:
-    return InstanceStateAnswer(name=told.instance, state=told.state.value, reason=told.reason)
+def _state(reply: Reply[Any]) -> InstanceStateAnswer:
+    return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)
 
 
 @router.get("/metrics", include_in_schema=False)

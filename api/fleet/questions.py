@@ -43,7 +43,7 @@ class AnswerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[_T]):
+class Reply(Generic[_T]):
     """What one instance has said. `value` is None unless it has answered; `reason`: why not."""
 
     instance: InstanceName
@@ -79,15 +79,15 @@ class Fleet:
         read: Callable[[Any], _T],
         parameters: Mapping[str, str] | None = None,
         deadline_seconds: float = 0.0,
-    ) -> list[Told[_T]]:
+    ) -> list[Reply[_T]]:
         """What each of them says, in their order. `read`: the meaning of an answer's JSON; raises ValueError
         or HeadraceError.
         Those that were silent the last time are asked last: the others need not wait for them."""
-        found: dict[int, Told[_T]] = {}
+        found: dict[int, Reply[_T]] = {}
         deadline = deadline_seconds or self._deadline
 
         async def note(position: int) -> None:
-            found[position] = await self._told(others[position], subject, read, parameters or {}, deadline)
+            found[position] = await self._reply(others[position], subject, read, parameters or {}, deadline)
 
         async with anyio.create_task_group() as asking:
             for position in sorted(range(len(others)), key=lambda one: others[one].name in self._silent):
@@ -100,14 +100,14 @@ class Fleet:
             await self._made.aclose()
             self._made = None
 
-    async def _told(
+    async def _reply(
         self,
         one: LiveInstance,
         subject: str,
         read: Callable[[Any], _T],
         parameters: Mapping[str, str],
         deadline: float,
-    ) -> Told[_T]:
+    ) -> Reply[_T]:
         try:
             with anyio.fail_after(deadline):
                 async with self._limiter():
@@ -119,11 +119,11 @@ class Fleet:
             reason = f"{one.rest_address or 'no address'}: {error or type(error).__name__}"
             return self._unheard(one, AnswerState.UNREACHABLE, legible(reason)[:_REASON_SHOWN])
         self._silent.discard(one.name)
-        return Told(one.name, AnswerState.ANSWERED, value)
+        return Reply(one.name, AnswerState.ANSWERED, value)
 
-    def _unheard(self, one: LiveInstance, state: AnswerState, reason: str) -> Told[_T]:
+    def _unheard(self, one: LiveInstance, state: AnswerState, reason: str) -> Reply[_T]:
         self._silent.add(one.name)
-        return Told(one.name, state, None, reason)
+        return Reply(one.name, state, None, reason)
 
     async def _answer(self, one: LiveInstance, subject: str, parameters: Mapping[str, str]) -> bytes:
         """Raises _NoAnswer, HeadraceError, httpx.HTTPError."""

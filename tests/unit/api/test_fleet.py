@@ -12,7 +12,7 @@ import pytest
 
 from api.fleet.answers import lanes_read
 from api.fleet.credentials import Credentials
-from api.fleet.questions import AnswerState, Fleet, Told
+from api.fleet.questions import AnswerState, Fleet, Reply
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.root import service_secret
 from mirror.errors import DamagedState
@@ -222,8 +222,8 @@ def an_instance(name: str) -> LiveInstance:
 
 def asked(
     transport: Answering, credentials: Credentials, names: list[str], seconds: float
-) -> list[Told[Any]]:
-    async def ask() -> list[Told[Any]]:
+) -> list[Reply[Any]]:
+    async def ask() -> list[Reply[Any]]:
         fleet = Fleet(credentials, lambda: transport, seconds)
         try:
             return await fleet.ask([an_instance(name) for name in names], "lanes", lanes_read)
@@ -241,16 +241,16 @@ def test_of_many_only_some_are_asked_at_once_and_all_answer_in_their_order() -> 
     credentials = credentials_of()
     transport = Answering(credentials)
     names = [f"i{number}" for number in range(200)]
-    told = asked(transport, credentials, names, 60.0)
-    assert [(one.instance, one.state) for one in told] == [(name, AnswerState.ANSWERED) for name in names]
+    replies = asked(transport, credentials, names, 60.0)
+    assert [(one.instance, one.state) for one in replies] == [(name, AnswerState.ANSWERED) for name in names]
     assert 1 < transport.most_at_once <= 32
 
 
 def test_frozen_ones_are_not_waited_for_longer_than_the_deadline() -> None:
     credentials = credentials_of()
     names = [f"i{number}" for number in range(100)]
-    told = asked(Answering(credentials, frozenset(names)), credentials, names, 0.05)
-    assert {one.state for one in told} == {AnswerState.TIMED_OUT}
+    replies = asked(Answering(credentials, frozenset(names)), credentials, names, 0.05)
+    assert {one.state for one in replies} == {AnswerState.TIMED_OUT}
 
 
 @pytest.mark.parametrize(
@@ -267,14 +267,14 @@ def test_what_is_not_understood_is_no_answer(status: int, body: bytes, reason: s
     credentials = credentials_of()
     transport = Answering(credentials)
     transport.status, transport.body = status, body
-    (told,) = asked(transport, credentials, ["one"], 60.0)
-    assert (told.state, told.value) == (AnswerState.UNREACHABLE, None)
-    assert reason in told.reason
+    (reply,) = asked(transport, credentials, ["one"], 60.0)
+    assert (reply.state, reply.value) == (AnswerState.UNREACHABLE, None)
+    assert reason in reply.reason
 
 
 def test_what_is_not_signed_by_the_service_is_no_answer() -> None:
-    (told,) = asked(Answering(credentials_of("another")), credentials_of(), ["one"], 60.0)
-    assert (told.state, told.reason) == (AnswerState.UNREACHABLE, "one:80: what answers there is not one")
+    (reply,) = asked(Answering(credentials_of("another")), credentials_of(), ["one"], 60.0)
+    assert (reply.state, reply.reason) == (AnswerState.UNREACHABLE, "one:80: what answers there is not one")
 
 
 def test_an_instance_says_its_own_lanes_whoever_else_is_away() -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from anyio import to_thread
 
 from api.fleet.answers import HEALTH, LANES, health_read, lanes_read, own_health, own_lanes
-from api.fleet.questions import AnswerState, Fleet, Told
+from api.fleet.questions import AnswerState, Fleet, Reply
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
 from api.services import Services
@@ -20,7 +20,7 @@ from mirror.model.identifiers import InstanceName
 _T = TypeVar("_T")
 
 
-class Everybody:
+class AllInstances:
     """Used for one call, by the event loop's thread. `live`: who is here; `only`: one that alone is asked."""
 
     def __init__(
@@ -36,29 +36,29 @@ class Everybody:
                 raise NotFound(f"there is no instance {shown(only)}", advice="/v1/instances lists them")
         self._others = [one for one in live if one.name != me and one.name in self._names]
 
-    async def lanes(self) -> Mapping[InstanceName, Told[list[LaneAnswer]]]:
+    async def lanes(self) -> Mapping[InstanceName, Reply[list[LaneAnswer]]]:
         """The lanes of each; of the leader also the partitions that nobody copies."""
-        return await self.say(LANES, lambda: own_lanes(self._services), lanes_read)
+        return await self.ask(LANES, lambda: own_lanes(self._services), lanes_read)
 
-    async def health(self) -> Mapping[InstanceName, Told[HealthAnswer]]:
+    async def health(self) -> Mapping[InstanceName, Reply[HealthAnswer]]:
         """How each is."""
-        return await self.say(HEALTH, lambda: own_health(self._services), health_read)
+        return await self.ask(HEALTH, lambda: own_health(self._services), health_read)
 
-    async def say(
+    async def ask(
         self,
         subject: str,
         own: Callable[[], _T],
         read: Callable[[Any], _T],
         parameters: Mapping[str, str] | None = None,
         deadline_seconds: float = 0.0,
-    ) -> Mapping[InstanceName, Told[_T]]:
+    ) -> Mapping[InstanceName, Reply[_T]]:
         """By instance, in the order of arrival, each one that is here. `own`: what this one says; the others
         are asked for the subject, and `read` makes the same of it."""
         me = self._services.status.name
-        told = {
+        replies = {
             one.instance: one
             for one in await self._fleet.ask(self._others, subject, read, parameters, deadline_seconds)
         }
         if me in self._names:
-            told[me] = Told(me, AnswerState.ANSWERED, await to_thread.run_sync(own))
-        return {name: told[name] for name in self._names}
+            replies[me] = Reply(me, AnswerState.ANSWERED, await to_thread.run_sync(own))
+        return {name: replies[name] for name in self._names}
