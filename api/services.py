@@ -17,6 +17,7 @@ from mirror.coordination.stores.problems import Problem, ProblemStore
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.instance.health import Condition
 from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
@@ -87,6 +88,10 @@ class InstanceStatus(Protocol):
     @property
     def loads(self) -> Mapping[ClusterRef, LoadStanding]:
         """What is known of the loads of each source cluster, where it leads."""
+        ...
+
+    def known_loads(self, cluster: ClusterRef) -> ClusterLoads | None:
+        """What is known of the loads of a source cluster's partitions; None where it does not lead."""
         ...
 
     @property

@@ -9,6 +9,7 @@ from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.newest import ClusterLoads, NewestLoads
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
@@ -30,12 +31,14 @@ class RunningStatus:
         supervisor: Supervisor,
         leader: Leader,
         health: Health,
+        newest: NewestLoads,
     ) -> None:
         self.name = name
         self._supervisor = supervisor
         self._follower = follower
         self._leader = leader
         self._health = health
+        self._newest = newest
 
     @property
     def is_leading(self) -> bool:
@@ -86,6 +89,10 @@ class RunningStatus:
     def loads(self) -> Mapping[ClusterRef, LoadStanding]:
         """What is known of the loads of each source cluster, where it leads."""
         return self._leader.loads
+
+    def known_loads(self, cluster: ClusterRef) -> ClusterLoads | None:
+        """What is known of the loads of a source cluster's partitions; None where it does not lead."""
+        return self._newest.known(cluster) if self._leader.is_leading else None
 
     @property
     def uncopied(self) -> tuple[UncopiedLane, ...]:

@@ -128,7 +128,7 @@ def build_instance(
     )
     follower.on_joined = leader.joined
     follower.event_drops = event_topic.drops
-    status = RunningStatus(name, follower, supervisor, leader, health)
+    status = RunningStatus(name, follower, supervisor, leader, health, memory.newest)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)

@@ -26,6 +26,7 @@ from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
 from mirror.instance.loads.assessments import AssessmentStore
+from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.plan_executor import SharedState
@@ -205,10 +206,12 @@ class LeaderRig:
         )
         self.events = EventLog(session)
         measured = MeasuredLoads(session)
+        self.memory = LoadMemory()
         planning = Planning(
             planner or SimplePlanner(),
             provider or measured,
             TaskCapacity(task_bytes_per_second),
+            memory=self.memory,
             freshness=freshness or measured.freshness,
         )
         self.clusters = clusters

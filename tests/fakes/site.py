@@ -98,6 +98,7 @@ class Site:
                 self.follower.workers,
                 self.leader.leader,
                 self.health,
+                self.leader.memory.newest,
             ),
             events=self.leader.events,
             clock=self.clock,

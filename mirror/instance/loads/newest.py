@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.model.identifiers import ClusterRef
@@ -15,15 +15,34 @@ DAY_MS: Final = 86_400_000
 """Loads that were measured earlier are not used any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterLoads:
+    """The newest loads of one source cluster's partitions. `provider`: whose answer came last; empty: none
+    did. `at_least`: partitions that were behind, so that they may carry more."""
+
+    provider: str
+    loads: Mapping[TopicPartition, PartitionLoad]
+    at_least: frozenset[TopicPartition]
+
+    def of(self, partition: TopicPartition, now_ms: int) -> PartitionLoad | None:
+        """The load of a partition; None where none was measured in the day before now."""
+        load = self.loads.get(partition)
+        return load if load is not None and _measured_ms(load) >= now_ms - DAY_MS else None
+
+
+_NOTHING: Final = ClusterLoads("", {}, frozenset())
+
+
 class NewestLoads:
     """Loads that somebody measured, by source cluster and partition. For any thread.
 
-    An answer about a part of the partitions replaces what is known of those.
+    An answer about a part of the partitions replaces what is known of those; of which it has only the default
+    the load of before is held.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[ClusterRef, Mapping[TopicPartition, PartitionLoad]] = {}
+        self._known: dict[ClusterRef, ClusterLoads] = {}
 
     def note(self, cluster: ClusterRef, report: LoadReport, now_ms: int) -> None:
         """Remember an answer of the load provider; loads that are only the default are left out."""
@@ -34,43 +53,44 @@ class NewestLoads:
             if load.level is not LoadLevel.DEFAULT
         }
         with self._lock:
-            before = self._known.get(cluster, {})
-            kept = {key: one for key, one in before.items() if _measured_ms(one) >= now_ms - DAY_MS}
-            self._known[cluster] = kept | new
+            before = self._known.get(cluster, _NOTHING)
+            kept = {key: one for key, one in before.loads.items() if _measured_ms(one) >= now_ms - DAY_MS}
+            for key in kept.keys() & (report.loads.keys() - new.keys()):
+                kept[key] = replace(kept[key], rate_source=RateSource.HELD)
+            at_least = (before.at_least & kept.keys() - new.keys()) | (report.at_least & new.keys())
+            self._known[cluster] = ClusterLoads(report.provider, kept | new, at_least)
+
+    def known(self, cluster: ClusterRef) -> ClusterLoads:
+        """Everything that is known of the cluster; no later answer changes it."""
+        with self._lock:
+            return self._known.get(cluster, _NOTHING)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition) -> float | None:
         """Bytes per second of a partition; None where that is not known."""
-        with self._lock:
-            load = self._known.get(cluster, {}).get(partition)
+        load = self.known(cluster).loads.get(partition)
         return None if load is None else load.bytes_per_second
 
     def total(self, cluster: ClusterRef, partitions: Iterable[TopicPartition]) -> float:
         """Bytes per second of the partitions, as far as they are known."""
-        with self._lock:
-            known = self._known.get(cluster, {})
+        known = self.known(cluster).loads
         return sum(known[key].bytes_per_second for key in partitions if key in known)
 
     def is_known(self, cluster: ClusterRef) -> bool:
         """Whether the load of any of its partitions is known."""
-        with self._lock:
-            return bool(self._known.get(cluster))
+        return bool(self.known(cluster).loads)
 
     def measured_at_ms(self, cluster: ClusterRef) -> int | None:
         """When anything of the cluster was measured last; None where nothing is known of it."""
-        with self._lock:
-            known = self._known.get(cluster, {})
-        return max(map(_measured_ms, known.values()), default=None)
+        return max(map(_measured_ms, self.known(cluster).loads.values()), default=None)
 
     def instead(
         self, cluster: ClusterRef, partitions: Sequence[TopicPartition], reason: str, now_ms: int
     ) -> LoadReport | None:
         """What is known, in place of an answer that cannot be had for the reason; None when nothing is."""
-        with self._lock:
-            known = self._known.get(cluster, {})
+        known = self.known(cluster)
+        found = {key: known.of(key, now_ms) for key in partitions}
         held = {
-            key: replace(known[key], rate_source=RateSource.HELD)
-            for key in partitions
-            if key in known and _measured_ms(known[key]) >= now_ms - DAY_MS
+            key: replace(load, rate_source=RateSource.HELD) for key, load in found.items() if load is not None
         }
         if not held:
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirror.instance.loads.newest import DAY_MS, NewestLoads
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
@@ -45,3 +47,21 @@ def test_a_day_later_nothing_is_known() -> None:
     assert newest.instead(SOURCE, [T0], "dead", NOW + DAY_MS + 1) is None
     newest.note(SOURCE, LoadReport({T1: PartitionLoad(1.0)}, "test", NOW), NOW + DAY_MS + 1)
     assert newest.of(SOURCE, T0) is None
+
+
+def test_where_an_answer_has_only_the_default_the_load_of_before_is_held() -> None:
+    newest = NewestLoads()
+    slope = PartitionLoad(1.0, None, LoadLevel.PARTITION, RateSource.SLOPE, NOW)
+    loads = {T0: slope, T1: slope}
+    newest.note(SOURCE, LoadReport(loads, "pinot", NOW, (), frozenset({T0, T1})), NOW)
+    before = newest.known(SOURCE)
+    assert (before.provider, before.loads) == ("pinot", loads)
+    assert before.at_least == {T0, T1}
+    default = PartitionLoad(5.0, None, LoadLevel.DEFAULT)
+    newest.note(SOURCE, LoadReport({T0: slope, T1: default}, "pinot", NOW), NOW + 1_000)
+    known = newest.known(SOURCE)
+    assert known.loads == {T0: slope, T1: replace(slope, rate_source=RateSource.HELD)}
+    assert known.at_least == {T1}
+    assert before.loads == loads, "nobody changes what was given away"
+    assert (known.of(T1, NOW + DAY_MS), known.of(T1, NOW + DAY_MS + 1)) == (known.loads[T1], None)
+    assert newest.known(DESTINATION).provider == ""
