@@ -21,7 +21,18 @@ from api.calls.cut_off import CutOffCalls
 from api.calls.event_feed import EventFeed
 from api.calls.request_ids import request_id_of
 from api.calls.slow_calls import SlowCalls
-from api.endpoints import actions, brooklin, datastreams, diagnostics, fleet, lags, plans, proposals, status
+from api.endpoints import (
+    actions,
+    brooklin,
+    datastreams,
+    diagnostics,
+    fleet,
+    lags,
+    loads,
+    plans,
+    proposals,
+    status,
+)
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
 from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
@@ -77,6 +88,7 @@ def described_app() -> DocumentedApi:
     for router in (
         datastreams.router,
         lags.router,
+        loads.router,
         plans.router,
         proposals.router,
         status.router,

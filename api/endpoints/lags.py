@@ -12,12 +12,12 @@ from api.datastreams.answers import NamePath
 from api.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
 from api.endpoints.ledgers import progress_of
 from api.fleet.all_instances import AllInstances
+from api.fleet.leader import leader_of
+from api.loads.leaders import owners_of
 from api.schemas.lags import DatastreamGaps, DatastreamLag, PartitionGaps, PartitionLag
 from api.schemas.lanes import LaneAnswer
 from api.schemas.problems import problems
 from api.schemas.progress import LaneProgressAnswer
-from api.services import Services
-from mirror.coordination.stores.membership import LiveInstance
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.datastreams.datastream import Datastream
@@ -41,21 +41,12 @@ async def lag(name: NamePath, services: ServicesDep, reads: ReadsDep, fleet: Fle
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     replies = await AllInstances(services, fleet, live).lanes()
     heard = {name: one.value for name, one in replies.items() if one.value is not None}
-    return lag_of(datastream, plan, heard, _leader(services, live))
-
-
-def _leader(services: Services, live: Sequence[LiveInstance]) -> InstanceName | None:
-    """None: nobody leads yet, as far as this instance knows."""
-    mine = services.status.name
-    if services.status.is_leading:
-        return mine
-    first = next((one.name for one in live), None)
-    return None if first == mine else first
+    return lag_of(datastream, plan, heard, leader_of(services, live))
 
 
 def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceName | None) -> DatastreamLag:
     """Put together from what instances say."""
-    owners = _owners(datastream, plan)
+    owners = owners_of(datastream, plan)
     said = _said(datastream, heard)
     idle = {place for instance, place in said if instance is None}
     found = [_partition_lag(place, owners.get(place), said, heard) for place in sorted(owners.keys() | idle)]
@@ -65,15 +56,6 @@ def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceNam
     return DatastreamLag.from_partitions(
         datastream.name, datastream.status, silent, found, is_complete=is_complete
     )
-
-
-def _owners(datastream: Datastream, plan: Plan) -> Mapping[TopicPartition, TaskPlacement]:
-    return {
-        place: task
-        for task in plan.of_group(datastream.group)
-        for place in task.partitions
-        if datastream.selection.matches(place.topic) and not plan.excludes(datastream.name, place.topic)
-    }
 
 
 _Said = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
@@ -120,7 +102,7 @@ async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) 
         return DatastreamGaps(
             name=name,
             looked_at=len(known),
-            unknown=[str(one) for one in sorted(_owners(datastream, services.plan()).keys() - known)],
+            unknown=[str(one) for one in sorted(owners_of(datastream, services.plan()).keys() - known)],
             partitions=[one for one in rows if one.is_remarkable],
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from api.brooklin.diagnostics import status_element
+from api.loads.leaders import told_cluster_loads, told_loads
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
 from api.services import Services
@@ -15,6 +16,8 @@ from mirror.model import bounds
 LANES: Final = "lanes"
 HEALTH: Final = "health"
 DIAGNOSTICS: Final = "diagnostics"
+LOADS: Final = "loads"
+CLUSTER_LOADS: Final = "cluster-loads"
 _MOST_LANES: Final = 1_000_000
 Subject = Callable[[Services, Mapping[str, str]], Any]
 
@@ -68,5 +71,7 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     LANES: lambda services, _: [one.model_dump(mode="json") for one in own_lanes(services)],
     HEALTH: lambda services, _: own_health(services).model_dump(mode="json"),
     DIAGNOSTICS: _diagnostics,
+    LOADS: told_loads,
+    CLUSTER_LOADS: lambda services, _: told_cluster_loads(services),
 }
 """What another instance may ask."""

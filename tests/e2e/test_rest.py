@@ -271,6 +271,7 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
     behind = asked.ask("GET", "/v1/datastreams/rest/lag").json()
     assert (behind["silent_instances"], len(behind["partitions"])) == ([], PARTITIONS)
     assert asked.ask("GET", "/v1/datastreams/rest/gaps").json()["name"] == "rest"
+    _look_at_the_loads(asked, names[0])
     health = asked.ask("GET", "/v1/health").json()
     assert health["instance"] == "one"
     assert health["is_well"] is True
@@ -285,6 +286,23 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
     )
     assert f'headrace_lanes{{datastream="rest",phase="copying"}} {float(len(mine))}' in page
     assert "Headrace" in asked.client.get("/v1/docs").text
+
+
+def _look_at_the_loads(asked: Asked, leader: str) -> None:
+    """What is measured of a few records depends on the moment: the sums are what the rows say."""
+    found = asked.ask("GET", "/v1/datastreams/rest/loads").json()
+    assert (found["cluster"], found["leader"], found["no_answer"]) == ("source", leader, "")
+    rows = found["partitions"]
+    assert sorted(one["partition"] for one in rows) == list(range(PARTITIONS))
+    assert {one["instance"] for one in rows} == {"one", "two"}
+    assert found["unknown"] == sum(one["bytes_per_second"] is None for one in rows)
+    assert found["known"] + found["unknown"] == PARTITIONS
+    asked.ask("GET", "/v1/datastreams/no-such/loads", 404)
+    everything = asked.ask("GET", "/v1/loads").json()
+    assert (everything["leader"], everything["no_answer"]) == (leader, "")
+    (cluster,) = everything["clusters"]
+    assert (cluster["cluster"], cluster["partitions"]) == ("source", PARTITIONS)
+    assert cluster["known"] + cluster["unknown"] == PARTITIONS
 
 
 def _through_the_states(asked: Asked, world: World) -> None:

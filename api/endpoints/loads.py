@@ -1,0 +1,72 @@
+"""/v1/loads and /v1/datastreams/{name}/loads"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.concurrency import run_in_threadpool
+
+from api.datastreams.answers import NamePath
+from api.dependencies import FleetDep, ReadsDep, ServicesDep
+from api.fleet.answers import CLUSTER_LOADS, LOADS
+from api.fleet.leader import ask_leader
+from api.loads.leaders import (
+    MOST_SHOWN,
+    cluster_loads_read,
+    loads_read,
+    own_cluster_loads,
+    own_loads,
+    unheard_loads,
+)
+from api.loads.schemas import ClusterLoadsAnswer, DatastreamLoads, LoadsAnswer
+from api.schemas.problems import problems
+from mirror.model.identifiers import DatastreamName
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/datastreams/{name}/loads", tags=["datastreams"], responses=problems(404, 409))
+async def loads(
+    name: NamePath,
+    services: ServicesDep,
+    reads: ReadsDep,
+    fleet: FleetDep,
+    limit: Annotated[
+        int, Query(ge=1, le=MOST_SHOWN, description="at most this number of partitions, the heaviest")
+    ] = 10_000,
+) -> DatastreamLoads:
+    """What arrives in each partition at the source, as the leader knows it. Any instance answers; where the
+    leader does not, that is said and the numbers are null."""
+    datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
+    plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
+    assessments = await run_in_threadpool(reads.assessments)
+    said = await ask_leader(
+        services,
+        fleet,
+        live,
+        LOADS,
+        lambda: own_loads(services, datastream, plan, assessments, limit),
+        loads_read,
+        {"datastream": name, "limit": str(limit)},
+    )
+    if said.value is not None:
+        return said.value
+    unheard = await run_in_threadpool(unheard_loads, datastream, plan, assessments, limit)
+    return unheard.model_copy(update={"leader": said.leader, "no_answer": said.reason})
+
+
+@router.get("/loads", tags=["status"], responses=problems(409))
+async def all_loads(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> LoadsAnswer:
+    """What is known of the loads of each source cluster, as the leader knows it. Any instance answers; where
+    the leader does not, that is said and everything of a cluster but its name is null."""
+    live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
+    said = await ask_leader(
+        services, fleet, live, CLUSTER_LOADS, lambda: own_cluster_loads(services, plan), cluster_loads_read
+    )
+    if said.value is not None:
+        return LoadsAnswer(leader=said.leader, no_answer="", clusters=said.value)
+    definitions = await run_in_threadpool(reads.definitions)
+    sources = sorted({one.source for one in definitions.datastreams})
+    unheard = [ClusterLoadsAnswer.unheard(one) for one in sources]
+    return LoadsAnswer(leader=said.leader, no_answer=said.reason, clusters=unheard)

@@ -1,0 +1,56 @@
+"""Asks the leader what only it knows, at whichever instance a call arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from api.fleet.all_instances import AllInstances
+from api.fleet.questions import AnswerState, Fleet
+from api.services import Services
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.model.identifiers import InstanceName
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class LeadersAnswer(Generic[_T]):
+    """What the leader has said. `value` is None unless it has answered; `reason`: why not. `leader` None:
+    nobody leads yet, as far as this instance knows."""
+
+    leader: InstanceName | None
+    value: _T | None = None
+    reason: str = ""
+
+
+def leader_of(services: Services, live: Sequence[LiveInstance]) -> InstanceName | None:
+    """None: nobody leads yet, as far as this instance knows. `live`: who is here, in order of arrival."""
+    mine = services.status.name
+    if services.status.is_leading:
+        return mine
+    first = next((one.name for one in live), None)
+    return None if first == mine else first
+
+
+async def ask_leader(
+    services: Services,
+    fleet: Fleet,
+    live: Sequence[LiveInstance],
+    subject: str,
+    own: Callable[[], _T | None],
+    read: Callable[[Any], _T | None],
+    parameters: Mapping[str, str] | None = None,
+) -> LeadersAnswer[_T]:
+    """As `AllInstances.ask`, of one. `own` and `read`: None where the instance does not lead."""
+    leader = leader_of(services, live)
+    if leader is None:
+        return LeadersAnswer(None, None, "nobody leads yet")
+    replies = await AllInstances(services, fleet, live, leader).ask(subject, own, read, parameters)
+    reply = replies[leader]
+    if reply.state is not AnswerState.ANSWERED:
+        return LeadersAnswer(leader, None, f"{leader} is {reply.state.value}: {reply.reason}")
+    if reply.value is None:
+        return LeadersAnswer(leader, None, f"{leader} does not lead any more, or not yet")
+    return LeadersAnswer(leader, reply.value)

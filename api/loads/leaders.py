@@ -1,0 +1,160 @@
+"""What the leader says of loads, and what is said where it does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api.loads.schemas import (
+    ClusterLoadsAnswer,
+    DatastreamLoads,
+    LeadersLoads,
+    LoadCounts,
+    PartitionLoadAnswer,
+    heaviest_first,
+)
+from api.services import Services
+from mirror.errors import InvalidRequest
+from mirror.instance.loads.assessments import Assessment
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.topics import TopicPartition
+
+MOST_SHOWN: Final = 100_000
+_MOST_CLUSTERS: Final = 10_000
+
+
+def owners_of(datastream: Datastream, plan: Plan) -> Mapping[TopicPartition, TaskPlacement]:
+    """The task of each partition that the plan gives to the datastream."""
+    return {
+        place: task
+        for task in plan.of_group(datastream.group)
+        for place in task.partitions
+        if datastream.selection.matches(place.topic) and not plan.excludes(datastream.name, place.topic)
+    }
+
+
+def own_loads(
+    services: Services,
+    datastream: Datastream,
+    plan: Plan,
+    assessments: Mapping[GroupName, Assessment],
+    limit: int,
+) -> DatastreamLoads | None:
+    """What this instance knows as the leader; None where it does not lead."""
+    loads = _loads_of(services, datastream.source)
+    if loads is None:
+        return None
+    owners, name = owners_of(datastream, plan), datastream.name
+    idle = {one.what.partition for one in services.status.uncopied if one.what.datastream == name}
+    places = heaviest_first(owners.keys() | idle, loads)
+    counts, assessment = LoadCounts.of(places, loads), assessments.get(datastream.group)
+    rows = [PartitionLoadAnswer.from_load(one, owners.get(one), loads, assessment) for one in places[:limit]]
+    is_whole = bool(places) and counts.known == len(places)
+    return DatastreamLoads(
+        name=name,
+        cluster=datastream.source,
+        leader=services.status.name,
+        no_answer="",
+        provider=loads.known.provider or None,
+        planned_ms=assessment.planned_ms if assessment else None,
+        bytes_per_second=counts.bytes_per_second if is_whole else None,
+        known=counts.known,
+        held=counts.held,
+        unknown=len(places) - counts.known,
+        partitions=rows,
+        left_out=len(places) - len(rows),
+    )
+
+
+def unheard_loads(
+    datastream: Datastream, plan: Plan, assessments: Mapping[GroupName, Assessment], limit: int
+) -> DatastreamLoads:
+    """What is known without the leader: the partitions of tasks, and what the last planning has stored."""
+    owners, assessment = owners_of(datastream, plan), assessments.get(datastream.group)
+    places = heaviest_first(owners, None)
+    rows = [PartitionLoadAnswer.from_load(one, owners[one], None, assessment) for one in places[:limit]]
+    return DatastreamLoads(
+        name=datastream.name,
+        cluster=datastream.source,
+        leader=None,
+        no_answer="",
+        provider=None,
+        planned_ms=assessment.planned_ms if assessment else None,
+        bytes_per_second=None,
+        known=None,
+        held=None,
+        unknown=None,
+        partitions=rows,
+        left_out=len(places) - len(rows),
+    )
+
+
+def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer] | None:
+    """Every source cluster as this instance knows it as the leader; None where it does not lead."""
+    sources = {one.group: one.source for one in services.status.datastreams}
+    places: dict[ClusterRef, set[TopicPartition]] = {one: set() for one in sources.values()}
+    for task in plan.tasks:
+        if task.group in sources:
+            places[sources[task.group]] |= task.partitions
+    found = []
+    for cluster in sorted(places):
+        loads = _loads_of(services, cluster)
+        if loads is None:
+            return None
+        found.append(ClusterLoadsAnswer.from_loads(cluster, loads, places[cluster]))
+    return found if services.status.is_leading else None
+
+
+def _loads_of(services: Services, cluster: ClusterRef) -> LeadersLoads | None:
+    known = services.status.known_loads(cluster)
+    if known is None:
+        return None
+    return LeadersLoads(known, services.status.loads.get(cluster), services.clock.now_ms())
+
+
+def told_loads(services: Services, asked: Mapping[str, str]) -> Any:
+    """For another instance, which names the datastream and how many partitions it wants."""
+    try:
+        name, limit = DatastreamName(asked["datastream"]), int(asked["limit"])
+    except (KeyError, ValueError) as error:
+        raise InvalidRequest(f"the question is not understood: {error}") from error
+    datastream = services.control.get(name)
+    found = own_loads(services, datastream, services.plan(), services.assessments(), limit)
+    return None if found is None else found.model_dump(mode="json")
+
+
+def told_cluster_loads(services: Services) -> Any:
+    """For another instance."""
+    found = own_cluster_loads(services, services.plan())
+    return None if found is None else [one.model_dump(mode="json") for one in found]
+
+
+def loads_read(value: Any) -> DatastreamLoads | None:
+    """What another instance has said; None: it does not lead. Fields that are not known are left out: it may
+    be of a newer version. Raises ValueError, InvalidRequest."""
+    if value is None:
+        return None
+    found = bounds.mapping("what it says", value)
+    rows = bounds.sequence("its partitions", bounds.field(found, "partitions"), MOST_SHOWN)
+    known = _known(DatastreamLoads, found) | {
+        "partitions": [_known(PartitionLoadAnswer, one) for one in rows]
+    }
+    return DatastreamLoads.model_validate(known)
+
+
+def cluster_loads_read(value: Any) -> list[ClusterLoadsAnswer] | None:
+    """Likewise. Raises ValueError, InvalidRequest."""
+    if value is None:
+        return None
+    rows = bounds.sequence("its clusters", value, _MOST_CLUSTERS)
+    return [ClusterLoadsAnswer.model_validate(_known(ClusterLoadsAnswer, one)) for one in rows]
+
+
+def _known(
+    model: type[DatastreamLoads | PartitionLoadAnswer | ClusterLoadsAnswer], value: Any
+) -> dict[str, Any]:
+    found = bounds.mapping("what it says", value)
+    return {name: one for name, one in found.items() if name in model.model_fields}
