@@ -25,6 +25,7 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.RefusedFields: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.VersionNotGiven: HTTPStatus.PRECONDITION_REQUIRED,
     errors.IllegalTransition: HTTPStatus.CONFLICT,
+    errors.NothingStored: HTTPStatus.CONFLICT,
     errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
     errors.NotAuthorized: HTTPStatus.UNAUTHORIZED,
     errors.VersionConflict: HTTPStatus.CONFLICT,

@@ -7,6 +7,7 @@
     │   ├── AlreadyExists           there is one by that name already
     │   │   └── KeyReused           the key of a creation was given to another one
     │   ├── IllegalTransition       not from the present state
+    │   ├── NothingStored           nothing is known of it yet
     │   ├── RefusedFields           fields of a change cannot be as they are asked for
     │   └── VersionNotGiven         a change does not say which version it is a change of
     ├── Unreachable                 a server does not answer                     retriable
@@ -98,6 +99,10 @@ class KeyReused(AlreadyExists):
 
 class IllegalTransition(InvalidRequest):
     """The present state does not allow the requested one."""
+
+
+class NothingStored(InvalidRequest):
+    """What the answer would be made of has not been stored, yet or any more."""
 
 
 class RefusedFields(InvalidRequest):

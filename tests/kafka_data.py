@@ -136,6 +136,27 @@ def delete_records(address: str, topic: str, partition: int, before: int) -> Non
     admin.delete_records([place], request_timeout=PATIENCE_SECONDS)[place].result(timeout=PATIENCE_SECONDS)
 
 
+def commit_positions(address: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Commit offsets of a group that has no members."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})
+    places = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
+
+    def ask() -> list[TopicPartition] | None:
+        try:
+            return consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in _COORDINATOR_IS_MADE:
+                raise
+            return None
+
+    try:
+        done = wait_until(ask, f"positions of group {group} are committed")
+    finally:
+        consumer.close()
+    assert done is not None
+    assert [one.error for one in done if one.error] == []
+
+
 def group_positions(address: str, group: str, topic: str, partitions: int) -> list[int]:
     """What a group has committed of each partition; -1001 where nothing."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})

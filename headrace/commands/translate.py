@@ -61,8 +61,8 @@ def _show_moves(group: str, moves: list[PositionMove]) -> None:
         {
             "from": str(move.here),
             "offset": move.offset,
-            "to": str(move.there) if move.becomes >= 0 else None,
-            "becomes": move.becomes if move.becomes >= 0 else None,
+            "to": str(move.there) if move.is_translated else None,
+            "becomes": move.becomes if move.is_translated else None,
             "precision": move.precision,
             "has_now": move.present,
             "skipped": move.skipped,

@@ -8,11 +8,12 @@ and never misses anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 from mirror.client.cluster import Cluster
-from mirror.errors import HeadraceError, InvalidRequest, Refused
+from mirror.errors import HeadraceError, NotFound, NothingStored, Refused
 from mirror.lane.offset_map import Precision
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
@@ -24,6 +25,8 @@ from mirror.protocol.control.offsets import commit_offsets, committed_offsets
 from mirror.replication.context import EngineContext
 
 NOT_MIRRORED: Final = "not mirrored"
+NOTHING_YET: Final = "nothing of it is stored yet"
+GONE: Final = "the destination topic was deleted since, with what was mirrored"
 AHEAD: Final = "the group is ahead there"
 UNCHANGED: Final = "as it is"
 
@@ -64,6 +67,11 @@ class PositionMove:
     present: int | None = None
     skipped: str = ""
 
+    @property
+    def is_translated(self) -> bool:
+        """Whether `becomes` is an offset."""
+        return self.becomes >= 0
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
@@ -81,7 +89,7 @@ class PositionMove:
 async def stored_lanes(
     bench: EngineContext, destination: ClusterRef, state: str
 ) -> Mapping[LaneKey, LaneProgress]:
-    """Everything that a state has stored. Raises InvalidRequest when it is nothing, Unreachable."""
+    """Everything that a state has stored. Raises NothingStored, Unreachable."""
     log = bench.progress(destination)
     await log.read_all()
     keys = log.keys_of(GroupName(state))
@@ -89,7 +97,7 @@ async def stored_lanes(
     lanes = {key: progress for key, progress in found.items() if progress is not None}
     if not lanes:
         known = ", ".join(sorted(log.groups())[:10])
-        raise InvalidRequest(
+        raise NothingStored(
             f"nothing is stored under {state} on {destination}",
             advice=f"there is {known}" if known else "is it the destination of the copy?",
         )
@@ -131,44 +139,85 @@ async def stored_and_current(bench: EngineContext, destination: ClusterRef, stat
     return StoredLanes(lanes, ids)
 
 
+class Translator:
+    """Offsets of one side of a copy on the other side, as far as it is stored. `back`: from the destination
+    to the source."""
+
+    def __init__(self, stored: StoredLanes, *, back: bool) -> None:
+        self._stored = stored
+        self._back = back
+
+    def move(self, place: TopicPartition, offset: int) -> PositionMove:
+        """Where a group that would next read `offset` goes on at the other side."""
+        lane = self._lanes.get(place)
+        if lane is None:
+            return PositionMove(place, offset, place, -1, skipped=NOT_MIRRORED)
+        there, progress = self._places(*lane)[1], lane[1]
+        if not len(progress.offset_map):
+            return PositionMove(place, offset, there, -1, skipped=NOTHING_YET)
+        if self._stored.is_current(progress) is False:
+            return PositionMove(place, offset, there, -1, skipped=GONE)
+        look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
+        found = look_up(offset)
+        return PositionMove(place, offset, there, found.offset, Precision(found.precision).value)
+
+    @cached_property
+    def _lanes(self) -> Mapping[TopicPartition, tuple[LaneKey, LaneProgress]]:
+        """By their partition on the side that offsets are given of."""
+        return {self._places(*lane)[0]: lane for lane in self._stored.lanes.items()}
+
+    def _places(self, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:
+        """(where the offsets are, where they go) of one lane."""
+        copy = TopicPartition(progress.target_topic or key.partition.topic, key.partition.partition)
+        return (copy, key.partition) if self._back else (key.partition, copy)
+
+
+class GroupPositions(NamedTuple):
+    """What a group has committed: where it is, and where it goes."""
+
+    here: Mapping[TopicPartition, int]
+    there: Mapping[TopicPartition, int]
+
+
+async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPositions:
+    """What the clusters say of the group. Raises NotAuthorized, Unreachable."""
+    here, there = _clusters(bench, job)
+    found = await bench.loop.together([_committed(here, job.group), _committed(there, job.target_group)])
+    return GroupPositions(*found)
+
+
 async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[PositionMove]:
     """What would be committed. Raises InvalidRequest, NotAuthorized, Unreachable."""
-    lanes = await stored_lanes(bench, job.destination, job.state)
-    here, there = _clusters(bench, job)
-    committed = await _committed(here, job.group)
-    if not committed:
-        raise InvalidRequest(f"group {job.group} has committed nothing on {here.name}")
-    present = await _committed(there, job.target_group)
-    by_place = {_places(job, key, progress)[0]: (key, progress) for key, progress in lanes.items()}
-    moves = []
-    for place, offset in sorted(committed.items()):
-        lane = by_place.get(place)
-        if lane is None:
-            moves.append(PositionMove(place, offset, place, -1, skipped=NOT_MIRRORED))
-        else:
-            moves.append(_move(job, place, offset, lane, present))
-    return moves
+    stored = await stored_and_current(bench, job.destination, job.state)
+    return moves_of(job, stored, await group_positions(bench, job))
 
 
-def _move(
-    job: TranslateJob,
-    place: TopicPartition,
-    offset: int,
-    lane: tuple[LaneKey, LaneProgress],
-    present: Mapping[TopicPartition, int],
-) -> PositionMove:
-    there = _places(job, *lane)[1]
-    offset_map = lane[1].offset_map
-    if not len(offset_map):
-        return PositionMove(place, offset, there, -1, skipped=NOT_MIRRORED)
-    found = offset_map.backward(offset) if job.back else offset_map.forward(offset)
-    before = present.get(there)
+def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
+    """What would be committed, in order. Raises NotFound for a group that has committed nothing.
+
+    `stored` was read before `positions`: then what is beyond it is behind the group, never ahead.
+    """
+    if not positions.here:
+        here = job.destination if job.back else job.source
+        raise NotFound(f"group {job.group} has committed nothing on {here}")
+    translator = Translator(stored, back=job.back)
+    return [
+        _beside(job, translator.move(place, offset), positions)
+        for place, offset in sorted(positions.here.items())
+    ]
+
+
+def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) -> PositionMove:
+    """With what the group has there already."""
+    present = positions.there.get(move.there)
+    if move.skipped or present is None:
+        return move
     skipped = ""
-    if before == found.offset:
+    if present == move.becomes:
         skipped = UNCHANGED
-    elif before is not None and before > found.offset and not job.rewinds:
+    elif present > move.becomes and not job.rewinds:
         skipped = AHEAD
-    return PositionMove(place, offset, there, found.offset, Precision(found.precision).value, before, skipped)
+    return replace(move, present=present, skipped=skipped)
 
 
 async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequence[PositionMove]) -> int:
@@ -198,12 +247,6 @@ def _clusters(bench: EngineContext, job: TranslateJob) -> tuple[Cluster, Cluster
     """(where the group is, where it goes)."""
     source, destination = bench.cluster(job.source), bench.cluster(job.destination)
     return (destination, source) if job.back else (source, destination)
-
-
-def _places(job: TranslateJob, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:
-    """(where the group is, where it goes) of one lane."""
-    copy = TopicPartition(progress.target_topic or key.partition.topic, key.partition.partition)
-    return (copy, key.partition) if job.back else (key.partition, copy)
 
 
 async def _committed(cluster: Cluster, group: str) -> dict[TopicPartition, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from selectors import BaseSelector
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -12,6 +13,7 @@ from mirror.client.access import ClusterAccess
 from mirror.client.cluster import Cluster, ConnectionConfigs
 from mirror.client.event_loop import Loop
 from mirror.client.handshake import ConnectionConfig
+from mirror.errors import TimedOut
 from mirror.lane.flow import TokenBucket
 from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
@@ -178,11 +180,15 @@ class EngineContext:
         """The memory of a tier."""
         return self.live_budget if live else self.budget
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run one coroutine to its end; for commands, where nothing else happens."""
-        promise = self.loop.spawn(coroutine)
+    def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = inf) -> T:
+        """Run one coroutine to its end; for commands, where nothing else happens. Raises TimedOut when it
+        takes longer; then nothing else can be run here."""
+        promise, until = self.loop.spawn(coroutine), self.loop.now() + seconds
         while not promise.is_done:
-            self.loop.run_once(_ROUND_SECONDS)
+            left = until - self.loop.now()
+            if left <= 0:
+                raise TimedOut(f"{', '.join(self._clusters)} did not answer everything within {seconds:g} s")
+            self.loop.run_once(min(_ROUND_SECONDS, left))
         return promise.result()
 
     def close(self) -> None:

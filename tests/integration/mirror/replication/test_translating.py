@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 from typer.testing import CliRunner
 
 from headrace.__main__ import app
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.errors import InvalidRequest, Refused
+from mirror.errors import NotFound, NothingStored, Refused
 from mirror.jobs.translate_job import (
     AHEAD,
     NOT_MIRRORED,
@@ -27,7 +27,7 @@ from mirror.jobs.translate_job import (
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, look, write
-from tests.kafka_data import Record, group_positions, make_topic
+from tests.kafka_data import Record, commit_positions, group_positions, make_topic
 
 pytestmark = pytest.mark.servers
 
@@ -36,14 +36,6 @@ NOW = int(time.time() * 1000)
 
 def group_consumer(address: str, group: str) -> Consumer:
     return Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})
-
-
-def commit(address: str, group: str, offsets: dict[tuple[str, int], int]) -> None:
-    consumer = group_consumer(address, group)
-    consumer.commit(
-        offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()], asynchronous=False
-    )
-    consumer.close()
 
 
 @pytest.fixture
@@ -90,7 +82,7 @@ def job(topic: str, group: str, **fields: Any) -> TranslateJob:
 def test_a_group_goes_on_at_the_copy_with_the_very_next_record(copied: tuple[EngineUnderTest, str]) -> None:
     engine, topic = copied
     group = f"consumers-{topic}"
-    commit(engine.source, group, {(topic, 0): 17, (topic, 1): 41})
+    commit_positions(engine.source, group, {(topic, 0): 17, (topic, 1): 41})
     assert Commands(engine).apply(job(topic, group)) == 2
     positions = group_positions(engine.destination, group, f"copy.{topic}", 2)
     assert positions == [17, 48]
@@ -106,9 +98,9 @@ def test_there_and_back_is_where_it_was(copied: tuple[EngineUnderTest, str]) -> 
     engine, topic = copied
     group = f"consumers-{topic}"
     commands = Commands(engine)
-    commit(engine.source, group, {(topic, 0): 60, (topic, 1): 5})
+    commit_positions(engine.source, group, {(topic, 0): 60, (topic, 1): 5})
     commands.apply(job(topic, group))
-    commit(engine.destination, group, {(f"copy.{topic}", 1): 7 + 33})
+    commit_positions(engine.destination, group, {(f"copy.{topic}", 1): 7 + 33})
     moves = commands.plan(job(topic, group, back=True))
     assert [(move["topic"], move["becomes"], move["skipped"]) for move in moves] == [
         (f"copy.{topic}", 60, UNCHANGED),
@@ -124,8 +116,8 @@ def test_positions_that_are_ahead_there_stay_unless_told_otherwise(
     engine, topic = copied
     group = f"consumers-{topic}"
     commands = Commands(engine)
-    commit(engine.source, group, {(topic, 0): 10})
-    commit(engine.destination, group, {(f"copy.{topic}", 0): 30})
+    commit_positions(engine.source, group, {(topic, 0): 10})
+    commit_positions(engine.destination, group, {(f"copy.{topic}", 0): 30})
     assert [move["skipped"] for move in commands.plan(job(topic, group))] == [AHEAD]
     assert commands.apply(job(topic, group)) == 0
     assert commands.apply(job(topic, group, rewinds=True)) == 1
@@ -136,7 +128,7 @@ def test_a_group_with_members_there_keeps_its_positions(copied: tuple[EngineUnde
     engine, topic = copied
     group = f"consumers-{topic}"
     make_topic(engine.source, f"{topic}-alone")
-    commit(engine.source, group, {(topic, 0): 10, (f"{topic}-alone", 0): 0})
+    commit_positions(engine.source, group, {(topic, 0): 10, (f"{topic}-alone", 0): 0})
     moves = Commands(engine).plan(job(topic, group))
     assert {move["skipped"] for move in moves} == {"", NOT_MIRRORED}
     consumer = group_consumer(engine.destination, group)
@@ -150,9 +142,9 @@ def test_a_group_with_members_there_keeps_its_positions(copied: tuple[EngineUnde
 
 def test_what_nobody_has_copied_or_committed_is_said(copied: tuple[EngineUnderTest, str]) -> None:
     engine, topic = copied
-    with pytest.raises(InvalidRequest, match="has committed nothing"):
+    with pytest.raises(NotFound, match="has committed nothing"):
         Commands(engine).plan(job(topic, f"nobody-{topic}"))
-    with pytest.raises(InvalidRequest, match="nothing is stored under"):
+    with pytest.raises(NothingStored, match="nothing is stored under"):
         Commands(engine).plan(TranslateJob("g-of-nobody", SOURCE, DESTINATION, "any"))
 
 
@@ -164,7 +156,7 @@ def test_the_commands_show_first_and_do_then(copied: tuple[EngineUnderTest, str]
         f'[clusters.here]\nbootstrap_servers = "{engine.source}"\n'
         f'[clusters.there]\nbootstrap_servers = "{engine.destination}"\n'
     )
-    commit(engine.source, group, {(topic, 0): 17})
+    commit_positions(engine.source, group, {(topic, 0): 17})
     both = ["--destination", "there", "--state", f"g-{topic}", "--config", str(config), "--json"]
     asked = ["translate", "--source", "here", "--group", group, *both]
     shown = json.loads(CliRunner().invoke(app, [*asked, "--dry-run"]).stdout)

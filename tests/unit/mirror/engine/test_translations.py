@@ -1,0 +1,120 @@
+"""What is asked of clusters to translate the positions of a group; in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from mirror.client.access import ClusterAccess, endpoints
+from mirror.errors import NotAuthorized, NotFound, NothingStored, TimedOut, Unreachable
+from mirror.jobs.translate_job import (
+    GONE,
+    NOT_MIRRORED,
+    UNCHANGED,
+    PositionMove,
+    TranslateJob,
+    group_positions,
+    plan_translation,
+)
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.options import CopyingOptions
+from tests.builders import DESTINATION, SOURCE
+from tests.fakes.broker.faults import Code, Delay, Drop
+from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.virtual import VirtualSelector
+
+OFFSET_FETCH, FIND_COORDINATOR = 9, 10
+NO_RIGHTS = 30
+TIMEOUT_SECONDS = 10.0
+
+
+@pytest.fixture
+def copied(fakes: MirroredFakes) -> MirroredFakes:
+    """20 records; the engine has ended."""
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t", group="orders")
+    fakes.run_to("t", 20)
+    fakes.stop()
+    fakes.source.groups["billing"] = {("t", 0): 12, ("other", 0): 3}
+    return fakes
+
+
+@pytest.fixture
+def bench(copied: MirroredFakes) -> Iterator[EngineContext]:
+    access = {
+        SOURCE: ClusterAccess(endpoints(copied.source.address)),
+        DESTINATION: ClusterAccess(endpoints(copied.target.address)),
+    }
+    with closing(
+        EngineContext(
+            access.__getitem__,
+            CopyingOptions(request_timeout_seconds=TIMEOUT_SECONDS),
+            EngineIdentity("test"),
+            copied.clock,
+            VirtualSelector(copied.clock, [copied.source, copied.target]),
+        )
+    ) as made:
+        made.loop.new_socket = copied.network.socket
+        yield made
+
+
+def a_job(group: str = "billing", *, back: bool = False) -> TranslateJob:
+    return TranslateJob("orders", SOURCE, DESTINATION, group, back=back)
+
+
+def shown(moves: list[PositionMove]) -> list[tuple[str, int, str, str]]:
+    return [(str(move.here), move.becomes, move.precision, move.skipped) for move in moves]
+
+
+def test_the_positions_of_both_sides_are_read(copied: MirroredFakes, bench: EngineContext) -> None:
+    copied.target.groups["billing"] = {("t", 0): 12}
+    there = [("other-0", -1, "", NOT_MIRRORED), ("t-0", 12, "exact", UNCHANGED)]
+    assert shown(bench.run(plan_translation(bench, a_job()))) == there
+    assert shown(bench.run(plan_translation(bench, a_job(back=True)))) == there[1:]
+    found = bench.run(group_positions(bench, a_job()))
+    assert (found.here, found.there) == ({("t", 0): 12, ("other", 0): 3}, {("t", 0): 12})
+
+
+def test_a_copy_that_was_deleted_since_translates_nothing(
+    copied: MirroredFakes, bench: EngineContext
+) -> None:
+    copied.target.delete_topic("t")
+    assert shown(bench.run(plan_translation(bench, a_job())))[1] == ("t-0", -1, "", GONE)
+    copied.target.create_topic("t", 1, 2)
+    assert shown(bench.run(plan_translation(bench, a_job())))[1] == ("t-0", -1, "", GONE)
+
+
+def test_what_nobody_has_committed_or_stored_is_said(bench: EngineContext) -> None:
+    with pytest.raises(NotFound, match="group nobody has committed nothing on source"):
+        bench.run(plan_translation(bench, a_job("nobody")))
+    with pytest.raises(NotFound, match="on destination"):
+        bench.run(plan_translation(bench, a_job(back=True)))
+    with pytest.raises(NothingStored, match="nothing is stored under others"):
+        bench.run(plan_translation(bench, TranslateJob("others", SOURCE, DESTINATION, "billing")))
+
+
+def test_a_group_that_may_not_be_read_is_named(copied: MirroredFakes, bench: EngineContext) -> None:
+    copied.source.faults.plant(OFFSET_FETCH, Code(NO_RIGHTS), times=None)
+    with pytest.raises(NotAuthorized, match="group billing"):
+        bench.run(group_positions(bench, a_job()))
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_cluster_that_hangs_up_is_away_before_the_deadline(
+    copied: MirroredFakes, bench: EngineContext, side: str
+) -> None:
+    getattr(copied, side).faults.plant(FIND_COORDINATOR, Drop(), times=None)
+    with pytest.raises(Unreachable) as caught:
+        bench.run(group_positions(bench, a_job()), 2 * TIMEOUT_SECONDS)
+    assert not isinstance(caught.value, TimedOut)
+
+
+def test_what_takes_longer_than_its_deadline_is_given_up(copied: MirroredFakes, bench: EngineContext) -> None:
+    copied.source.faults.plant(OFFSET_FETCH, Delay(5.0), times=None)
+    began = copied.clock.monotonic()
+    with pytest.raises(TimedOut, match=r"source, destination did not answer everything within 4 s"):
+        bench.run(group_positions(bench, a_job()), 4.0)
+    assert copied.clock.monotonic() - began == pytest.approx(4.0)
