@@ -32,6 +32,7 @@ from api.endpoints import (
     plans,
     proposals,
     status,
+    translations,
 )
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
 from api.fleet.credentials import Credentials
@@ -89,6 +90,7 @@ def described_app() -> DocumentedApi:
         datastreams.router,
         lags.router,
         loads.router,
+        translations.router,
         plans.router,
         proposals.router,
         status.router,

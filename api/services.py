@@ -22,7 +22,7 @@ from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
 from mirror.instance.world_view import UpdatePreview
-from mirror.jobs.translate_job import StoredLanes
+from mirror.jobs.translate_job import GroupPositions, StoredLanes, TranslateJob
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
@@ -144,7 +144,9 @@ class Services:
     connectors: frozenset[str]
     """Connector names of Brooklin's that stand for mirroring Kafka."""
     progress: Callable[[ClusterRef, GroupName], StoredLanes]
-    """What a group of datastreams has stored at a destination. Raises InvalidRequest, Unreachable."""
+    """What a group of datastreams has stored at a destination. Raises NothingStored, Unreachable."""
+    group_positions: Callable[[TranslateJob], GroupPositions]
+    """What a consumer group has committed on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
     """Partition counts by topic of a cluster; None: it does not answer in time."""
     is_zookeeper_answering: Callable[[], bool]

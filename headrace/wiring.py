@@ -7,10 +7,10 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import httpx
 import structlog
@@ -52,15 +52,16 @@ from mirror.instance.plan_executor import SharedState
 from mirror.instance.service import Instance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
-from mirror.jobs.translate_job import StoredLanes, stored_and_current
-from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName
+from mirror.jobs.translate_job import group_positions, stored_and_current
+from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
-from mirror.replication.context import EngineIdentity
+from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.worker.pool import PoolLimits, Spawn
 from mirror.worker.process import Worker
 from mirror.worker.reports import MetricReports
 
+_T = TypeVar("_T")
 _TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
 """Connections to other instances: how many are asked at once is decided before one is opened."""
 
@@ -195,7 +196,10 @@ def _services(
         address_of_cluster=directory.address_of,
         tls=directory.tls,
         connectors=frozenset(settings.api.connector_names),
-        progress=lambda destination, group: _stored_progress(settings, destination, group),
+        progress=lambda destination, group: _answer(
+            settings, lambda bench: stored_and_current(bench, destination, group)
+        ),
+        group_positions=lambda job: _answer(settings, lambda bench: group_positions(bench, job)),
         topics=lambda cluster: questions.topics([cluster]).get(cluster),
         is_zookeeper_answering=session.is_answering,
         secret=lambda: service_secret(session),
@@ -205,10 +209,11 @@ def _services(
     )
 
 
-def _stored_progress(settings: HeadraceSettings, destination: ClusterRef, group: GroupName) -> StoredLanes:
-    """Read again for every request, which costs connections and a pass over the progress topic."""
-    with bench_of(settings, "headrace-progress") as bench:
-        return bench.run(stored_and_current(bench, destination, group))
+def _answer(settings: HeadraceSettings, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:
+    """What clusters say to one request, asked over connections of its own. A cluster that does not answer is
+    named after one `request_timeout_seconds`; what takes longer than two of them is given up."""
+    with bench_of(settings, "headrace-rest") as bench:
+        return bench.run(ask(bench), 2 * bench.settings.request_timeout_seconds)
 
 
 def build_worker(

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mirror.coordination.stores.membership import LiveInstance
+from mirror.lane.ledger import Ledger, OffsetClass
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
@@ -76,3 +79,14 @@ def a_spec(partition: str = "t-0", group: str = "orders", task: str | None = Non
         **more,
     }
     return LaneSpec(key=key, task=TaskName(task or f"{group}-0"), **values)
+
+
+def a_progress(*classes: tuple[OffsetClass, int], start: int = 0, **more: Any) -> LaneProgress:
+    """What a lane has stored after these offsets; what is mirrored lies at the destination from 100 on."""
+    ledger, offset_map, target = Ledger(start), OffsetMap(), 100
+    for offset_class, count in classes:
+        if offset_class is OffsetClass.MIRRORED:
+            offset_map.add(ledger.next, target, count)
+            target += count
+        ledger.enter(offset_class, count)
+    return LaneProgress(ledger, offset_map, **{"target_topic": "t", **more})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from api.schemas.progress import LaneProgressAnswer, NotCopied
 from api.services import Services
 from mirror.instance.uncopied.partitions import UncopiedPartition, UncopiedState, paused_of
@@ -17,12 +19,10 @@ def progress_of(
     """One answer for each partition that was copied to the datastream's destination topics, and for each
     that nobody copies, as far as this instance knows."""
     found: dict[TopicPartition, LaneProgressAnswer] = {}
-    for key, one in stored.lanes.items():
-        topic = datastream.naming.destination(key.partition.topic)
-        if datastream.selection.matches(key.partition.topic) and one.target_topic in ("", topic):
-            answer = LaneProgressAnswer.from_progress(key, one, with_map=with_map)
-            answer.destination_is_current = stored.is_current(one)
-            found[key.partition] = answer
+    for key, one in lanes_of(datastream, stored).lanes.items():
+        answer = LaneProgressAnswer.from_progress(key, one, with_map=with_map)
+        answer.destination_is_current = stored.is_current(one)
+        found[key.partition] = answer
     uncopied = _uncopied(datastream, found, services)
     for partition in uncopied.keys() - found.keys():
         topic = datastream.naming.destination(partition.topic)
@@ -30,6 +30,19 @@ def progress_of(
     for partition, lane in uncopied.items():
         found[partition].not_copied = NotCopied.from_uncopied(lane)
     return [found[partition] for partition in sorted(found)]
+
+
+def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
+    """Those that copy what the datastream selects to its destination topics: lanes of others that share its
+    tasks, and of a former datastream of its name, are left out."""
+    naming, selection = datastream.naming, datastream.selection
+    lanes = {
+        key: one
+        for key, one in stored.lanes.items()
+        if selection.matches(key.partition.topic)
+        and one.target_topic in ("", naming.destination(key.partition.topic))
+    }
+    return replace(stored, lanes=lanes)
 
 
 def _uncopied(

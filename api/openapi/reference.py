@@ -108,7 +108,7 @@ def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     for key, sign in signs.items():
         if key in schema:
-            yield f"{sign} {schema[key]:g}"
+            yield f"{sign} {schema[key]:.10g}"
 
 
 def _block(value: Any) -> Iterator[str]:

@@ -76,7 +76,7 @@ _MEANINGS: Final = {
     ),
     HTTPStatus.CONFLICT: _Meaning(
         "Not in the present state: there is one of that name, its state does not allow it, somebody else was"
-        " faster, or what is stored is damaged.",
+        " faster, nothing is stored of it yet, or what is stored is damaged.",
         "IllegalTransition",
         "datastream orders is STOPPED: pause is not possible",
     ),

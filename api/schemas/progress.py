@@ -1,15 +1,21 @@
-"""Progress of lanes on /v1."""
+"""Progress of lanes on /v1, and offsets of one side on the other, which it knows."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.jobs.translate_job import PositionMove
+from mirror.lane.offset_map import Precision
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.topics import TopicPartition
+
+TO_SOURCE = "to-source"
+Direction: TypeAlias = Literal["to-destination", "to-source"]
 
 
 class NotCopied(BaseModel):
@@ -110,3 +116,108 @@ class LaneProgressAnswer(BaseModel):
             "gaps": one.gaps,
         }
         return cls(**document, offset_map=[tuple(run) for run in one.offset_map] if with_map else None)
+
+
+class _TranslationModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    topic: str
+    """On the side that is asked about: for to-source it is the destination topic."""
+    partition: int
+    offset: int
+
+
+class OffsetTranslation(_TranslationModel):
+    """Where a consumer that would next read `offset` goes on at the other side, by the offset map that was
+    stored last."""
+
+    to_topic: str
+    to_partition: int
+    to_offset: int
+    precision: Precision
+    """exact: the same record; next: there is no record at that offset, this is where the next one lies; end:
+    beyond what is known to be mirrored, this is the end of it; before: in front of it, this is the first that
+    is known."""
+
+    @classmethod
+    def from_move(cls, move: PositionMove) -> OffsetTranslation:
+        """The JSON form of what could be translated."""
+        return cls(
+            topic=move.here.topic,
+            partition=move.here.partition,
+            offset=move.offset,
+            to_topic=move.there.topic,
+            to_partition=move.there.partition,
+            to_offset=move.becomes,
+            precision=Precision(move.precision),
+        )
+
+
+class GroupPosition(_TranslationModel):
+    """A committed position of a consumer group, and where it is at the other side."""
+
+    to_topic: str
+    to_partition: int
+    to_offset: int
+    precision: Precision
+    """As of one offset."""
+    present: int | None
+    """What the group has committed at the other side already; null: nothing."""
+    left_alone: str
+    """Why `headrace translate` would not commit it: it is so already, or the group is ahead there; empty: it
+    would."""
+
+    @classmethod
+    def from_move(cls, move: PositionMove) -> GroupPosition:
+        """The JSON form of what could be translated."""
+        return cls(
+            topic=move.here.topic,
+            partition=move.here.partition,
+            offset=move.offset,
+            to_topic=move.there.topic,
+            to_partition=move.there.partition,
+            to_offset=move.becomes,
+            precision=Precision(move.precision),
+            present=move.present,
+            left_alone=move.skipped,
+        )
+
+
+class UntranslatedPosition(_TranslationModel):
+    """A committed position without a counterpart."""
+
+    reason: str
+    """Not mirrored by this datastream, nothing stored yet, or the destination topic was deleted since."""
+
+    @classmethod
+    def from_move(cls, move: PositionMove) -> UntranslatedPosition:
+        """The JSON form of what could not be translated."""
+        return cls(
+            topic=move.here.topic, partition=move.here.partition, offset=move.offset, reason=move.skipped
+        )
+
+
+class GroupTranslation(BaseModel):
+    """All that a consumer group has committed on one side, translated to the other. Nothing is committed:
+    `headrace translate` does that."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    name: str
+    group: str
+    direction: Direction
+    positions: list[GroupPosition]
+    untranslated: list[UntranslatedPosition]
+
+    @classmethod
+    def from_moves(
+        cls, name: str, group: str, direction: Direction, moves: Iterable[PositionMove]
+    ) -> GroupTranslation:
+        """In the order of the moves."""
+        known, unknown = [], []
+        for move in moves:
+            if move.is_translated:
+                known.append(GroupPosition.from_move(move))
+            else:
+                unknown.append(UntranslatedPosition.from_move(move))
+        return cls(name=name, group=group, direction=direction, positions=known, untranslated=unknown)

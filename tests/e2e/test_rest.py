@@ -11,17 +11,19 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
 import pytest
+from confluent_kafka import OFFSET_INVALID
 from fastapi.routing import APIRoute
 
 from api.endpoints import brooklin, diagnostics
 from headrace.process.compilation import found as compiled_rooms
 from tests.brooklin_exchanges import PROTOCOLS, STORIES, Replay, exchanges
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import Record, make_topic, produce, read_all
+from tests.kafka_data import Record, commit_positions, group_positions, make_topic, produce, read_all
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -150,6 +152,7 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
         _move_and_rebalance(asked, world)
         _have_a_plan_applied(asked)
         _look_at_the_instance(asked, world)
+        _translate(asked, world, kafka_pair)
         _through_the_states(asked, world)
         assert asked.unanswered() == set()
 
@@ -303,6 +306,25 @@ def _look_at_the_loads(asked: Asked, leader: str) -> None:
     (cluster,) = everything["clusters"]
     assert (cluster["cluster"], cluster["partitions"]) == ("source", PARTITIONS)
     assert cluster["known"] + cluster["unknown"] == PARTITIONS
+
+
+def _translate(asked: Asked, world: World, kafka_pair: KafkaPair) -> None:
+    path, copy, group = "/v1/datastreams/rest/translation", f"copy.{world.topic}", f"{world.topic}/eu"
+    place: dict[str, Any] = {"topic": world.topic, "partition": 0, "offset": 0}
+    there = asked.ask("GET", path, params=place).json()
+    assert (there["to_topic"], there["to_offset"], there["precision"]) == (copy, 0, "exact")
+    back = asked.ask("GET", path, params=place | {"topic": copy, "direction": "to-source"}).json()
+    assert (back["to_topic"], back["to_offset"], back["precision"]) == (world.topic, 0, "exact")
+    asked.ask("GET", path, 404, params=place | {"partition": PARTITIONS})
+    asked.ask("GET", path, 400, params=place | {"offset": -1})
+    commit_positions(kafka_pair.source.address, group, {(world.topic, 0): 1})
+    groups = f"{path}/groups/{quote(group, safe='')}"
+    found = asked.ask("GET", groups).json()
+    (one,) = found["positions"]
+    assert (one["to_topic"], one["to_offset"], one["present"], one["left_alone"]) == (copy, 1, None, "")
+    assert (found["group"], found["untranslated"]) == (group, [])
+    assert group_positions(kafka_pair.destination.address, group, copy, 1) == [OFFSET_INVALID]
+    asked.ask("GET", groups, 404, params={"direction": "to-source"})
 
 
 def _through_the_states(asked: Asked, world: World) -> None:

@@ -16,7 +16,7 @@ from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
-from mirror.jobs.translate_job import StoredLanes
+from mirror.jobs.translate_job import GroupPositions, StoredLanes, TranslateJob
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -116,6 +116,7 @@ class Site:
             tls=directory.tls,
             connectors=frozenset({"kafkaMirroringConnector", "headrace"}),
             progress=lambda _, group: self._progress_of(group),
+            group_positions=self._positions_of,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
             is_zookeeper_answering=lambda: self.session.is_up,
             secret=lambda: service_secret(self.session),
@@ -132,6 +133,17 @@ class Site:
         self.before_progress()
         mine = {key: one for key, one in self.progress.items() if key.group == group}
         return StoredLanes(mine, self.topic_ids)
+
+    def _positions_of(self, job: TranslateJob) -> GroupPositions:
+        sides = (self.destination, self.source) if job.back else (self.source, self.destination)
+        for one in sides:
+            if one.failure is not None:
+                raise one.failure
+        here, there = (
+            {place: offset for (group, place), offset in one.committed.items() if group == job.group}
+            for one in sides
+        )
+        return GroupPositions(here, there)
 
     async def _sleep(self, seconds: float) -> None:
         """What a call waits for happens meanwhile."""

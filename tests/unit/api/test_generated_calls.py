@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, settings
 from jsonschema_rs import validator_for
 from schemathesis.config import SchemathesisConfig
 
-from mirror.model.topics import TopicDescription
+from mirror.lane.ledger import OffsetClass
+from mirror.model.topics import TopicDescription, TopicPartition
+from tests.builders import a_key, a_progress
 from tests.fakes.site import Site
 from tests.patience import PATIENCE_SECONDS
 
@@ -82,6 +84,10 @@ def test_the_example_of_an_operation_is_accepted(method: str, path: str, operati
         body = DOCUMENT["paths"]["/v1/datastreams"]["post"]["requestBody"]
         site.client.post("/v1/datastreams", json=example_of(body)).raise_for_status()
     site.tick()
+    site.progress = {
+        a_key("orders.created-0"): a_progress((OffsetClass.MIRRORED, 1_000), target_topic="orders.created")
+    }
+    site.source.committed["billing", TopicPartition("orders.created", 0)] = 500
     if path in BEFORE:
         site.client.post(BEFORE[path]).raise_for_status()
         site.tick()

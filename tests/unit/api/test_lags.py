@@ -10,12 +10,10 @@ from httpx import Client
 
 from api.endpoints.lags import lag_of as from_instances
 from mirror.instance.workers.lane_table import LanePhase
-from mirror.lane.ledger import Ledger, OffsetClass
-from mirror.lane.offset_map import OffsetMap
-from mirror.lane.progress import LaneProgress
+from mirror.lane.ledger import OffsetClass
 from mirror.model.identifiers import InstanceName
 from mirror.worker.protocol import LaneRate
-from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_task
+from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_progress, a_task
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.site import Site
 
@@ -133,27 +131,17 @@ def test_a_partition_that_no_lane_has_is_listed_with_the_reason() -> None:
     assert found.unknown == 3
 
 
-def progress(*classes: tuple[OffsetClass, int], start: int = 0, **more: Any) -> LaneProgress:
-    ledger, offset_map, target = Ledger(start), OffsetMap(), 100
-    for offset_class, count in classes:
-        if offset_class is OffsetClass.MIRRORED:
-            offset_map.add(ledger.next, target, count)
-            target += count
-        ledger.enter(offset_class, count)
-    return LaneProgress(ledger, offset_map, target_topic="t", **more)
-
-
 def test_gaps_are_what_ledgers_say_with_their_offsets(client: Client, site: Site) -> None:
     site.create()
     site.progress = {
-        a_key("t-0"): progress(
+        a_key("t-0"): a_progress(
             (OffsetClass.MIRRORED, 5),
             (OffsetClass.LOST, 2),
             (OffsetClass.MIRRORED, 3),
             (OffsetClass.DEAD_LETTERED, 1),
             gaps=["offsets 5 to 6"],
         ),
-        a_key("t-1"): progress((OffsetClass.MIRRORED, 9)),
+        a_key("t-1"): a_progress((OffsetClass.MIRRORED, 9)),
     }
     found = client.get("/v1/datastreams/orders/gaps").json()
     assert (found["name"], found["looked_at"], found["unknown"]) == ("orders", 2, [])
@@ -167,10 +155,10 @@ def test_gaps_are_what_ledgers_say_with_their_offsets(client: Client, site: Site
 def test_a_refusal_a_pause_and_a_destination_that_is_gone_are_gaps(client: Client, site: Site) -> None:
     site.create()
     site.progress = {
-        a_key("t-0"): progress(
+        a_key("t-0"): a_progress(
             (OffsetClass.MIRRORED, 5), pause={"reason": "offset 5 is too large"}, target_id=b"old"
         ),
-        a_key("t-1"): progress((OffsetClass.MIRRORED, 5), target_id=b"old"),
+        a_key("t-1"): a_progress((OffsetClass.MIRRORED, 5), target_id=b"old"),
     }
     (one,) = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
     assert one["refused"] == "offset 5 is too large"
@@ -194,6 +182,6 @@ def test_of_what_has_stored_nothing_no_gap_is_known(client: Client, site: Site) 
 def test_many_holes_are_cut_and_counted(client: Client, site: Site) -> None:
     site.create()
     classes = [(OffsetClass.MIRRORED, 1), (OffsetClass.FILTERED, 1)] * 130
-    site.progress = {a_key("t-0"): progress(*classes)}
+    site.progress = {a_key("t-0"): a_progress(*classes)}
     (one,) = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
     assert (len(one["holes"]), one["holes"][-1], one["holes_before"]) == (100, [259, 259], 30)

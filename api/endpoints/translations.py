@@ -1,0 +1,155 @@
+"""/v1/datastreams/{name}/translation"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from api.calls.slow_calls import SlowCalls
+from api.datastreams.answers import NamePath
+from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.endpoints.ledgers import lanes_of
+from api.fleet.reads import Reads
+from api.schemas.problems import problems
+from api.schemas.progress import TO_SOURCE, Direction, GroupTranslation, OffsetTranslation
+from api.services import Services
+from mirror.errors import NotFound, NothingStored
+from mirror.jobs.translate_job import (
+    NOT_MIRRORED,
+    NOTHING_YET,
+    PositionMove,
+    StoredLanes,
+    TranslateJob,
+    Translator,
+    moves_of,
+)
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+from mirror.model.topics import LEGAL_TOPIC, TopicPartition
+
+router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=problems(404, 409))
+
+LARGEST_OFFSET: Final = 2**63 - 1
+LONGEST_GROUP: Final = 8_191
+"""Characters of which Kafka's protocol can carry any, in 32,767 bytes."""
+
+
+@dataclass(frozen=True)
+class _Translation:
+    """Of offsets of one datastream in one direction."""
+
+    name: str
+    services: Services
+    reads: Reads
+    slow_calls: SlowCalls
+    direction: Direction
+
+    @property
+    def back(self) -> bool:
+        """Whether it goes to the source."""
+        return self.direction == TO_SOURCE
+
+    def datastream(self) -> Datastream:
+        """Raises NotFound, DamagedState."""
+        return self.reads.stored(DatastreamName(self.name)).datastream
+
+    def stored(self, datastream: Datastream) -> StoredLanes:
+        """Of its lanes; none where nothing is stored yet."""
+        try:
+            found = self.services.progress(datastream.destination, datastream.group)
+        except NothingStored:
+            return StoredLanes({}, {})
+        return lanes_of(datastream, found)
+
+    def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
+        """With the reason: what has a task and has stored nothing is mirrored all the same."""
+        is_any_unknown = any(one.skipped == NOT_MIRRORED for one in moves)
+        planned = self._planned(datastream) if is_any_unknown else frozenset()
+        return [
+            replace(one, skipped=NOTHING_YET) if one.skipped == NOT_MIRRORED and one.here in planned else one
+            for one in moves
+        ]
+
+    def _planned(self, datastream: Datastream) -> Set[TopicPartition]:
+        """Partitions that have a task, by their names on the side that is asked about."""
+        plan = self.reads.plan()
+        mine = (
+            one
+            for one in plan.planned.get(datastream.group, frozenset())
+            if datastream.selection.matches(one.topic) and not plan.excludes(datastream.name, one.topic)
+        )
+        naming = datastream.naming
+        return {one._replace(topic=naming.destination(one.topic)) if self.back else one for one in mine}
+
+
+async def _translation(
+    name: NamePath,
+    services: ServicesDep,
+    reads: ReadsDep,
+    slow_calls: SlowCallsDep,
+    direction: Annotated[
+        Direction,
+        Query(description="which way: from offsets of the source, or from offsets of the destination"),
+    ] = "to-destination",
+) -> _Translation:
+    return _Translation(name, services, reads, slow_calls, direction)
+
+
+TranslationDep = Annotated[_Translation, Depends(_translation)]
+
+
+@router.get("/{name}/translation")
+async def translation(
+    topic: Annotated[
+        str, Query(pattern=f"^{LEGAL_TOPIC}$", description="of the source; for to-source of the destination")
+    ],
+    partition: Annotated[int, Query(ge=0, le=bounds.LARGEST_PARTITION, description="its number")],
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="what would be read next there")],
+    asked: TranslationDep,
+) -> OffsetTranslation:
+    """One offset on the other side, by what was stored of its partition last. 404 where this datastream does
+    not mirror the partition, 409 where nothing of it is stored yet, or where the destination topic was
+    deleted since."""
+    place = TopicPartition(topic, partition)
+
+    def translate() -> OffsetTranslation:
+        datastream = asked.datastream()
+        found = Translator(asked.stored(datastream), back=asked.back).move(place, offset)
+        (move,) = asked.named(datastream, [found])
+        if move.skipped == NOT_MIRRORED:
+            raise NotFound(f"{place} is not mirrored by datastream {datastream.name}")
+        if not move.is_translated:
+            raise NothingStored(
+                f"{place} cannot be translated: {move.skipped}",
+                advice="ask again when records of it have been mirrored",
+            )
+        return OffsetTranslation.from_move(move)
+
+    return await asked.slow_calls.run(translate)
+
+
+@router.get("/{name}/translation/groups/{group:path}")
+async def group_translation(
+    group: Annotated[
+        str, Path(min_length=1, max_length=LONGEST_GROUP, description="a consumer group of that side")
+    ],
+    asked: TranslationDep,
+) -> GroupTranslation:
+    """All positions that a consumer group has committed on one side, on the other side. This only reads:
+    nothing is committed on either side. 404 where the group has committed nothing."""
+
+    def translate() -> GroupTranslation:
+        datastream = asked.datastream()
+        job = TranslateJob(
+            datastream.group, datastream.source, datastream.destination, group, back=asked.back
+        )
+        stored = asked.stored(datastream)
+        moves = moves_of(job, stored, asked.services.group_positions(job))
+        named = asked.named(datastream, moves)
+        return GroupTranslation.from_moves(datastream.name, group, asked.direction, named)
+
+    return await asked.slow_calls.run(translate)
