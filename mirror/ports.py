@@ -161,8 +161,9 @@ class NodeStore(Protocol):
         """
         ...
 
-    def change_together(self, changes: Sequence[NodeChange]) -> None:
-        """All of them or none, in one request; parents of what is made are made before.
+    def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
+        """All of them or none, in one request; parents of what is made are made before. Returns the paths of
+        what was made, in the order of the changes.
 
         Raises VersionConflict, NotFound.
         """

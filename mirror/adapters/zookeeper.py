@@ -200,7 +200,7 @@ class ZooKeeper:
             stat = self._answer(self._client.set_async(self._full(path), data, version))
         return stat.version
 
-    def change_together(self, changes: Sequence[NodeChange]) -> None:
+    def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
         """One transaction of ZooKeeper."""
         made = {one.path.rpartition("/")[0] for one in changes if isinstance(one, NextNode)}
         self._all(sorted(made), lambda path: self._client.ensure_path_async(self._full(path)))
@@ -219,6 +219,7 @@ class ZooKeeper:
             if isinstance(answer, Exception) and not isinstance(answer, _OTHERS_FAILED):
                 with translated(one.path):
                     raise answer
+        return tuple(one.removeprefix(self._settings.root) for one in answers if isinstance(one, str))
 
     def delete(self, path: str, version: int | None = None) -> None:
         """Remove a leaf."""

@@ -274,8 +274,9 @@ class FakeSession:
                 raise VersionConflict(f"znode {path} was changed by somebody else")
             return self._server._write(path, data)
 
-    def change_together(self, changes: Sequence[NodeChange]) -> None:
+    def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
         """As in the port."""
+        made = []
         with self._asked("change_together", changes[0].path):
             for one in changes:
                 node = self._server._find(one.path)
@@ -291,7 +292,8 @@ class FakeSession:
                     case NodeDeletion(path):
                         self._server._delete(path, None)
                     case NextNode(path, data):
-                        self._server._create(path, data, None, True)
+                        made.append(self._server._create(path, data, None, True))
+        return tuple(made)
 
     def delete(self, path: str, version: int | None = None) -> None:
         """As in the port."""

@@ -311,7 +311,8 @@ def test_changes_are_made_together(new_client: NewClient) -> None:
     other.children("/log", bell)
     for number in range(2):
         changes = (NodeWrite("/a", b"2", number), NextNode("/log/e-", b"told"))
-        nodes.change_together(changes if number else (*changes, NodeDeletion("/b")))
+        made = nodes.change_together(changes if number else (*changes, NodeDeletion("/b")))
+        assert made == (f"/log/e-{number:010}",)
     assert nodes.read("/a") == Node(b"2", 2)
     assert nodes.children("/log") == ("e-0000000000", "e-0000000001")
     assert "b" not in nodes.children("/")
