@@ -30,6 +30,7 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.handlers import Control, ControlStores
+from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -162,6 +163,7 @@ def _leader_stores(
         ObservationStore(session),
         AssessmentStore(session),
         ProposalStore(session),
+        OutcomeStore(session),
     )
 
 

@@ -41,10 +41,12 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Take a request off the queue; the plan in force answers it. `failure`: why it cannot."""
+    """Take a request off the queue; the plan in force answers it as `sentence` says. `failure`: why it
+    cannot."""
 
     request: Request
     failure: Exception | None = None
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,23 @@ def leader_actions(
         *changes,
         *([Publish(decision)] if decision.plan is not None else []),
         *(
-            Answer(one, decision.impossible.get(one.identity))
+            Answer(one, decision.impossible.get(one.identity), _answer_to(one, world, decision))
             for one in world.requests
             if one.identity not in decision.postponed
         ),
         *(Remove(name) for name in over),
     )
+
+
+def _answer_to(request: Request, world: World, decision: Decision) -> str:
+    """What is true of the plan in force after the decision, also where a leader has published it that then
+    broke off, so that nothing is left to change for this one."""
+    if decision.plan is not None:
+        return decision.sentence
+    planned = decision.group_plans.get(request.group)
+    why = f"; {'; '.join(planned.reasons)}" if planned is not None and planned.reasons else ""
+    in_force = f"epoch {world.plan.epoch} is in force ({world.plan.reason})"
+    return f"nothing more has to change{why}; {in_force}"
 
 
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:

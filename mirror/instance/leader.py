@@ -26,6 +26,8 @@ from mirror.coordination.leader_actions import (
     status_change,
 )
 from mirror.coordination.matching import hidden_topics, nothing_matches
+from mirror.coordination.operations.operation import answered, deleted, ended_stop
+from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.application import Application, next_application
 from mirror.coordination.routing.routes import Verdict, in_words
@@ -62,8 +64,7 @@ from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.metrics import PlacementEvent
-from mirror.model.plan import Move, Plan
-from mirror.model.topics import TopicPartition
+from mirror.model.plan import Plan
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
@@ -280,9 +281,12 @@ class Leader:
             self._board.mention(reason, *(one.name for one in world.groups.get(group, ())))
         self._uncopied.look(world, decision, self._board)
         self._assess(world, decision)
-        for action in leader_actions(world, changes, decision, self._over(world, decision)):
+        actions = leader_actions(world, changes, decision, self._over(world, decision))
+        for action in actions:
             self._carry_out(action, stored, me)
         self._board.settle(sentences, me.name, self._teller.announce)
+        if actions:
+            self._stores.outcomes.trim(self._clock.now_ms())
         return decision.sentence
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
@@ -293,7 +297,7 @@ class Leader:
                 self._publish(application.decision, me)
         except (PlanRejected, InvalidRequest) as error:
             failure = error
-        self._answer(Answer(application.request, failure), me)
+        self._answer(Answer(application.request, failure, application.sentence), me)
         self._awake.set()
         return application.request.reason
 
@@ -362,24 +366,28 @@ class Leader:
                 self._answer(action, me)
             case Remove(name):
                 with self._board.guarding(name, through=(Unreachable, SessionLost)):
-                    self._stores.definitions.remove(name)
+                    known = self._definitions.all().datastreams
+                    gone = next((one for one in known if one.name == name), None)
+                    outcome = deleted(gone, self._clock.now_ms()) if gone is not None else None
+                    self._stores.definitions.remove(name, outcome_entries(outcome))
                     _log.info("datastream deleted", datastream=name)
 
     def _answer(self, answer: Answer, me: LiveInstance) -> None:
-        self._stores.requests.take(answer.request)
-        if answer.failure is not None:
-            reason, now_ms = reason_of(answer.failure), self._clock.now_ms()
-            _log.warning("request not carried out", request=answer.request.identity, reason=reason)
-            self._teller.announce((request_event(me.name, answer.request, reason, now_ms),))
+        request, failure, now_ms = answer.request, answer.failure, self._clock.now_ms()
+        outcome = answered(request, failure, answer.sentence, self._plan.plan, now_ms)
+        is_ours = self._stores.requests.take(request, outcome_entries(outcome))
+        if is_ours and failure is not None:
+            reason = reason_of(failure)
+            _log.warning("request not carried out", request=request.identity, reason=reason)
+            self._teller.announce((request_event(me.name, request, reason, now_ms),))
 
     def _change(self, stored: StoredDatastream, change: Change) -> None:
-        datastream, events = change.datastream, change_events(change, self._clock.now_ms())
+        datastream, now_ms = change.datastream, self._clock.now_ms()
+        events = change_events(change, now_ms)
+        entries = outcome_entries(ended_stop(stored.datastream, datastream, now_ms))
         try:
-            if events:
-                entry = self._teller.entry(events)
-                self._stores.definitions.replace_telling(stored, datastream, entry)
-            else:
-                self._stores.definitions.replace(stored, datastream)
+            told = [self._teller.entry(events)] if events else []
+            self._stores.definitions.replace(stored, datastream, (*told, *entries))
         except (VersionConflict, NotFound) as error:  # somebody was faster; the next look sees it
             _log.info("datastream not changed", datastream=datastream.name, reason=str(error))
             self._awake.set()
@@ -423,24 +431,12 @@ class Leader:
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
-        events = plan_events(
-            decision.plan, decision.moves, decision.group_plans, me.name, self._load_of(decision.moves)
-        )
+        loads = self._world_view.loads_of(decision.moves, self._definitions.all().datastreams)
+        events = plan_events(decision.plan, decision.moves, decision.group_plans, me.name, loads)
         self._teller.prepare(decision.plan, events)
         self._plan = self._stores.plans.publish(decision.plan, self._plan)
         self._newest, self._is_recovered = self._plan.plan, False
         self._teller.catch_up(self._plan.plan)
-
-    def _load_of(self, moves: Sequence[Move]) -> Mapping[tuple[GroupName, TopicPartition], float]:
-        """Bytes per second of what moves, as far as they are known."""
-        sources = {one.datastream.group: one.datastream.source for one in self._definitions.all().readable}
-        found = {}
-        for one in moves:
-            if one.group in sources:
-                load = self._world_view.load_of(sources[one.group], one.partition)
-                if load is not None:
-                    found[one.group, one.partition] = load
-        return found
 
     def _say(self, sentence: str) -> None:
         if sentence != self._sentence:

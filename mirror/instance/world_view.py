@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from mirror.coordination.effects import LaneEffect, Standing, effects
+from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.routing.routes import Verdict
@@ -32,7 +33,7 @@ from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadReport, TaskCapacity
-from mirror.model.plan import Plan
+from mirror.model.plan import Move, Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
 
@@ -58,6 +59,7 @@ class LeaderStores:
     observations: ObservationStore
     assessments: AssessmentStore
     proposals: ProposalStore
+    outcomes: OutcomeStore
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
@@ -120,9 +122,17 @@ class WorldView:
         self._latest_plan = LatestPlan(stores.plans)
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
 
-    def load_of(self, cluster: ClusterRef, partition: TopicPartition) -> float | None:
-        """Bytes per second of a partition as last known; None where nobody has measured it."""
-        return self._memory.newest.of(cluster, partition)
+    def loads_of(
+        self, moves: Sequence[Move], datastreams: Sequence[Datastream]
+    ) -> Mapping[tuple[GroupName, TopicPartition], float]:
+        """Bytes per second of what moves as last known, without what nobody has measured."""
+        sources = {one.group: one.source for one in datastreams}
+        found = {}
+        for one in (one for one in moves if one.group in sources):
+            load = self._memory.newest.of(sources[one.group], one.partition)
+            if load is not None:
+                found[one.group, one.partition] = load
+        return found
 
     def load_watch(self, health: Health) -> LoadWatch:
         """A watch over the provider that loads are asked of."""

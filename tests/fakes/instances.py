@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.cluster_ids import ClusterIds
@@ -203,6 +204,7 @@ class LeaderRig:
             ObservationStore(session),
             AssessmentStore(session),
             ProposalStore(session),
+            OutcomeStore(session),
         )
         self.events = EventLog(session)
         measured = MeasuredLoads(session)

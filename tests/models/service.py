@@ -20,6 +20,7 @@ from random import Random
 import structlog
 
 from mirror.coordination.matching import TopicMatching
+from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.planning import groups_of
 from mirror.coordination.stores.definitions import DefinitionStore
@@ -154,6 +155,7 @@ class Simulation:
         self.nodes = [Node(self, name) for name in NAMES]
         self.ghosts: list[Node] = []
         self.ending: set[str] = set()
+        self.asked: list[str] = []
         self._numbers = count()
         self.admin = self.server.session()
         self.definitions = DefinitionStore(self.admin)
@@ -220,7 +222,8 @@ class Simulation:
     def _ask_for_a_move(self) -> None:
         group = GroupName(self.random.choice(["orders", "users"]))
         moved = frozenset({TopicPartition("t", self.random.randrange(4))})
-        RequestQueue(self.admin).add(MoveRequest(group, moved, self.random.choice(NAMES), "the test", 0))
+        wish = MoveRequest(group, moved, self.random.choice(NAMES), "the test", 0)
+        self.asked.append(RequestQueue(self.admin).add(wish))
 
     def _cut_off(self, node: Node) -> None:
         if node.session.is_up:
@@ -234,7 +237,8 @@ class Simulation:
 
     def _ask_for_a_rebalance(self) -> None:
         group = GroupName(self.random.choice(["orders", "users"]))
-        RequestQueue(self.admin).add(RebalanceRequest(group, True, "the test", "chance", 0))
+        wish = RebalanceRequest(group, True, "the test", "chance", 0)
+        self.asked.append(RequestQueue(self.admin).add(wish))
 
     def check(self) -> None:
         """Nobody writes what another writes."""
@@ -281,6 +285,15 @@ class Simulation:
                 assert homes[key] == name
         assert all(node.follower.health.is_well for node in self.nodes)
         self._judge_ends()
+        self._judge_outcomes()
+
+    def _judge_outcomes(self) -> None:
+        """Every request has one outcome, of a plan that there was."""
+        found = OutcomeStore(self.admin).newest(self.clock.now_ms())
+        asked = sorted(one.identity for one in found if one.kind in {"move", "rebalance"})
+        assert asked == sorted(self.asked)
+        epoch = PlanStore(self.admin, "r").read().plan.epoch
+        assert all(0 < one.plan_epoch <= epoch for one in found if one.plan_epoch is not None), found
 
     def _judge_ends(self) -> None:
         """Every pause with an end that nobody took back is over, and told of once; no other is."""

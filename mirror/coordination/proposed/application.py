@@ -20,6 +20,13 @@ class Application:
     decision: Decision | None = None
     failure: Exception | None = None
 
+    @property
+    def sentence(self) -> str:
+        """What is true of the plan in force once the decision is published."""
+        if self.decision is not None:
+            return self.decision.sentence
+        return f"plan {self.request.proposal} is in force"
+
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
     """Of the first request that wants one; None: nobody does."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import (
@@ -25,7 +25,7 @@ from mirror.model.datastreams.datastream import (
 )
 from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
-from mirror.model.nodes import NextNode, Node, NodeWrite
+from mirror.model.nodes import NextNode, Node, NodeDeletion, NodeWrite
 from mirror.model.topics import TopicNaming, selection_without_look_ahead
 from mirror.ports import NodeStore, Watch
 
@@ -239,23 +239,35 @@ class DefinitionStore:
             raise taken(datastream.name) from error
         return StoredDatastream(datastream, 0)
 
-    def replace_telling(self, stored: StoredDatastream, datastream: Datastream, entry: NextNode) -> None:
-        """As `replace`, and an entry of the event log (`EventLog.entry`): both or neither."""
+    def replace(
+        self, stored: StoredDatastream, datastream: Datastream, entries: Sequence[NextNode] = ()
+    ) -> StoredDatastream:
+        """Compare and set; returns what is stored then. `entries`: what says so, in the event log
+        or among the operations: all or nothing is stored. Raises VersionConflict, NotFound, and
+        InvalidRequest when it does not fit into a znode."""
         path = znodes.child(znodes.DATASTREAMS, datastream.name)
-        change = NodeWrite(path, znodes.encode(to_document(datastream)), stored.version)
-        self._nodes.change_together((change, entry))
+        data = znodes.encode(to_document(datastream))
+        if not entries:
+            return StoredDatastream(datastream, self._nodes.write(path, data, stored.version))
+        self._nodes.change_together((NodeWrite(path, data, stored.version), *entries))
+        return StoredDatastream(datastream, stored.version + 1)
 
-    def replace(self, stored: StoredDatastream, datastream: Datastream) -> StoredDatastream:
-        """Compare and set; returns what is stored then. Raises VersionConflict, NotFound, and InvalidRequest
-        when it does not fit into a znode."""
-        path = znodes.child(znodes.DATASTREAMS, datastream.name)
-        version = self._nodes.write(path, znodes.encode(to_document(datastream)), stored.version)
-        return StoredDatastream(datastream, version)
-
-    def remove(self, name: DatastreamName) -> None:
-        """Remove a definition for good, whatever its znode holds."""
-        for path in _paths(name):
+    def remove(self, name: DatastreamName, entries: Sequence[NextNode] = ()) -> None:
+        """Remove a definition for good, whatever its znode holds. `entries`: what says so; stored once, also
+        where several remove it."""
+        own, *others = _paths(name) or (None,)
+        for path in others:
             self._nodes.delete_tree(path)
+        while own is not None:
+            for below in self._nodes.children(own):
+                self._nodes.delete_tree(f"{own}/{below}")
+            try:
+                self._nodes.change_together((NodeDeletion(own), *entries))
+            except VersionConflict:  # somebody has put something below it meanwhile
+                continue
+            except NotFound:
+                return
+            return
 
 
 def taken(name: DatastreamName) -> AlreadyExists:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import reason_of
-from mirror.errors import InvalidRequest
+from mirror.errors import InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import check_name
 from mirror.model.identifiers import GroupName
-from mirror.model.nodes import NextNode
+from mirror.model.nodes import NextNode, NodeDeletion
 from mirror.model.topics import TopicPartition, checked_topic
 from mirror.ports import NodeStore, Watch
 
@@ -114,6 +114,7 @@ class RequestQueue:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
+        self._folder: znodes.Folder[Request] = znodes.Folder(nodes, znodes.REQUESTS, _read_request)
 
     def add(self, request: PlacementRequest) -> str:
         """Returns the request's identity. Raises InvalidRequest when `MOST_PENDING` wait already."""
@@ -132,20 +133,36 @@ class RequestQueue:
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
         """The oldest, at most a hundred; the watch fires when a request is added or taken. Each is read by
         itself: one that is damaged is a DamagedRequest."""
-        requests: list[Request] = []
         nodes = self._nodes.children(znodes.REQUESTS, watch)[:_READ_AT_ONCE]
         found = self._nodes.read_present([f"{znodes.REQUESTS}/{node}" for node in nodes])
-        for path, node in found.items():
-            identity = path.rpartition("/")[2]
-            try:
-                requests.append(_request(identity, znodes.decode(node.data, path)))
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one request
-                requests.append(DamagedRequest(identity, reason_of(error), GroupName("")))
-        return tuple(requests)
+        return tuple(_read_request(path, node.data) for path, node in found.items())
 
-    def take(self, request: Request) -> None:
-        """Remove a request that has been answered by a plan, or that cannot be."""
-        self._nodes.delete_tree(f"{znodes.REQUESTS}/{request.identity}")
+    def waiting(self) -> tuple[Request, ...]:
+        """All of them, in their order; none is read twice."""
+        return tuple(self._folder.newest().values())
+
+    def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
+        """Remove a request that has been answered by a plan, or that cannot be. `entries`: what says so;
+        all or nothing is stored. False: another leader has done so."""
+        path = f"{znodes.REQUESTS}/{request.identity}"
+        while True:
+            try:
+                self._nodes.change_together((NodeDeletion(path), *entries))
+            except NotFound:
+                return False
+            except VersionConflict:  # somebody has put something below it
+                for name in self._nodes.children(path):
+                    self._nodes.delete_tree(f"{path}/{name}")
+            else:
+                return True
+
+
+def _read_request(path: str, data: bytes) -> Request:
+    identity = path.rpartition("/")[2]
+    try:
+        return _request(identity, znodes.decode(data, path))
+    except Exception as error:  # noqa: BLE001 - the bulkhead around one request
+        return DamagedRequest(identity, reason_of(error), GroupName(""))
 
 
 def _document(request: PlacementRequest) -> dict[str, Any]:

@@ -10,6 +10,7 @@
     /plan                          commit marker: epoch, reason, who departed, the names of all documents
     /plan/<group>/<epoch>-<writer>-…   what one instance runs of a group as of that epoch
     /requests/r-<sequence>         what people and the monitor ask of the leader
+    /operations/o-<sequence>       what became of requests, stops and deletions, the newest of a day
     /proposals/p-<sequence>        plans that were computed for somebody to look at, the newest hundred
     /events/e-<sequence>           what changed and why, the newest few hundred
     /loads/<instance>/<chunk>      rates that the instance measured itself
@@ -55,6 +56,7 @@ LEAVING: Final = "/leaving"
 HOLDINGS: Final = "/holdings"
 PLAN: Final = "/plan"
 REQUESTS: Final = "/requests"
+OPERATIONS: Final = "/operations"
 PROPOSALS: Final = "/proposals"
 EVENTS: Final = "/events"
 LOADS: Final = "/loads"

@@ -1,0 +1,71 @@
+"""Operations that are over, in ZooKeeper: the newest, for at most a day."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import structlog
+
+from mirror.coordination.operations.operation import (
+    OPERATION_ID,
+    Operation,
+    from_stored_operation,
+    to_stored_operation,
+)
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.problems import reason_of
+from mirror.coordination.stores.requests import MOST_PENDING
+from mirror.errors import CorruptData, InvalidRequest
+from mirror.model.nodes import NextNode
+from mirror.ports import NodeStore
+
+MOST_OUTCOMES: Final = MOST_PENDING
+"""As many as may wait at a time, so that each is found also where all end at once."""
+
+LASTS_MS: Final = 24 * 3_600_000
+
+_log = structlog.get_logger(__name__)
+_NODE: Final = re.compile(r"o-[0-9]{10}")
+
+
+def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
+    """What stores an operation that is over, for the transaction that ends it. Nothing for one that nobody
+    can ask for by its id: somebody else has put it into the queue."""
+    if operation is None or not OPERATION_ID.fullmatch(operation.identity):
+        return ()
+    return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
+
+
+class OutcomeStore:
+    """What ends an operation stores it (`outcome_entries`); only the leader drops what is old."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self._folder = znodes.Folder(nodes, znodes.OPERATIONS, _read_outcome)
+
+    def newest(self, now_ms: int) -> tuple[Operation, ...]:
+        """Those that are kept, the newest first. One that is damaged is left out, and logged."""
+        known = self._folder.newest()
+        kept = [one for node, one in sorted(known.items(), reverse=True) if _NODE.fullmatch(node)]
+        return tuple(one for one in kept[:MOST_OUTCOMES] if not _is_old(one, now_ms))
+
+    def trim(self, now_ms: int) -> None:
+        """Drop all but the newest `MOST_OUTCOMES`, and those that have lasted long enough."""
+        known = self._folder.newest()
+        nodes = [node for node in self._nodes.children(znodes.OPERATIONS) if _NODE.fullmatch(node)]
+        old = [node for node in nodes if node in known and _is_old(known[node], now_ms)]
+        for node in sorted({*nodes[:-MOST_OUTCOMES], *old}):
+            self._nodes.delete_tree(f"{znodes.OPERATIONS}/{node}")
+
+
+def _is_old(operation: Operation, now_ms: int) -> bool:
+    return operation.finished_ms is not None and operation.finished_ms + LASTS_MS <= now_ms
+
+
+def _read_outcome(path: str, data: bytes) -> Operation | None:
+    try:
+        return from_stored_operation(znodes.decode(data, path))
+    except (CorruptData, InvalidRequest) as error:
+        _log.warning("outcome of an operation cannot be read", path=path, reason=reason_of(error))
+        return None
