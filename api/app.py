@@ -29,6 +29,7 @@ from api.endpoints import (
     fleet,
     lags,
     loads,
+    operations,
     plans,
     proposals,
     status,
@@ -93,6 +94,7 @@ def described_app() -> DocumentedApi:
         translations.router,
         plans.router,
         proposals.router,
+        operations.router,
         status.router,
         actions.router,
     ):

@@ -9,6 +9,7 @@ from typing import Protocol
 from httpx import AsyncBaseTransport
 
 from mirror.control.handlers import Control
+from mirror.control.operations import Operations
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
@@ -134,6 +135,7 @@ class Services:
     preview_world: Callable[[RebalanceRequest], tuple[World, Decision]]
     """The same, with the world that it was decided for."""
     proposals: ProposalStore
+    operations: Operations
     preview_update: Callable[[Sequence[Datastream]], UpdatePreview]
     """What would become of lanes and tasks if these definitions were stored."""
     default_destination: ClusterRef

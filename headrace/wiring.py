@@ -30,6 +30,7 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.handlers import Control, ControlStores
+from mirror.control.operations import Operations
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.definitions import DefinitionStore
@@ -179,8 +180,9 @@ def _services(
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     view = world_views.preview(stores, memory)
     questions = world_views.questions()
+    handlers = Control(control, directory.aliases, clock, world_views.gate(stores.plans))
     return Services(
-        control=Control(control, directory.aliases, clock, world_views.gate(stores.plans)),
+        control=handlers,
         problems=stores.problems,
         status=status,
         events=control.events,
@@ -192,6 +194,7 @@ def _services(
         preview=view.preview,
         preview_world=view.preview_world,
         proposals=stores.proposals,
+        operations=Operations(handlers, stores.requests, stores.outcomes, clock),
         preview_update=view.preview_update,
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,

@@ -10,7 +10,9 @@ from api.etags import etag_of
 from api.fleet.reads import Reads
 from api.schemas.datastreams import DatastreamAnswer
 from api.schemas.partitions import HaltBody, PausesBody
+from api.schemas.plans import OperationAnswer
 from api.services import Services
+from mirror.coordination.operations.operation import Operation
 from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.coordination.stores.problems import Problem
 from mirror.model import bounds
@@ -33,6 +35,12 @@ def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -
 def damaged_answer(found: DamagedDefinition, told: Problem | None, services: Services) -> DatastreamAnswer:
     """`told`: what the leader has noted, which says since when."""
     return DatastreamAnswer.from_damaged(found, told or Problem(found.problem, services.clock.now_ms()))
+
+
+def located(operation: Operation, response: Response) -> OperationAnswer:
+    """Work that has begun, with the header that says where to ask for it."""
+    response.headers["Location"] = f"/v1/operations/{operation.identity}"
+    return OperationAnswer.from_operation(operation)
 
 
 def cause_of(body: HaltBody | PausesBody) -> tuple[str, str]:

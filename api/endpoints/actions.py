@@ -4,33 +4,39 @@ would do."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 
-from api.datastreams.answers import cause_of, damaged_answer, written_answer
+from api.datastreams.answers import cause_of, damaged_answer, located, written_answer
 from api.datastreams.calls import SHOWN, CallDep, DatastreamCall, DryRun
 from api.etags import etag_of
 from api.schemas.changes import UpdatePlanAnswer
 from api.schemas.datastreams import DatastreamAnswer
+from api.schemas.headers import described
 from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
 from api.schemas.problems import problems
 from mirror.control.commands import ChangePauses, ChangeStatus, MovePartitions
-from mirror.coordination.stores.definitions import DamagedDefinition
+from mirror.coordination.operations.operation import halting, waiting
+from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.topics import TopicPartition
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
+_BEGUN: Final = {"headers": described("Location")}
 
 
-@router.delete("/{name}", status_code=202, responses={**SHOWN, **problems(404, 409, 412)})
+@router.delete("/{name}", status_code=202, responses={**SHOWN, 202: _BEGUN, **problems(404, 409, 412)})
 async def delete(call: CallDep, dry_run: DryRun = False) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Mark for removal; it disappears once its lanes are released, one that is damaged at once."""
+    """Mark for removal; it disappears once its lanes are released, which the operation at `Location` says;
+    one that is damaged disappears at once, without an operation."""
 
     def remove() -> DatastreamAnswer:
         found = call.services.control.delete(call.name, call.version())
         if isinstance(found, DamagedDefinition):
             return damaged_answer(found, None, call.services)
-        return written_answer(found, call.reads, call.response)
+        return _halting_answer(call, found)
 
     return await call.done(
         lambda: ChangeStatus(call.name, "delete", before=call.version()), remove, dry_run=dry_run
@@ -69,7 +75,7 @@ async def _change_pauses(
     return await call.done(command, change, dry_run=dry_run)
 
 
-@router.post("/{name}/move", status_code=202, responses=problems(404, 409, 412))
+@router.post("/{name}/move", status_code=202, responses={202: _BEGUN, **problems(404, 409, 412)})
 async def move(call: CallDep, body: MoveBody) -> MoveAnswer:
     """Bring partitions to an instance; the next plan does it. The definition keeps its version."""
     control = call.services.control
@@ -79,9 +85,9 @@ async def move(call: CallDep, body: MoveBody) -> MoveAnswer:
         before = call.version()
         stored = before or control.stored(call.name)
         command = MovePartitions(call.name, partitions, body.instance, body.requested_by, before)
-        answer = MoveAnswer(request=control.move(command))
+        asked = waiting(control.move(command))
         call.response.headers["ETag"] = etag_of(stored)
-        return answer
+        return MoveAnswer(request=asked.identity, operation=located(asked, call.response))
 
     return await run_in_threadpool(ask)
 
@@ -103,11 +109,12 @@ async def resume(
     return await _change_status(call, "resume", body, dry_run=dry_run)
 
 
-@router.post("/{name}/stop", responses=problems(404, 409, 412, 422))
+@router.post("/{name}/stop", responses={200: _BEGUN, **problems(404, 409, 412, 422)})
 async def stop(
     call: CallDep, body: HaltBody | None = None, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Stop copying and give up its tasks until somebody resumes it."""
+    """Stop copying and give up its tasks until somebody resumes it; the operation at `Location` is done when
+    it is STOPPED."""
     return await _change_status(call, "stop", body, dry_run=dry_run)
 
 
@@ -121,6 +128,13 @@ async def _change_status(
         return ChangeStatus(call.name, action, *cause_of(why), call.version(), until_ms)
 
     def change() -> DatastreamAnswer:
-        return written_answer(control.change_status(command()), call.reads, call.response)
+        return _halting_answer(call, control.change_status(command()))
 
     return await call.done(command, change, dry_run=dry_run)
+
+
+def _halting_answer(call: DatastreamCall, stored: StoredDatastream) -> DatastreamAnswer:
+    """With the header that says where to ask how far the stop or the deletion is, if it is one."""
+    if (operation := halting(stored.datastream)) is not None:
+        located(operation, call.response)
+    return written_answer(stored, call.reads, call.response)

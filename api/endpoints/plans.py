@@ -8,13 +8,14 @@ from fastapi import APIRouter, Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.calls.event_stream import EXAMPLE, MEDIA_TYPE, EventStream
+from api.datastreams.answers import located
 from api.dependencies import EventFeedDep, ReadsDep, ServicesDep, SlowCallsDep
-from api.fleet.reads import Reads
+from api.schemas.headers import described
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
 from api.schemas.problems import problems
 from mirror.control.commands import TriggerRebalance
 from mirror.control.event_positions import POSITION, position_of
-from mirror.errors import DamagedState, NotFound
+from mirror.coordination.operations.operation import waiting
 from mirror.model.identifiers import DatastreamName
 
 router = APIRouter(prefix="/v1", tags=["plans"])
@@ -32,6 +33,7 @@ def plan(reads: ReadsDep) -> PlanAnswer:
     status_code=202,
     responses={
         200: {"model": RebalanceAnswer, "description": "What it would change."},
+        202: {"headers": described("Location")},
         **problems(404, 409, 422),
     },
 )
@@ -45,8 +47,9 @@ async def rebalance(
         return await slow_calls.run(
             lambda: RebalanceAnswer.from_decision(services.preview(services.control.request_of(command)))
         )
-    identity = await run_in_threadpool(services.control.rebalance, command)
-    return RebalanceAnswer(request=identity, sentence="queued; the leader answers with a plan")
+    asked = waiting(await run_in_threadpool(services.control.rebalance, command))
+    operation = located(asked, response)
+    return RebalanceAnswer(request=asked.identity, sentence=asked.sentence, operation=operation)
 
 
 @router.get(
@@ -70,18 +73,10 @@ def events(
     """What changed and why, newest publication first. With `Accept: text/event-stream` it is a stream of
     Server-Sent Events, the oldest first, of what happens from now on or after `Last-Event-ID`; an event `gap`
     says that some were missed."""
-    only = None if datastream is None else _names_of(datastream, reads)
+    only = None if datastream is None else reads.names_of(datastream)
     if MEDIA_TYPE in accept:
         return EventStream(feed, position_of(last_event_id) if last_event_id else None, only)
     if only is None:
         return [event_answer(event) for event in reads.events(limit)]
     mine = [event for event in reads.events(_ALL_EVENTS) if event.datastream in only]
     return [event_answer(event) for event in mine[:limit]]
-
-
-def _names_of(datastream: str, reads: Reads) -> frozenset[str]:
-    """What is planned of a datastream is told of its group."""
-    try:
-        return frozenset({datastream, reads.stored(DatastreamName(datastream)).datastream.group})
-    except (NotFound, DamagedState):
-        return frozenset({datastream})

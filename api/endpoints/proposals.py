@@ -6,12 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from api.datastreams.answers import NamePath
+from api.datastreams.answers import NamePath, located
 from api.dependencies import ServicesDep, SlowCallsDep
+from api.schemas.headers import described
 from api.schemas.problems import problems
 from api.schemas.proposals import ApplyAnswer, ApplyBody, ProposalAnswer, ProposalBody, shown_of
 from api.services import Services
 from mirror.control.commands import TriggerRebalance
+from mirror.coordination.operations.operation import waiting
 from mirror.coordination.planning import groups_of
 from mirror.coordination.proposed.proposal import changes_since, propose
 from mirror.coordination.proposed.proposal_store import StoredProposal
@@ -57,10 +59,16 @@ def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
     return ProposalAnswer.from_stored(identity, stored, _changed(stored, services))
 
 
-@router.post("/plans/{identity}/apply", status_code=202, responses=problems(404, 409))
-def apply(identity: IdPath, services: ServicesDep, body: ApplyBody | None = None) -> ApplyAnswer:
-    """Have exactly this plan put in force by the leader, as one step, if it is still true then; an event says
-    so, or why not. It is applied once: who asks again is answered 409."""
+@router.post(
+    "/plans/{identity}/apply",
+    status_code=202,
+    responses={202: {"headers": described("Location")}, **problems(404, 409)},
+)
+def apply(
+    identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody | None = None
+) -> ApplyAnswer:
+    """Have exactly this plan put in force by the leader, as one step, if it is still true then; the operation
+    and an event say so, or why not. It is applied once: who asks again is answered 409."""
     stored = _kept(identity, services)
     if stored.proposal.asked_by is not None:
         raise IllegalTransition(f"{stored.proposal.asked_by} has had plan {identity} applied already")
@@ -70,8 +78,9 @@ def apply(identity: IdPath, services: ServicesDep, body: ApplyBody | None = None
         )
     who = (body or ApplyBody()).requested_by
     request = ApplyRequest(stored.proposal.group, identity, who, services.clock.now_ms())
-    services.proposals.ask_for(stored, request)
-    return ApplyAnswer(id=identity, sentence="queued; the leader puts it in force if it is still true")
+    asked = located(waiting(services.proposals.ask_for(stored, request)), response)
+    sentence = "queued; the leader puts it in force if it is still true"
+    return ApplyAnswer(id=identity, sentence=sentence, operation=asked)
 
 
 def _kept(identity: str, services: Services) -> StoredProposal:

@@ -15,9 +15,11 @@ from starlette.datastructures import MutableHeaders
 
 from api.fleet.memory import Seen, StateMemory
 from api.services import Services
+from mirror.coordination.operations.operation import Operation
 from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem
+from mirror.errors import DamagedState, NotFound
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
@@ -30,6 +32,7 @@ _EVENTS_KEPT: Final = 1_000
 _DEFINITIONS: Final = "definitions"
 _PROBLEMS: Final = "problems"
 _EVENTS: Final = "events"
+_OPERATIONS: Final = "operations"
 
 
 class Reads:
@@ -96,13 +99,42 @@ class Reads:
             self._memory.read_part(_EVENTS, str(limit), lambda: newest(limit), lambda known: known[:limit])
         )
 
+    def operations(self) -> tuple[Operation, ...]:
+        """Long work under way, or over for at most a day; the newest first."""
+        return self._taken(self._memory.read(_OPERATIONS, self._services.operations.all))
+
+    def operation(self, identity: str) -> Operation:
+        """One of them. Raises NotFound."""
+        ask = self._services.operations.get
+        seen: Seen[Operation] = self._memory.read_part(
+            _OPERATIONS,
+            identity,
+            lambda: ask(identity),
+            lambda known: {one.identity: one for one in known}[identity],
+        )
+        return self._taken(seen)
+
+    def names_of(self, datastream: str) -> frozenset[str]:
+        """By what a datastream may be called where it is told of: what is planned is told of its group."""
+        try:
+            return frozenset({datastream, self.stored(DatastreamName(datastream)).datastream.group})
+        except (NotFound, DamagedState):
+            return frozenset({datastream})
+
     def live(self) -> tuple[LiveInstance, ...]:
         """Who is here, in order of arrival."""
         return self._taken(self._memory.read("instances", self._services.live))
 
     def refresh(self) -> None:
         """Remember what there is now, but for events, which are many: those seldom."""
-        for read in (self.definitions, self.problems, self.assessments, self.live, self.plan):
+        for read in (
+            self.definitions,
+            self.problems,
+            self.assessments,
+            self.live,
+            self.plan,
+            self.operations,
+        ):
             read()
 
     def refresh_events(self) -> None:

@@ -35,6 +35,7 @@ not part of this.
 TAGS: Final = [
     {"name": "datastreams", "description": "Definitions: create, change, pause, delete; progress."},
     {"name": "plans", "description": "Which task has which partition and why, new plans, and what happened."},
+    {"name": "operations", "description": "Long work that was asked for: how far it is, what became of it."},
     {"name": "status", "description": "The instance that is asked, the others, and lanes."},
 ]
 SERVERS: Final = [{"url": "/", "description": "The instance that serves this document."}]

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from api.schemas.plans import OperationAnswer
 from mirror.model import bounds
 from mirror.model.datastreams.change import FieldProblems
 from mirror.model.datastreams.datastream import Halt, PartitionPause
@@ -124,3 +125,5 @@ class MoveAnswer(_PartitionsModel):
 
     request: str
     """Its identity."""
+    operation: OperationAnswer
+    """The same as an operation."""

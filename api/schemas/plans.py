@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from mirror.coordination.operations.operation import Operation
 from mirror.coordination.planning import Decision
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.loads.assessments import Assessment
@@ -108,6 +110,47 @@ class PlannedMove(BaseModel):
         )
 
 
+class OperationAnswer(BaseModel):
+    """Long work that somebody asked for. Moments are epoch ms."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    id: str
+    """For `/v1/operations/{operation}`."""
+    kind: Literal["rebalance", "move", "apply", "stop", "delete", "other"]
+    """What is done; `other`: a request that cannot be read here."""
+    datastream: str
+    """The datastream; of what is planned, the group whose tasks are planned."""
+    state: Literal["queued", "running", "done", "failed"]
+    """`queued`: the leader has not answered it; `running`: tasks are being given up; `done`: the plan in
+    force does it, or nothing of what was stopped or deleted is planned any more; `failed`: it is not done."""
+    requested_by: str
+    """Who asked, as far as that was said."""
+    created_ms: int | None
+    """When it was asked for; null: nobody has noted it."""
+    finished_ms: int | None
+    """When it ended; null: it has not, or nobody has noted it."""
+    sentence: str
+    """How far it is, what was done, or why it was not."""
+    plan_epoch: int | None
+    """The plan in force that does what was asked, once it is done; null for a stop and a deletion."""
+
+    @classmethod
+    def from_operation(cls, operation: Operation) -> OperationAnswer:
+        """The JSON form."""
+        return cls(
+            id=operation.identity,
+            kind=operation.kind.value,
+            datastream=operation.datastream,
+            state=operation.state.value,
+            requested_by=operation.requested_by,
+            created_ms=operation.created_ms,
+            finished_ms=operation.finished_ms,
+            sentence=operation.sentence,
+            plan_epoch=operation.plan_epoch,
+        )
+
+
 class RebalanceBody(BaseModel):
     """Ask for a new plan of one datastream. `full`: forget the placement; `dry_run`: only tell."""
 
@@ -122,6 +165,7 @@ class RebalanceBody(BaseModel):
 
 class RebalanceAnswer(BaseModel):
     """`request`: identity of the queued request; empty for a dry run, which reports the moves instead.
+    `operation`: the request as an operation; null for a dry run.
 
     `reasons`: why there are this many tasks, and how far that is from the proved best. Of a dry run,
     `loads_known`: whether it rests on any load that was measured; where it does not, that nothing moves
@@ -134,6 +178,7 @@ class RebalanceAnswer(BaseModel):
     required_tasks: int | None = None
     reasons: list[str] = []
     moves: list[PlannedMove] = []
+    operation: OperationAnswer | None = None
 
     @classmethod
     def from_decision(cls, decision: Decision) -> RebalanceAnswer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from api.schemas.plans import PlannedMove, RebalanceAnswer
+from api.schemas.plans import OperationAnswer, PlannedMove, RebalanceAnswer
 from mirror.coordination.planning import Decision
 from mirror.coordination.proposed.proposal_store import StoredProposal
 from mirror.errors import DamagedState
@@ -114,3 +114,5 @@ class ApplyAnswer(_ProposalModel):
     """The plan."""
     sentence: str
     """What happens now."""
+    operation: OperationAnswer
+    """How far that is."""

@@ -16,6 +16,8 @@ from mirror.control.commands import (
     UpdateDatastream,
 )
 from mirror.control.outcomes import check_ready, outcome
+from mirror.coordination.operations.operation import ended_stop
+from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionCache,
@@ -214,6 +216,11 @@ class Control:
         """All definitions, those that are damaged apart."""
         return self._known.newest()
 
+    def list_again(self) -> Definitions:
+        """As `list`, of which everything is read again."""
+        self._known.look_again()
+        return self._known.newest()
+
     def delete(
         self, name: DatastreamName, before: StoredDatastream | None = None
     ) -> StoredDatastream | DamagedDefinition:
@@ -242,8 +249,8 @@ class Control:
         self._announcer.pauses_changed(command)
         return stored
 
-    def move(self, command: MovePartitions) -> str:
-        """Returns the request's identity; a plan answers it. Raises NotFound, IllegalTransition,
+    def move(self, command: MovePartitions) -> MoveRequest:
+        """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition,
         InvalidRequest, StaleVersion."""
         if command.before is not None:
             self.catch_up()
@@ -264,7 +271,7 @@ class Control:
             requested_by=command.requested_by,
             requested_ms=self._clock.now_ms(),
         )
-        return self._requests.add(request)
+        return replace(request, identity=self._requests.add(request))
 
     def _change(self, command: ChangeStatus | ChangePauses) -> StoredDatastream:
         """Again from the stored definition when somebody else was faster, unless it had to be as `before`."""
@@ -276,7 +283,8 @@ class Control:
             if changed == stored.datastream:
                 return stored
             try:
-                written = self._definitions.replace(stored, changed)
+                ended = outcome_entries(ended_stop(stored.datastream, changed, now_ms))
+                written = self._definitions.replace(stored, changed, ended)
             except VersionConflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -299,9 +307,10 @@ class Control:
         _check_unchanged(stored, command.before)
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
-    def rebalance(self, command: TriggerRebalance) -> str:
-        """Returns the request's identity; a plan answers it. Raises NotFound, IllegalTransition."""
-        return self._requests.add(self.request_of(command))
+    def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
+        """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition."""
+        request = self.request_of(command)
+        return replace(request, identity=self._requests.add(request))
 
     def request_of(self, command: TriggerRebalance) -> RebalanceRequest:
         """What `rebalance` would queue, for a dry run. Raises NotFound, IllegalTransition."""

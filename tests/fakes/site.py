@@ -13,6 +13,7 @@ from api.services import Services
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
 from mirror.control.handlers import Control, ControlStores
+from mirror.control.operations import Operations
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
@@ -79,18 +80,15 @@ class Site:
             {alias: KafkaCluster(bootstrap_servers=address) for alias, address in ADDRESSES.items()}
         )
         self.definitions = self.leader.stores.definitions
+        stores = self.leader.stores
+        control = Control(
+            ControlStores(self.definitions, stores.requests, stores.membership, self.leader.events),
+            directory.aliases,
+            self.clock,
+            gate_of(self.session, clusters, self.clock),
+        )
         services = Services(
-            control=Control(
-                ControlStores(
-                    self.definitions,
-                    self.leader.stores.requests,
-                    self.leader.stores.membership,
-                    self.leader.events,
-                ),
-                directory.aliases,
-                self.clock,
-                gate_of(self.session, clusters, self.clock),
-            ),
+            control=control,
             problems=self.leader.stores.problems,
             status=RunningStatus(
                 InstanceName(name),
@@ -108,7 +106,8 @@ class Site:
             live=Membership(self.session).live,
             preview=self.leader.world_view.preview,
             preview_world=self.leader.world_view.preview_world,
-            proposals=self.leader.stores.proposals,
+            proposals=stores.proposals,
+            operations=Operations(control, stores.requests, stores.outcomes, self.clock),
             preview_update=self.leader.world_view.preview_update,
             default_destination=DESTINATION,
             cluster_of_address=directory.of_address,

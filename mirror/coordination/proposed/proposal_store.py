@@ -58,14 +58,16 @@ class ProposalStore:
         except (InvalidRequest, ValueError) as error:
             raise DamagedState(f"znode {path} holds no plan: {reason_of(error)}") from error
 
-    def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> None:
-        """Queue its application, which happens once, however many ask. Raises AlreadyExists."""
+    def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
+        """Queue its application, which happens once, however many ask. Returns what waits for the leader now.
+        Raises AlreadyExists."""
         asked = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(asked), stored.version)
         try:
-            self._nodes.change_together((write, self._requests.entry(request)))
+            (made,) = self._nodes.change_together((write, self._requests.entry(request)))
         except VersionConflict as error:
             raise AlreadyExists(f"plan {stored.identity} is being applied already") from error
+        return replace(request, identity=made.rpartition("/")[2])
 
 
 def _data(proposal: Proposal) -> bytes:

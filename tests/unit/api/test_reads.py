@@ -23,6 +23,7 @@ READS: Final = (
     "/v1/plan",
     "/v1/events",
     "/v1/instances",
+    "/v1/operations",
     "/datastream",
     "/datastream/orders",
     "/datastream?q=findGroup&datastreamName=orders",
