@@ -298,9 +298,12 @@ def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_he
         assert next(one for one in heard if one.startswith("resumed the datastream"))
         wait_until(lambda: updated.copying() >= everything, "all is copied again")
         plan = first.rest.post(f"{PATH}/plan", {"full": True})
-        second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "me"})
+        operation = second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "me"})["operation"]
         with pytest.raises(IllegalTransition, match="me has had plan"):
             first.rest.post(f"/v1/plans/{plan['id']}/apply")
+        path = f"/v1/operations/{operation['id']}"
+        wait_until(lambda: first.rest.get(path)["state"] != "queued", "the leader has answered")
+        assert first.rest.get(path)["state"] == second.rest.get(path)["state"] == "done"
 
 
 def test_the_command_line_leads_a_datastream_through_its_life(
