@@ -228,11 +228,10 @@ def _have_a_plan_applied(asked: Asked) -> None:
     made = asked.ask("POST", "/v1/datastreams/rest/plan", 201, json={"full": True}).json()
     path = f"/v1/plans/{made['id']}"
     assert asked.ask("GET", path).json()["asked_by"] is None
-    asked.ask("POST", f"{path}/apply", 202, json={"requested_by": "a test"})
-    wait_until(
-        lambda: any(made["id"] in one["sentence"] for one in asked.ask("GET", "/v1/events").json()),
-        "an event says what became of it",
-    )
+    applied = asked.ask("POST", f"{path}/apply", 202, json={"requested_by": "a test"}).json()["operation"]
+    operation = f"/v1/operations/{applied['id']}"
+    wait_until(lambda: asked.ask("GET", operation).json()["state"] == "done", "the leader has answered")
+    assert applied["id"] in {one["id"] for one in asked.ask("GET", "/v1/operations").json()}
     assert asked.ask("GET", path).json()["asked_by"] == "a test"
     asked.ask("POST", f"{path}/apply", 409)
 
@@ -345,21 +344,11 @@ def _through_the_states(asked: Asked, world: World) -> None:
     world.write()
     asked.ask("POST", "/v1/datastreams/rest/resume")
     world.await_all_but()
-    _apply_a_plan(asked)
     asked.ask("DELETE", "/v1/datastreams/rest", 202)
     wait_until(lambda: asked.client.get("/v1/datastreams/rest").status_code == 404, "deleted")
     assert asked.ask("GET", "/v1/datastreams").json() == []
     wait_until(lambda: world.lanes() == [], "nothing is held")
     world.await_all_but()  # what was copied stays
-
-
-def _apply_a_plan(asked: Asked) -> None:
-    def is_true() -> str:
-        identity = asked.ask("POST", "/v1/datastreams/rest/plan", 201).json()["id"]
-        return "" if asked.ask("GET", f"/v1/plans/{identity}").json()["changed"] else str(identity)
-
-    identity = wait_until(is_true, "a plan that is true still")
-    assert asked.ask("POST", f"/v1/plans/{identity}/apply", 202).json()["id"] == identity
 
 
 def test_what_is_promised_of_brooklins_interface(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
