@@ -53,7 +53,7 @@ from mirror.errors import (
     VersionConflict,
 )
 from mirror.instance.discovery.route_watch import written_by
-from mirror.instance.event_teller import EventTeller, change_events
+from mirror.instance.event_publisher import EventPublisher, change_events
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment, assess, says_the_same
 from mirror.instance.loads.watch import LoadStanding
@@ -90,7 +90,7 @@ class Leader:
     ) -> None:
         self._world_view = world_view
         self._stores = world_view.stores
-        self._teller = EventTeller(events, publish_events)
+        self._publisher = EventPublisher(events, publish_events)
         self._clock = clock
         self._health = health
         self._board = ProblemBoard(world_view.stores.problems, health, clock)
@@ -217,7 +217,7 @@ class Leader:
             self._has_taken_up = True
         self._world_view.topic_discovery.ensure_own_topics()
         self._read_plan(me)
-        self._teller.catch_up(self._plan.plan)
+        self._publisher.catch_up(self._plan.plan)
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
@@ -238,7 +238,7 @@ class Leader:
                 reason = f"{error.message}; it holds {held}"
                 _log.error("plan put together again", reason=reason, epoch=self._plan.plan.epoch)
                 now_ms = self._clock.now_ms()
-                self._teller.announce((recovery_event(me.name, self._plan.plan, reason, now_ms),))
+                self._publisher.announce((recovery_event(me.name, self._plan.plan, reason, now_ms),))
             self._is_recovered = True
             return
         if stored.version is None:
@@ -284,7 +284,7 @@ class Leader:
         actions = leader_actions(world, changes, decision, self._over(world, decision))
         for action in actions:
             self._carry_out(action, stored, me)
-        self._board.settle(sentences, me.name, self._teller.announce)
+        self._board.settle(sentences, me.name, self._publisher.announce)
         if actions:
             self._stores.outcomes.trim(self._clock.now_ms())
         return decision.sentence
@@ -304,7 +304,7 @@ class Leader:
     def _watch_loads(self, world: World, me: LiveInstance) -> None:
         sources = {members[0].source for members in world.groups.values()}
         if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
-            self._teller.announce(events)
+            self._publisher.announce(events)
 
     def _assess(self, world: World, decision: Decision) -> None:
         """Keep what the planning found of each group; what says the same is written once in a while."""
@@ -379,14 +379,14 @@ class Leader:
         if is_ours and failure is not None:
             reason = reason_of(failure)
             _log.warning("request not carried out", request=request.identity, reason=reason)
-            self._teller.announce((request_event(me.name, request, reason, now_ms),))
+            self._publisher.announce((request_event(me.name, request, reason, now_ms),))
 
     def _change(self, stored: StoredDatastream, change: Change) -> None:
         datastream, now_ms = change.datastream, self._clock.now_ms()
         events = change_events(change, now_ms)
         entries = outcome_entries(ended_stop(stored.datastream, datastream, now_ms))
         try:
-            told = [self._teller.entry(events)] if events else []
+            told = [self._publisher.entry(events)] if events else []
             self._stores.definitions.replace(stored, datastream, (*told, *entries))
         except (VersionConflict, NotFound) as error:  # somebody was faster; the next look sees it
             _log.info("datastream not changed", datastream=datastream.name, reason=str(error))
@@ -395,7 +395,7 @@ class Leader:
             status = datastream.status.value
             _log.info("datastream changed", datastream=datastream.name, status=status, reason=change.why)
             if events:
-                self._teller.sent(events)
+                self._publisher.sent(events)
 
     def _look_after(self, datastreams: Sequence[Datastream]) -> dict[DatastreamName, str]:
         """What these need at their destinations; a sentence of each."""
@@ -433,10 +433,10 @@ class Leader:
         assert decision.plan is not None
         loads = self._world_view.loads_of(decision.moves, self._definitions.all().datastreams)
         events = plan_events(decision.plan, decision.moves, decision.group_plans, me.name, loads)
-        self._teller.prepare(decision.plan, events)
+        self._publisher.prepare(decision.plan, events)
         self._plan = self._stores.plans.publish(decision.plan, self._plan)
         self._newest, self._is_recovered = self._plan.plan, False
-        self._teller.catch_up(self._plan.plan)
+        self._publisher.catch_up(self._plan.plan)
 
     def _say(self, sentence: str) -> None:
         if sentence != self._sentence:

@@ -17,20 +17,20 @@ _log = structlog.get_logger(__name__)
 Events = tuple[PlacementEvent, ...]
 
 
-class EventTeller:
-    """What cannot be told must not hold up what is done; only ZooKeeper's failures are raised."""
+class EventPublisher:
+    """What cannot be published must not hold up what is done; only ZooKeeper's failures are raised."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
         self._events = log
         self._publish = publish
-        self._untold: tuple[Plan, Events] | None = None
+        self._unpublished: tuple[Plan, Events] | None = None
 
     def announce(self, events: Events) -> None:
         """Store events and send them."""
         self._guard(events, lambda: self._events.append(events))
 
     def entry(self, events: Events) -> NextNode:
-        """What stores events together with the change that they tell of; `sent` follows."""
+        """What stores events together with the change that they describe; `sent` follows."""
         return self._events.entry(events)
 
     def sent(self, events: Events) -> None:
@@ -39,16 +39,16 @@ class EventTeller:
 
     def prepare(self, plan: Plan, events: Events) -> None:
         """A plan is about to be published; its publication may break off, and be in force nevertheless."""
-        self._untold = plan, events
+        self._unpublished = plan, events
 
     def catch_up(self, in_force: Plan) -> None:
-        """Tell of the plan that was published last, if it is the one in force."""
-        if self._untold is None:
+        """Publish what is known of the plan that was published last, if it is the one in force."""
+        if self._unpublished is None:
             return
-        plan, events = self._untold
+        plan, events = self._unpublished
         if plan == in_force:
             self.announce(events)
-        self._untold = None
+        self._unpublished = None
 
     def _guard(self, events: Events, store: Callable[[], None]) -> None:
         try:
@@ -56,7 +56,7 @@ class EventTeller:
             self._publish(events)
         except (Unreachable, CoordinationError):
             raise
-        except Exception:  # noqa: BLE001 - the bulkhead around telling
+        except Exception:  # noqa: BLE001 - the bulkhead around publishing
             _log.exception("events are lost", events=len(events))
 
 
