@@ -27,14 +27,12 @@ from api.endpoints import (
     datastreams,
     diagnostics,
     fleet,
-    lags,
-    loads,
     operations,
     plans,
     proposals,
     status,
-    translations,
 )
+from api.endpoints.partitions import lags, loads, translations
 from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
 from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory

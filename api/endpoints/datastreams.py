@@ -18,7 +18,7 @@ from api.datastreams.calls import SHOWN, DryRun, shown
 from api.datastreams.creations import IdempotencyKey, creation_named
 from api.datastreams.pages import ListingDep
 from api.dependencies import ReadsDep, RenditionsDep, ServicesDep, SlowCallsDep
-from api.endpoints.ledgers import progress_of
+from api.endpoints.partitions.ledgers import progress_of
 from api.etags import IfMatch, Tags, etag_of, version_to_change
 from api.fleet.reads import Reads
 from api.fleet.renditions import rendered

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from httpx import Client
 
-from api.endpoints.lags import lag_of as from_instances
+from api.endpoints.partitions.lags import lag_of as from_instances
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.lane.ledger import OffsetClass
 from mirror.model.identifiers import InstanceName

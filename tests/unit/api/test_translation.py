@@ -10,7 +10,7 @@ import pytest
 from httpx import Response
 
 from api.calls.slow_calls import MOST_AT_ONCE
-from api.endpoints.translations import LARGEST_OFFSET, LONGEST_GROUP
+from api.endpoints.partitions.translations import LARGEST_OFFSET, LONGEST_GROUP
 from api.fleet.reads import AGE
 from mirror.errors import HeadraceError, NotAuthorized, NothingStored, TimedOut, Unreachable
 from mirror.jobs.translate_job import AHEAD, GONE, NOT_MIRRORED, NOTHING_YET, UNCHANGED

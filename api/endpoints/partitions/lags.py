@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.datastreams.answers import NamePath
 from api.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
-from api.endpoints.ledgers import progress_of
+from api.endpoints.partitions.ledgers import progress_of
 from api.fleet.all_instances import AllInstances
 from api.fleet.leader import leader_of
 from api.loads.leaders import owners_of

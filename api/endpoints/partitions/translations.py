@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath
 from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
-from api.endpoints.ledgers import lanes_of
+from api.endpoints.partitions.ledgers import lanes_of
 from api.fleet.reads import Reads
 from api.schemas.problems import problems
 from api.schemas.progress import TO_SOURCE, Direction, GroupTranslation, OffsetTranslation
