@@ -135,9 +135,9 @@ class RecordTopic(Generic[_Record]):
                     partial(usable_access, self._cluster),
                     request_seconds=min(REQUEST_SECONDS, self._delivery_seconds),
                 )
-                offset_class = DeliveryCalls(self._delivered, self._dropped)
+                calls = DeliveryCalls(self._delivered, self._dropped)
                 self._writer = RecordWriter(
-                    shared_loop(), session, self._topic, self._delivery_seconds, offset_class
+                    shared_loop(), session, self._topic, self._delivery_seconds, calls
                 )
             return self._writer
 

@@ -56,12 +56,7 @@ class RecordWriter:
     """Thread-safe. A record goes to the partition that its key decides, by CRC-32 as with librdkafka."""
 
     def __init__(
-        self,
-        loop: LoopThread,
-        session: ClusterSession,
-        topic: str,
-        seconds: float,
-        calls: DeliveryCalls,
+        self, loop: LoopThread, session: ClusterSession, topic: str, seconds: float, calls: DeliveryCalls
     ) -> None:
         self._loop = loop
         self._session = session
