@@ -10,6 +10,8 @@ from typing import TypeVar
 from stack.errors import Cancelled, NotInTime
 
 T = TypeVar("T")
+Pace = Callable[[float, float], float]
+"""Seconds until it is asked again, of the seconds that the answer took and those since the beginning."""
 
 
 def wait_until(
@@ -17,7 +19,7 @@ def wait_until(
     timeout_seconds: float,
     what: str = "",
     *,
-    interval_seconds: float = 0.05,
+    interval_seconds: float | Pace = 0.05,
     cancelled: threading.Event | None = None,
 ) -> T:
     """Ask `condition` until its answer is truthy, and return that answer.
@@ -26,14 +28,22 @@ def wait_until(
     NotInTime with `what` and the last answer, and Cancelled as soon as the event is set.
     """
     pause = cancelled or threading.Event()
-    deadline = time.monotonic() + timeout_seconds
+    began = time.monotonic()
+    deadline = began + timeout_seconds
     while True:
-        late = time.monotonic() >= deadline
+        asked = time.monotonic()
+        late = asked >= deadline
         answer = condition()
+        answered = time.monotonic()
         if answer:
             return answer
         if late:
             name = what or getattr(condition, "__qualname__", "the condition")
             raise NotInTime(f"{name}: not within {timeout_seconds:g} s; last seen: {answer!r}")
-        if pause.wait(min(interval_seconds, max(0.0, deadline - time.monotonic()))):
+        wanted = (
+            interval_seconds(answered - asked, answered - began)
+            if callable(interval_seconds)
+            else interval_seconds
+        )
+        if pause.wait(min(wanted, max(0.0, deadline - time.monotonic()))):
             raise Cancelled(f"{what or 'waiting'}: given up")

@@ -142,25 +142,12 @@ class OffsetTranslation(_TranslationModel):
     @classmethod
     def from_move(cls, move: PositionMove) -> OffsetTranslation:
         """The JSON form of what could be translated."""
-        return cls(
-            topic=move.here.topic,
-            partition=move.here.partition,
-            offset=move.offset,
-            to_topic=move.there.topic,
-            to_partition=move.there.partition,
-            to_offset=move.becomes,
-            precision=Precision(move.precision),
-        )
+        return cls(**_counterpart(move))
 
 
-class GroupPosition(_TranslationModel):
+class GroupPosition(OffsetTranslation):
     """A committed position of a consumer group, and where it is at the other side."""
 
-    to_topic: str
-    to_partition: int
-    to_offset: int
-    precision: Precision
-    """As of one offset."""
     present: int | None
     """What the group has committed at the other side already; null: nothing."""
     left_alone: str
@@ -170,17 +157,20 @@ class GroupPosition(_TranslationModel):
     @classmethod
     def from_move(cls, move: PositionMove) -> GroupPosition:
         """The JSON form of what could be translated."""
-        return cls(
-            topic=move.here.topic,
-            partition=move.here.partition,
-            offset=move.offset,
-            to_topic=move.there.topic,
-            to_partition=move.there.partition,
-            to_offset=move.becomes,
-            precision=Precision(move.precision),
-            present=move.present,
-            left_alone=move.skipped,
-        )
+        return cls(**_counterpart(move), present=move.present, left_alone=move.skipped)
+
+
+def _counterpart(move: PositionMove) -> dict[str, Any]:
+    """The fields of a position and of its counterpart."""
+    return {
+        "topic": move.here.topic,
+        "partition": move.here.partition,
+        "offset": move.offset,
+        "to_topic": move.there.topic,
+        "to_partition": move.there.partition,
+        "to_offset": move.becomes,
+        "precision": Precision(move.precision),
+    }
 
 
 class UntranslatedPosition(_TranslationModel):

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import httpx
 
-from bench.mirror.rig.clusters import clusters
-from stack.ports import free_ports
+from bench.coordination.rig.service import started
 from stack.wait import wait_until
-from stack.zookeeper import ZooKeeperServer
 from tests.running import RunningInstance
 
 _LISTS = 20
@@ -130,20 +126,6 @@ def _are_ready(address: str) -> bool:
 def _service(names: Sequence[str]) -> Iterator[list[RunningInstance]]:
     """They end with the context."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        pair = stack.enter_context(clusters(quick_start=True))
-        zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
-        zookeeper.start()
-        stack.callback(zookeeper.stop)
-        environment = {
-            "HEADRACE_ZOOKEEPER__SERVERS": zookeeper.address,
-            "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,
-            "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.target.address,
-            "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
-        }
-        instances = [RunningInstance(name, folder, environment) for name in names]
-        for one in instances:
-            stack.callback(one.stop)
-            one.start()
+        instances = list(started(stack, names, {}).instances.values())
         wait_until(lambda: len(instances[0].rest.get("/v1/instances")) == len(instances), 60, "all are here")
         yield instances

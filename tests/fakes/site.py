@@ -178,3 +178,17 @@ def a_body(name: str = "orders", **more: Any) -> dict[str, Any]:
         "metadata": {"owner": "tests"},
         **more,
     }
+
+
+def two_sites() -> tuple[Site, Site]:
+    """Two instances of one service, which know each other; the first one leads."""
+    server = FakeZooKeeper()
+    one, two = Site(server, "one"), Site(server, "two")
+    settle(one, two)
+    return one, two
+
+
+def settle(*sites: Site) -> None:
+    """Each has seen what the others made of the last change."""
+    for site in (*sites, *sites):
+        site.tick()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.coordination.rig.flow import Flow
-from bench.mirror.rig.clusters import clusters
+from bench.mirror.rig.clusters import Pair, clusters
 from mirror.errors import HeadraceError
 from stack.ports import free_ports
 from stack.server import Server
@@ -70,30 +71,48 @@ class Service:
         return wait_until(lambda: self.flow.flows_since(moment), 60, "every partition flows")
 
 
+@dataclass(frozen=True)
+class Started:
+    """Instances that run, and the servers that they run on."""
+
+    zookeeper: ZooKeeperServer
+    pair: Pair
+    instances: dict[str, RunningInstance]
+
+
+def started(stack: ExitStack, names: Sequence[str], settings: Mapping[str, str]) -> Started:
+    """ZooKeeper, two brokers and the instances, with these settings beside their addresses; all end with the
+    stack."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    pair = stack.enter_context(clusters(quick_start=True))
+    zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
+    zookeeper.start()
+    stack.callback(zookeeper.stop)
+    environment = {
+        "HEADRACE_ZOOKEEPER__SERVERS": zookeeper.address,
+        "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,
+        "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.target.address,
+        "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+        **settings,
+    }
+    instances = {name: RunningInstance(name, folder, environment) for name in names}
+    for instance in instances.values():
+        stack.callback(instance.stop)
+        instance.start()
+    return Started(zookeeper, pair, instances)
+
+
 @contextmanager
 def service(names: tuple[str, ...], session_timeout_seconds: float = 6.0) -> Iterator[Service]:
     """ZooKeeper, two brokers, the instances, one datastream and its traffic; all end with the context."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        pair = stack.enter_context(clusters(quick_start=True))
-        zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
-        zookeeper.start()
-        stack.callback(zookeeper.stop)
+        settings = {"HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": str(session_timeout_seconds)}
+        site = started(stack, names, settings)
+        pair, instances = site.pair, site.instances
         flow = Flow(pair.source.address, pair.target.address, "orders", PARTITIONS)
-        environment = {
-            "HEADRACE_ZOOKEEPER__SERVERS": zookeeper.address,
-            "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": str(session_timeout_seconds),
-            "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": pair.source.address,
-            "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.target.address,
-            "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
-        }
-        instances = {name: RunningInstance(name, folder, environment) for name in names}
-        for instance in instances.values():
-            stack.callback(instance.stop)
-            instance.start()
         stack.enter_context(flow)
         servers = {
-            "ZooKeeper": zookeeper,
+            "ZooKeeper": site.zookeeper,
             "source": pair.source.nodes[0],
             "destination": pair.target.nodes[0],
         }

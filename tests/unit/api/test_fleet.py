@@ -19,7 +19,7 @@ from mirror.errors import DamagedState
 from mirror.model.identifiers import InstanceName
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeZooKeeper
-from tests.fakes.site import Site
+from tests.fakes.site import Site, settle, two_sites
 
 ALL: Final = {"t-0", "t-1"}
 
@@ -27,13 +27,9 @@ ALL: Final = {"t-0", "t-1"}
 @pytest.fixture
 def pair() -> tuple[Site, Site]:
     """Two instances; each has one of the two partitions, and the first one leads."""
-    server = FakeZooKeeper()
-    one, two = Site(server, "one"), Site(server, "two")
-    for site in (one, two, one, two):
-        site.tick()
+    one, two = two_sites()
     one.create(limits={"min_tasks": 2})
-    for site in (one, two, one, two):
-        site.tick()
+    settle(one, two)
     return one, two
 
 

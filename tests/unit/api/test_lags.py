@@ -15,7 +15,7 @@ from mirror.model.identifiers import InstanceName
 from mirror.worker.protocol import LaneRate
 from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_progress, a_task
 from tests.fakes.node_store import FakeZooKeeper
-from tests.fakes.site import Site
+from tests.fakes.site import Site, settle, two_sites
 
 
 def measure(
@@ -81,13 +81,9 @@ def test_what_a_person_paused_is_behind(client: Client, site: Site) -> None:
 
 
 def test_what_runs_elsewhere_is_unknown_until_it_is_heard() -> None:
-    server = FakeZooKeeper()
-    one, two = Site(server, "one"), Site(server, "two")
-    for site in (one, two, one, two):
-        site.tick()
+    one, two = two_sites()
     one.create(limits={"min_tasks": 2})
-    for site in (one, two, one, two):
-        site.tick()
+    settle(one, two)
     assert lag_of(one.client)["silent_instances"] == []
     for site in (one, two):
         site.neighbours.failures = {"one.test": _away, "two.test": _away}

@@ -20,8 +20,7 @@ from mirror.model.identifiers import InstanceName
 from mirror.model.load import PartitionLoad, RateSource
 from mirror.model.topics import TopicDescription, TopicPartition
 from tests.builders import SOURCE, a_task
-from tests.fakes.node_store import FakeZooKeeper
-from tests.fakes.site import Site
+from tests.fakes.site import Site, two_sites
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 MEASURER: Final = InstanceName("measurer")
@@ -68,10 +67,7 @@ def the_cluster(client: Client) -> dict[str, Any]:
 @pytest.fixture
 def pair() -> tuple[Site, Site]:
     """Two instances; the first one leads, and knows what two partitions carry."""
-    server = FakeZooKeeper()
-    one, two = Site(server, "one"), Site(server, "two")
-    for site in (one, two, one, two):
-        site.tick()
+    one, two = two_sites()
     one.create()
     measure(one, {T0: 30.0, T1: 20.0}, frozenset())
     for site in (two, one, two):

@@ -51,3 +51,16 @@ def test_what_takes_long_or_is_waited_for_long_is_asked_less_often() -> None:
     assert pause_seconds(answer_seconds=0.05, waited_seconds=0.1) == 0.2
     assert pause_seconds(answer_seconds=0.001, waited_seconds=6.0) == 0.3
     assert pause_seconds(answer_seconds=2.0, waited_seconds=60.0) == 0.5
+
+
+def test_a_pace_is_asked_before_every_pause() -> None:
+    asked: list[tuple[float, float]] = []
+
+    def pace(answer_seconds: float, waited_seconds: float) -> float:
+        asked.append((answer_seconds, waited_seconds))
+        return 0.001
+
+    answers: Iterator[object] = iter([0, 0, 1])
+    assert wait_until(lambda: next(answers), 20, interval_seconds=pace) == 1
+    (first, second) = asked
+    assert 0 <= first[0] <= first[1] < second[1]
