@@ -399,7 +399,6 @@ class Leader:
 
     def _look_after(self, datastreams: Sequence[Datastream]) -> dict[DatastreamName, str]:
         """What these need at their destinations; a sentence of each."""
-        self._world_view.topic_discovery.topics(sorted({one.source for one in datastreams}))
         sentences = {}
         for datastream in datastreams:
             sentences[datastream.name] = f"{datastream.status}; a cluster has not answered yet"

@@ -145,13 +145,14 @@ class WorldView:
         refused: Mapping[DatastreamName, str],
         watch: Watch | None = None,
     ) -> World:
-        """Everything a plan depends on but loads; the watch fires when requests or instances change."""
+        """Everything a plan depends on but loads, with the topics that were judged last; the watch fires when
+        requests or instances change."""
         sources = sorted({one.source for one in datastreams})
         return World(
             datastreams=datastreams,
             live=self.stores.membership.live(watch),
             plan=plan,
-            topics=self.topic_discovery.topics(sources),
+            topics=self.topic_discovery.judged_topics(sources),
             requests=self.stores.requests.pending(watch),
             task_loads=self._loads_of_tasks(datastreams, plan),
             rules=self._planning.rules,
@@ -246,10 +247,10 @@ class WorldView:
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
             mine = tuple(one for one in definitions.datastreams if one.group == request.group)
+            self._ask_sources(mine)
             refused = self.judgement(definitions.datastreams, plan).refused
             # The other groups are not named, so that they keep what they have.
-            world = self._asked_world(mine, plan, refused)
-            world = replace(world, requests=(request,), is_whole=False)
+            world = replace(self.world(mine, plan, refused), requests=(request,), is_whole=False)
             return world, self.decide(world)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
@@ -263,19 +264,18 @@ class WorldView:
             everything = tuple(sorted((*kept, *news.values()), key=lambda one: one.name))
             before = tuple(one for one in definitions.datastreams if one.group in groups)
             after = tuple(one for one in everything if one.group in groups)
+            self._ask_sources(after)
             refused = self.judgement(everything, plan).refused
-            world = self._asked_world(after, plan, refused)
-            decision = self.decide(replace(world, requests=(), is_whole=False))
+            world = replace(self.world(after, plan, refused), requests=(), is_whole=False)
+            decision = self.decide(world)
             return UpdatePreview(Standing(before, plan), Standing(after, decision.plan or plan), decision)
 
-    def _asked_world(
-        self, mine: tuple[Datastream, ...], plan: Plan, refused: Mapping[DatastreamName, str]
-    ) -> World:
-        """For a preview. Raises Unreachable where a source cluster has not answered."""
+    def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
+        """For a preview, before its topics are judged. Raises Unreachable where a source cluster has not
+        answered."""
         sources = sorted({one.source for one in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)
-        return self.world(mine, plan, refused)
 
     def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:
         """Reports by group; and the groups whose loads are on their way."""

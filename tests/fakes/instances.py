@@ -8,6 +8,7 @@ from typing import TypeVar
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -32,10 +33,12 @@ from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.plan_executor import SharedState
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
 from mirror.model.metrics import PlacementEvent
 from mirror.model.nodes import SessionState
+from mirror.model.plan import Plan
 from mirror.ports import Clock, LoadProvider, Planner
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
@@ -221,6 +224,18 @@ class LeaderRig:
         self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
         self.world_view = WorldView(self.stores, planning, self.topic_discovery, self.clock, self.watch.look)
         self.leader = Leader(self.world_view, self.events, self._tell, self.clock, self.health, 1.0)
+
+    def judge_by(self, verdict: Verdict) -> None:
+        """From the next look on this is the verdict, of the topics that clusters list by then."""
+
+        def look(datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+            self.watch.look(datastreams, plan)
+            left_out = {name: frozenset(topics) for name, topics in verdict.left_out.items()}
+            topics = self.topic_discovery.topics(sorted(self.clusters))
+            self.topic_discovery.leave_out(left_out, topics)
+            return verdict
+
+        self.world_view.judgement = look
 
     def _tell(self, events: Sequence[PlacementEvent]) -> None:
         self.told.extend(events)

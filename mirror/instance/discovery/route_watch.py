@@ -120,7 +120,7 @@ class RouteWatch:
             self._last = look, self._verdict(look)
         verdict = self._last[1]
         self._topic_discovery.leave_out(
-            {name: frozenset(reasons) for name, reasons in verdict.left_out.items()}
+            {name: frozenset(reasons) for name, reasons in verdict.left_out.items()}, look.topics
         )
         return verdict
 

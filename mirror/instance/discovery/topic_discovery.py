@@ -18,7 +18,7 @@ from mirror.coordination.discovery import (
     shortfalls,
     topic_work,
 )
-from mirror.coordination.matching import Limits, TopicMatching, meant_otherwise
+from mirror.coordination.matching import Limits, TopicMatching, TopicsByCluster, meant_otherwise
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
@@ -120,6 +120,7 @@ class TopicDiscovery:
         self.matching = TopicMatching(rules.own)
         self._interval = interval_seconds
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
+        self._judged: TopicsByCluster = {}
         self._asked_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, Exception] = {}
         self._identities: dict[ClusterRef, str] = {}
@@ -195,7 +196,7 @@ class TopicDiscovery:
         the last success, and every ten minutes: somebody may have changed a topic there. `written`: source
         topics that the datastream's group copies as things are.
         """
-        source_counts = self._topics.get(datastream.source)
+        source_counts = self._judged.get(datastream.source)
         if source_counts is None:
             problem = self._problems.get(datastream.source)
             if problem is not None:
@@ -208,7 +209,7 @@ class TopicDiscovery:
         known = known if known is not None and now < known.look_again_at else None
         if known is not None and known.question.is_same(question):
             return ()
-        mirrored = {topic: source_counts[topic] for topic in self.matching.topics(datastream, self._topics)}
+        mirrored = {topic: source_counts[topic] for topic in self.matching.topics(datastream, self._judged)}
         wanted = {datastream.naming.destination(topic): count for topic, count in mirrored.items()}
         if known is not None and known.needs_nothing_for(question, wanted):
             self._prepared[name] = replace(known, question=question)
@@ -222,11 +223,18 @@ class TopicDiscovery:
         self._note_prepared(name, prepared)
         return work
 
-    def leave_out(self, topics: Mapping[DatastreamName, frozenset[str]]) -> None:
-        """Topics that datastreams must not copy from now on."""
-        if topics != self._left_out:
-            self._left_out = topics
+    def leave_out(self, left_out: Mapping[DatastreamName, frozenset[str]], topics: TopicsByCluster) -> None:
+        """Take over which topics datastreams must not copy from now on. `topics`: those that were judged; one
+        that has come since is neither prepared nor planned before it is judged as well."""
+        self._judged = topics
+        if left_out != self._left_out:
+            self._left_out = left_out
             self._limit()
+
+    def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
+        """Partition counts by topic, as the last verdict on what must not be copied knew them; a cluster of
+        which it knew no topics is missing."""
+        return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
     def _note_prepared(self, name: DatastreamName, prepared: _Prepared) -> None:
         known, destination = self._prepared.get(name), prepared.question.datastream.destination
@@ -261,17 +269,17 @@ class TopicDiscovery:
 
     def selects_nothing(self, datastream: Datastream) -> bool:
         """Whether its source has answered and has no topic that it selects."""
-        topics = self._topics
+        topics = self._judged
         return datastream.source in topics and not self.matching.selected(datastream, topics)
 
     def hidden(self, datastream: Datastream) -> frozenset[str]:
         """Topics that it names in full and that we may not describe at its source, which does not list them:
         as they were last asked for, at once when others are missing and every minute."""
-        listed = self._topics.get(datastream.source)
+        listed = self._judged.get(datastream.source)
         known, name = self._hidden.get(datastream.name), datastream.name
         names = datastream.selection.names - listed.keys() if listed is not None else frozenset()
         if names:
-            names -= meant_otherwise(names, self.matching.selected(datastream, self._topics))
+            names -= meant_otherwise(names, self.matching.selected(datastream, self._judged))
         if not names:
             self._hidden.pop(name, None)
             return frozenset()

@@ -20,7 +20,7 @@ from mirror.errors import AnalyticsError, NotFound, PlanRejected, Unreachable
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.load import LoadReport, TaskLimits
-from mirror.model.plan import GroupPlan, PlanningRequest
+from mirror.model.plan import GroupPlan, Plan, PlanningRequest
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.clock import ManualClock
@@ -481,7 +481,7 @@ def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(hous
 
 def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is_gone(house: House) -> None:
     refused: dict[DatastreamName, str] = {}
-    house.rig.world_view.judgement = lambda _, __: Verdict(refused, {})
+    house.rig.judge_by(Verdict(refused, {}))
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     refused[DatastreamName("users")] = "it would copy its own copies"
@@ -496,7 +496,7 @@ def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is
 
 def test_a_check_that_fails_leaves_refused_what_was_refused(house: House) -> None:
     refused: dict[DatastreamName, str] = {DatastreamName("users"): "a loop"}
-    house.rig.world_view.judgement = lambda _, __: Verdict(refused, {})
+    house.rig.judge_by(Verdict(refused, {}))
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
 
@@ -705,9 +705,45 @@ def test_what_two_would_write_is_written_by_the_older_one_and_said(house: House)
 def test_a_datastream_that_would_copy_back_has_no_tasks(house: House) -> None:
     there = a_datastream("there", "t", metadata={"system.creation.ms": "1"})
     house.create(there, a_datastream("back", "t", source=DESTINATION, destination=SOURCE))
-    house.tick(3)
-    assert house.planned() == {"there:t-0", "there:t-1"}
+    for _ in range(3):  # also in the tick that makes the topic which would be copied back
+        house.tick()
+        assert house.planned() == {"there:t-0", "there:t-1"}
     assert "it may hold records of source" in house.problem("back")
+
+
+def test_a_ring_is_not_closed_by_the_tick_that_makes_its_topics(house: House) -> None:
+    third = ClusterRef("third")
+    house.clusters[third] = FakeTopicAdmin()
+    house.create(
+        a_datastream("one", "t", metadata={"system.creation.ms": "1"}),
+        a_datastream("two", "t", source=DESTINATION, destination=third, metadata={"system.creation.ms": "2"}),
+        a_datastream("three", ".*", source=third, destination=SOURCE),
+    )
+    for _ in range(5):
+        house.tick()
+        assert not any(one.startswith("three:") for one in house.planned())
+    assert house.planned() == {"one:t-0", "one:t-1", "two:t-0", "two:t-1"}
+    assert "it may hold records of source" in house.problem("three")
+
+
+def test_topics_that_come_while_the_leader_looks_are_planned_once_they_are_judged(house: House) -> None:
+    there = a_datastream("there", "t.*", metadata={"system.creation.ms": "1"})
+    house.create(there, a_datastream("back", "t.*", source=DESTINATION, destination=SOURCE))
+    house.tick()
+    judge = house.rig.watch.look
+
+    def judged(datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+        verdict = judge(datastreams, plan)
+        for cluster in house.clusters.values():
+            cluster.topics["t2"] = TopicDescription("t2", 1)
+        house.clock.advance(10)
+        return verdict
+
+    house.rig.world_view.judgement = judged
+    house.tick()
+    assert house.planned() == {"there:t-0", "there:t-1"}
+    house.tick()
+    assert house.planned() == {"there:t-0", "there:t-1", "there:t2-0"}
 
 
 def test_one_cluster_under_two_names_stays_refused_while_it_is_away(house: House) -> None:

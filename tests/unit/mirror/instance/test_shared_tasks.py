@@ -28,20 +28,12 @@ def test_a_lane_is_described_by_the_datastream_that_may_copy_it(verdict: Verdict
     site.create("a", start="latest", metadata=METADATA)
     site.create("b", start="earliest", metadata=METADATA)
     assert starts(site) == {"t-0": StartPosition.LATEST, "t-1": StartPosition.LATEST}
-    watch = site.leader.world_view.judgement
-
-    def judge(*given: object) -> Verdict:
-        watch(*given)  # type: ignore[arg-type]
-        topics = {name: frozenset(found) for name, found in verdict.left_out.items()}
-        site.leader.topic_discovery.leave_out(topics)
-        return verdict
-
-    site.leader.world_view.judgement = judge
+    site.leader.judge_by(verdict)
     epoch = site.follower.follower.epoch
     site.tick(4)
     assert site.follower.follower.epoch == epoch + 1, "one plan says so, and no more"
     assert starts(site) == {"t-0": StartPosition.EARLIEST, "t-1": StartPosition.EARLIEST}
-    site.leader.world_view.judgement = watch
+    site.leader.world_view.judgement = site.leader.watch.look
     site.tick(4)
     assert starts(site) == {"t-0": StartPosition.LATEST, "t-1": StartPosition.LATEST}
     assert a_key("t-0", "both") in site.follower.workers.lanes

@@ -9,10 +9,12 @@ import pytest
 
 from headrace.planners import choose_planner
 from headrace.settings import HeadraceSettings
+from mirror.coordination.routing.routes import Verdict
 from mirror.errors import Unreachable
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
+from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import SessionState
 from mirror.model.topics import TopicPartition
 from tests.builders import a_key
@@ -251,8 +253,7 @@ def test_what_a_rule_leaves_out_is_listed_too(site: Site) -> None:
     site.destination.topics.clear()
     site.source.topics = dict(site.source.topics)
     site.create(metadata={"owner": "tests"})
-    site.leader.topic_discovery.leave_out({"orders": frozenset({"t"})})  # type: ignore[dict-item]
-    site.leader.topic_discovery.leave_out = lambda _: None  # type: ignore[method-assign,assignment]
+    site.leader.judge_by(Verdict({}, {DatastreamName("orders"): {"t": "a rule"}}))
     site.tick()
     assert {one["phase"] for one in uncopied(site).values()} == {"left out"}
     assert metrics(site, "headrace_left_out_partitions") == {'{datastream="orders"}': 2.0}
