@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.commands.datastreams.connection import NameArgument, connect
+from headrace.commands.datastreams.wait_options import TimeoutOption, WaitOption, await_end, seconds_to_wait
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
 
@@ -16,6 +17,8 @@ def rebalance(
     full: Annotated[bool, typer.Option(help="Forget the present placement.")] = False,
     apply: Annotated[bool, typer.Option(help="Do it; without this only show what would change.")] = False,
     reason: Annotated[str, typer.Option(help="Goes into the events.")] = "asked for by hand",
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -28,7 +31,12 @@ def rebalance(
         "requested_by": "command line",
         "reason": reason,
     }
-    answer = connect(at, config).post("/v1/rebalance", body)
+    seconds = seconds_to_wait(wait, timeout, is_done=apply, how="without --apply")
+    client = connect(at, config)
+    answer, location = client.begin("POST", "/v1/rebalance", body)
+    if seconds is not None:
+        await_end(client, location, seconds, as_json=as_json)
+        return
     if as_json:
         print_json(answer)
         return

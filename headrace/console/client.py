@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import httpx
 
+from headrace.console.resources import OPERATIONS
 from mirror import errors
 from mirror.errors import HeadraceError, InvalidRequest, Unreachable
 
@@ -54,6 +55,15 @@ class RestClient:
     def post(self, path: str, body: object = None, **parameters: Any) -> Any:
         """JSON of the answer. Raises Unreachable, InvalidRequest, HeadraceError."""
         return self._ask("POST", path, json=body, params=parameters)
+
+    def begin(self, method: str, path: str, body: object = None, **parameters: Any) -> tuple[Any, str]:
+        """JSON of the answer to a call of which any version will do, and the path of the operation that it
+        has begun; empty: there is none. Raises as `post` does."""
+        headers = {"If-Match": "*"} if method == "DELETE" else {}
+        more = {} if body is None else {"json": body}
+        response = self._answer(method, path, headers=headers, params=parameters, **more)
+        location = response.headers.get("Location", "")
+        return self._json(response), location if location.startswith(f"{OPERATIONS}/") else ""
 
     def create(self, path: str, body: object, **parameters: Any) -> Any:
         """JSON of the answer to a creation. Where none comes it is sent again with the same key, so that it

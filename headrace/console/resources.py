@@ -9,6 +9,7 @@ from urllib.parse import quote
 from mirror.errors import InvalidRequest
 
 DATASTREAMS: Final = "/v1/datastreams"
+OPERATIONS: Final = "/v1/operations"
 
 
 class Condition(StrEnum):

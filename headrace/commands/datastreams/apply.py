@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect
+from headrace.commands.datastreams.wait_options import TimeoutOption, seconds_to_wait
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import complain, console, print_json
 from headrace.errors import EXIT_FAILED
@@ -45,6 +46,10 @@ def apply(
     ] = None,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until what is deleted is gone; what is not counts as failed.")
+    ] = False,
+    timeout: TimeoutOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -54,11 +59,13 @@ def apply(
     What changed since it was shown is refused. The exit status is 0 when everything is as it is to be, 1 when
     something failed or was refused, 2 for wrong use; with --check 3 when something differs.
     """
-    from headrace.console.datastreams.difference import carry_out, find_difference
+    from headrace.console.datastreams.conditions import still_there
+    from headrace.console.datastreams.difference import StepKind, carry_out, find_difference
     from headrace.console.datastreams.manifests import STDIN, read_manifests
 
     scope = _scope(owner, label or []) if prune or owner or label else None
     _refuse_contradictions(scope if prune else None, is_scoped=scope is not None, prune=prune)
+    seconds = seconds_to_wait(wait, timeout, is_done=not (dry_run or check), how="without doing it")
     is_asked = not (yes or dry_run or check)
     _require_somebody_to_ask(is_asked and (as_json or STDIN in files or not sys.stdin.isatty()))
     manifests, client = read_manifests(files), connect(at, config)
@@ -70,6 +77,9 @@ def apply(
         complain("nothing is applied")
         raise typer.Exit(EXIT_FAILED)
     failed = carry_out(client, found.steps, reason, requested_by) if does_it else {}
+    if does_it and seconds is not None:
+        gone = (step.name for step in found.of(StepKind.DELETE) if step.name not in failed)
+        failed |= still_there(client, gone, seconds)
     if as_json:
         print_json(_document(found, failed, is_applied=does_it))
     elif does_it:

@@ -13,6 +13,7 @@ from headrace.commands.datastreams.connection import (
     connect,
     show_outcome,
 )
+from headrace.commands.datastreams.wait_options import TimeoutOption, WaitOption, await_end, seconds_to_wait
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import path_of
 from headrace.console.terminal import console, print_json
@@ -66,24 +67,33 @@ def stop(
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     dry_run: DryRunOption = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Drain and stop; tasks are given up."""
-    _act(connect(at, config), name, "stop", reason, requested_by, as_json=as_json, dry_run=dry_run)
+    seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
+    client, body = connect(at, config), {"reason": reason, "requested_by": requested_by}
+    answer, location = client.begin("POST", f"{path_of(name)}/stop", body, dry_run=dry_run)
+    _conclude(client, answer, location, seconds, as_json=as_json, dry_run=dry_run)
 
 
 def delete(
     name: NameArgument,
     dry_run: DryRunOption = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Remove the datastream; topics at the destination stay."""
-    answer = connect(at, config).delete(path_of(name), dry_run=dry_run)
-    show_outcome(answer, as_json=as_json, dry_run=dry_run)
+    seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
+    client = connect(at, config)
+    answer, location = client.begin("DELETE", path_of(name), dry_run=dry_run)
+    _conclude(client, answer, location, seconds, as_json=as_json, dry_run=dry_run)
 
 
 def pause_partitions(
@@ -140,14 +150,19 @@ def move(
     name: NameArgument,
     instance: Annotated[str, typer.Argument(help="Name or host of the instance to copy them.")],
     partitions: Annotated[list[str], typer.Argument(help="topic-0 topic-1 …")],
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bring partitions to an instance; the leader's next plan does it."""
     body = {"partitions": partitions, "instance": instance, "requested_by": "headrace datastream move"}
-    answer = connect(at, config).post(path_of(name) + "/move", body)
-    if as_json:
+    seconds, client = seconds_to_wait(wait, timeout, is_done=True, how=""), connect(at, config)
+    answer, location = client.begin("POST", path_of(name) + "/move", body)
+    if seconds is not None:
+        await_end(client, location, seconds, as_json=as_json)
+    elif as_json:
         print_json(answer)
     else:
         console().print(
@@ -183,6 +198,23 @@ def _act(
     body = {"reason": reason, "requested_by": requested_by, **more}
     answer = client.post(f"{path_of(name)}/{action}", body, dry_run=dry_run)
     show_outcome(answer, as_json=as_json, dry_run=dry_run)
+
+
+def _conclude(
+    client: RestClient,
+    answer: dict[str, Any],
+    location: str,
+    seconds: float | None,
+    *,
+    as_json: bool,
+    dry_run: bool,
+) -> None:
+    """Wait for what was begun, or show the datastream as it is then. A definition that is damaged is removed
+    at once: that is no operation."""
+    if seconds is not None and location:
+        await_end(client, location, seconds, as_json=as_json)
+    else:
+        show_outcome(answer, as_json=as_json, dry_run=dry_run)
 
 
 def _end_of(duration: str, until: str) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from headrace.console.client import RestClient
-from headrace.console.resources import Condition
+from headrace.console.patience import what_still_lacks
+from headrace.console.resources import Condition, path_of
 from mirror.errors import HeadraceError, NotFound, TimedOut
 
-_FIRST_SECONDS: Final = 0.2
-_MOST_SECONDS: Final = 2.0
 _SHOWN: Final = 3
 _COPYING: Final = "copying"
 _PERSON: Final = "person"
@@ -29,30 +29,21 @@ def wait_until(
 
     Raises NotFound where it is not waited for, TimedOut that says what is lacking.
     """
-    import tenacity
+    lacking = what_still_lacks(lambda: what_lacks(client, path, condition, most_lag), timeout_seconds, sleep)
+    if lacking:
+        raise TimedOut(f"not {condition} after {timeout_seconds:g} s: {lacking}")
 
-    lacking = ""
 
-    def is_met() -> bool:
-        nonlocal lacking
+def still_there(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:
+    """Those that are not gone when the time is over, which is for all together, with the reason."""
+    end, found = time.monotonic() + timeout_seconds, {}
+    for name in names:
+        left = max(0.0, end - time.monotonic())
         try:
-            lacking = what_lacks(client, path, condition, most_lag)
+            wait_until(client, path_of(name), Condition.DELETED, left)
         except HeadraceError as error:
-            if not error.retriable:
-                raise
-            lacking = str(error)
-        return not lacking
-
-    asking = tenacity.Retrying(
-        sleep=sleep or tenacity.nap.sleep,
-        stop=tenacity.stop_after_delay(timeout_seconds),
-        wait=tenacity.wait_exponential(multiplier=_FIRST_SECONDS, max=_MOST_SECONDS),
-        retry=tenacity.retry_if_result(lambda met: not met),
-    )
-    try:
-        asking(is_met)
-    except tenacity.RetryError as error:
-        raise TimedOut(f"not {condition} after {timeout_seconds:g} s: {lacking}") from error
+            found[name] = str(error)
+    return found
 
 
 def what_lacks(client: RestClient, path: str, condition: Condition, most_lag: int) -> str:

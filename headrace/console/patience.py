@@ -1,0 +1,41 @@
+"""Asking again and again until something is so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from mirror.errors import HeadraceError
+
+_FIRST_SECONDS: Final = 0.2
+_MOST_SECONDS: Final = 2.0
+
+
+def what_still_lacks(
+    look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
+) -> str:
+    """What `look` says is lacking when the time is over; empty as soon as it says nothing. An instance that
+    does not answer for a while is asked again. Raises what `look` raises and what will not pass."""
+    import tenacity
+
+    lacking = ""
+
+    def is_met() -> bool:
+        nonlocal lacking
+        try:
+            lacking = look()
+        except HeadraceError as error:
+            if not error.retriable:
+                raise
+            lacking = str(error)
+        return not lacking
+
+    asking = tenacity.Retrying(
+        sleep=sleep or tenacity.nap.sleep,
+        stop=tenacity.stop_after_delay(timeout_seconds),
+        wait=tenacity.wait_exponential(multiplier=_FIRST_SECONDS, max=_MOST_SECONDS),
+        retry=tenacity.retry_if_result(lambda met: not met),
+        retry_error_callback=lambda _: False,
+    )
+    asking(is_met)
+    return lacking
