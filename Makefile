@@ -4,6 +4,9 @@ BIN := .venv/bin
 TEST_WORKERS ?= 3
 EVERY_TEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
+# Hundreds of processes import the same sources: each compiles them again where Python may not keep what it made.
+export PYTHONDONTWRITEBYTECODE :=
+
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
