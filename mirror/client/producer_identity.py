@@ -90,13 +90,19 @@ async def fence(
     another marker does.
     """
     while True:
-        await add_to_transaction(cluster, name, stamp, [target])
-        ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
-        if ended.error:
-            raise error_of(ended.error, f"ending a transaction of {name}")
+        await abort_empty(cluster, name, stamp, target)
         former, stamp = stamp, await take_identity(cluster, name, timeout_seconds)
         if follows((stamp.producer_id, stamp.epoch), (former.producer_id, former.epoch)):
             return stamp
+
+
+async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition) -> None:
+    """Abort a transaction that only names the partition: all that is open of the producer id there ends with
+    its marker. Raises Fenced, Unreachable."""
+    await add_to_transaction(cluster, name, stamp, [target])
+    ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
+    if ended.error:
+        raise error_of(ended.error, f"ending a transaction of {name}")
 
 
 async def add_to_transaction(

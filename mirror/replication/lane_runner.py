@@ -59,8 +59,8 @@ class Failure:
 class Transactions(Protocol):
     """The transactions of exactly-once lanes, for those who have a lane change."""
 
-    def prepare(self, lane: LiveLane) -> None:
-        """The lane sends nothing outside of transactions from now on."""
+    def prepare(self, lane: LiveLane, floor: int) -> None:
+        """The lane sends nothing outside of transactions from now on. `floor`: see `TransactionState`."""
         ...
 
     def begin(self, lane: LiveLane) -> None:

@@ -27,6 +27,7 @@ class TransactionState:
 
     __slots__ = (
         "asked_at",
+        "floor",
         "has_failed",
         "is_beginning",
         "is_ending",
@@ -36,7 +37,10 @@ class TransactionState:
         "target_next",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, floor: int) -> None:
+        self.floor = floor
+        """Up to there the destination had no open transaction when the lane took its id. A batch that is
+        stored in front of it says that the log has lost something since, perhaps an abort."""
         self.asked_at = 0.0
         """When the newest one was asked for: for its coordinator it is not older than that."""
         self.started_at: float | None = None

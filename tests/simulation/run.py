@@ -274,6 +274,8 @@ class Simulation:
         for number in range(self.plan.partitions):
             lane = self.fakes.lane(_TOPIC, number)
             log, identity = self.fakes.source.log(_TOPIC, number), self.fakes.source.topics[_TOPIC].identity
+            if not lane.is_loaded:  # its transaction was aborted: its checkpoint is not durable
+                return False
             if lane.checkpoint != log.end or lane.is_in_transaction or lane.source.topic_id != identity.bytes:
                 return False
             if lane.source.leader_epoch < log.batches[-1].epoch:

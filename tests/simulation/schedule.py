@@ -213,6 +213,10 @@ def _unclean(random: Random, at: float) -> Event:
     return Event(at, What.UNCLEAN_ELECTION, random.random() < 0.6, random.randrange(1000))
 
 
+def _unclean_there(random: Random, at: float) -> Event:
+    return Event(at, What.UNCLEAN_ELECTION, False, random.randrange(1000))
+
+
 def _recreation(random: Random, at: float) -> Event:
     return Event(at, What.RECREATION, random.random() < 0.6)
 
@@ -246,5 +250,5 @@ _FAULTS: Final[list[_Make]] = [
     _progress,
     _progress,
 ]
-_LOSSES: Final[list[_Make]] = [_delete, _unclean, _recreation]
+_LOSSES: Final[list[_Make]] = [_delete, _unclean, _unclean_there, _unclean_there, _recreation]
 """What loses records, for a mirror that continues then."""

@@ -61,8 +61,9 @@ class AckHandler:
                 self._runner.note_headway(lane)
             if lane.is_slow and not lane.in_flight:
                 self._share_requests(lane)
-            if len(lane.gaps) > gaps:
-                self._destination_lost(lane)
+            is_behind = lane.transaction is not None and answer.base_offset < lane.transaction.floor
+            if len(lane.gaps) > gaps or is_behind:
+                self._destination_lost(lane, is_gap=len(lane.gaps) > gaps)
         self._go_on(lane)
 
     def on_lost(self, lane: LiveLane, outgoing: OutBatch) -> None:
@@ -176,10 +177,16 @@ class AckHandler:
         if lane.writer is None:
             self._runner.sink(lane).attach(lane)
 
-    def _destination_lost(self, lane: LiveLane) -> None:
-        error = lane.halting_loss
+    def _destination_lost(self, lane: LiveLane, *, is_gap: bool) -> None:
+        """A transaction is not committed then: where the log has lost the marker of an aborted one of the
+        same producer id, its commit would be that one's, too."""
+        error = lane.halting_loss if is_gap else None
+        if lane.transaction is not None:
+            lane.transaction.has_failed = True
         if error is not None:
             self._runner.pause(lane, error)
+        elif lane.transaction is not None:
+            self._runner.restart(lane, "its destination has lost the end of its log")
 
     def on_target_relocated(self, lane: LiveLane) -> None:
         self._runner.guard(lane, self._target_relocated)

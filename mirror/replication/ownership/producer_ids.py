@@ -21,7 +21,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Recheck, Slots
-from mirror.client.producer_identity import fence, retake_identity, take_identity
+from mirror.client.producer_identity import abort_empty, fence, retake_identity, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
@@ -100,11 +100,12 @@ class ProducerIdManager:
         if lane.owner is None and lane.target_next is None and stamp.epoch > 0:
             await self._note_forgotten(lane, target)
         if transactional:
-            await self._look_for_losses(lane, target, await self._offset(target, lane, LATEST))
+            stamp, end = await self._end_transactions(lane, target, stamp)
+            await self._look_for_losses(lane, target, end)
             if lane.is_forgotten:
                 await self._look_for_ours(lane, target)
             lane.target_next = None
-            self._runner.transactions.prepare(lane)
+            self._runner.transactions.prepare(lane, end)
         elif guarantee is Guarantee.EFFECTIVELY_ONCE:
             await self._look_behind(lane, target, stamp)
         lane.needs_fence = lane.is_clean = lane.is_forgotten = False
@@ -154,6 +155,25 @@ class ProducerIdManager:
         if transactional:
             lane.take_id(stamp)
         return stamp
+
+    async def _end_transactions(
+        self, lane: LiveLane, target: Cluster, stamp: ProducerStamp
+    ) -> tuple[ProducerStamp, int]:
+        """Abort once more where the destination shows a transaction as open: its marker may be one of ours
+        that was lost in an unclean election, and what it has aborted would be committed with our next one.
+        Returns the id to continue with, and the end up to which nothing of ours is open."""
+        end = await self._offset(target, lane, LATEST)  # asked for first, as an election may come in between
+        if await self._offset(target, lane, LATEST, committed=True) < end:
+            stamp = await self._runner.see_through(self._abort_again(lane, target, stamp))
+            end = await self._offset(target, lane, LATEST)
+        return stamp, end
+
+    async def _abort_again(self, lane: LiveLane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
+        """The id is taken once more then: the coordinator gives it when every replica has the marker."""
+        assert lane.disputed is not None, "an id for transactions has just been taken"
+        lane.disputed.former.is_open = True
+        await abort_empty(target, identity_name(lane.key), stamp, lane.target)
+        return await self._take(lane, target, transactional=True)
 
     async def _is_up_to_date(self, lane: LiveLane) -> bool:
         """With the id taken, former owners can store nothing more that counts: go back to what they have
@@ -241,8 +261,8 @@ class ProducerIdManager:
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARED))
         await Recheck()  # its intent may have waited for this
 
-    async def _offset(self, target: Cluster, lane: LiveLane, which: int) -> int:
-        answer = (await target.offsets({lane.target: which}))[lane.target]
+    async def _offset(self, target: Cluster, lane: LiveLane, which: int, *, committed: bool = False) -> int:
+        answer = (await target.offsets({lane.target: which}, committed=committed))[lane.target]
         if answer.error:
             raise Unreachable(f"the offsets of {lane.target} at {target.name} are not known now")
         return answer.offset

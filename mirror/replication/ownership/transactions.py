@@ -45,8 +45,8 @@ class TransactionManager:
         self._oldest = runner.bench.settings.transaction_timeout_seconds
         self._open: dict[LiveLane, None] = {}
 
-    def prepare(self, lane: LiveLane) -> None:
-        lane.transaction = TransactionState()
+    def prepare(self, lane: LiveLane, floor: int) -> None:
+        lane.transaction = TransactionState(floor)
         lane.is_held = True
 
     def begin(self, lane: LiveLane) -> None:
