@@ -165,7 +165,7 @@ class NodeStore(Protocol):
         """All of them or none, in one request; parents of what is made are made before. Returns the paths of
         what was made, in the order of the changes.
 
-        Raises VersionConflict, NotFound.
+        Raises VersionConflict, NotFound, AlreadyExists.
         """
         ...
 

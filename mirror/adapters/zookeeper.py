@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, KazooException, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import (
+    AuthFailedError,
+    KazooException,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 
@@ -20,7 +26,7 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper_access import authenticate_by_sasl, client_options, connect_through_tls
 from mirror.adapters.zookeeper_errors import translated
 from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
-from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion, NodeWrite, SessionState
+from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite, SessionState
 from mirror.ports import Watch
 
 if TYPE_CHECKING:
@@ -201,9 +207,24 @@ class ZooKeeper:
         return stat.version
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
-        """One transaction of ZooKeeper."""
-        made = {one.path.rpartition("/")[0] for one in changes if isinstance(one, NextNode)}
+        """One transaction of ZooKeeper. The parents of `NewNode` are there but for the first time."""
+        self._ensure_parents(changes, NextNode)
+        answers = self._commit(changes)
+        if any(isinstance(one, NoNodeError) for one in _of_kind(NewNode, changes, answers)):
+            self._ensure_parents(changes, NewNode)
+            answers = self._commit(changes)
+        for one, answer in zip(changes, answers, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, _OTHERS_FAILED):
+                with translated(one.path):
+                    raise answer
+        return tuple(one.removeprefix(self._settings.root) for one in answers if isinstance(one, str))
+
+    def _ensure_parents(self, changes: Sequence[NodeChange], kind: type[NodeChange]) -> None:
+        made = {one.path.rpartition("/")[0] for one in _of_kind(kind, changes, changes)}
         self._all(sorted(made), lambda path: self._client.ensure_path_async(self._full(path)))
+
+    def _commit(self, changes: Sequence[NodeChange]) -> list[object]:
+        """What ZooKeeper answers to each change: a result, or the error that it raises."""
         transaction = self._client.transaction()
         for one in changes:
             match one:
@@ -213,13 +234,10 @@ class ZooKeeper:
                     transaction.delete(self._full(path))
                 case NextNode(path, data):
                     transaction.create(self._full(path), data, sequence=True)
+                case NewNode(path, data):
+                    transaction.create(self._full(path), data)
         with self._asked(changes[0].path):
-            answers = self._answer(transaction.commit_async())
-        for one, answer in zip(changes, answers, strict=True):
-            if isinstance(answer, Exception) and not isinstance(answer, _OTHERS_FAILED):
-                with translated(one.path):
-                    raise answer
-        return tuple(one.removeprefix(self._settings.root) for one in answers if isinstance(one, str))
+            return self._answer(transaction.commit_async())
 
     def delete(self, path: str, version: int | None = None) -> None:
         """Remove a leaf."""
@@ -348,3 +366,8 @@ class _Forward:
 
     def __hash__(self) -> int:
         return hash(self._watch)
+
+
+def _of_kind(kind: type[NodeChange], changes: Sequence[NodeChange], values: Sequence[_T]) -> list[_T]:
+    """The values that belong to changes of this kind."""
+    return [value for one, value in zip(changes, values, strict=True) if isinstance(one, kind)]

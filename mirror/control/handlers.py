@@ -34,12 +34,12 @@ from mirror.errors import (
     HeadraceError,
     IllegalTransition,
     InvalidRequest,
-    KeyReused,
     NotFound,
     StaleVersion,
     VersionConflict,
 )
 from mirror.model.bounds import shown
+from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.metadata import CREATED_MS, OWNER, TASK_PREFIX
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -109,10 +109,13 @@ class Control:
             found = self._definitions.look(asked.name)
         except NotFound:
             return None
-        if isinstance(found, DamagedDefinition) or not _have_one_key(found.datastream, asked):
+        creation = asked.creation
+        if isinstance(found, DamagedDefinition) or creation is None:
             raise taken(asked.name)
-        if found.datastream.creation != asked.creation:
-            raise _reused(asked.name)
+        if not creation.has_key_of(found.datastream.creation):
+            raise taken(asked.name)
+        if found.datastream.creation != creation:
+            raise reused(asked.name)
         return found
 
     def _checked(self, command: CreateDatastream) -> Datastream:
@@ -128,8 +131,8 @@ class Control:
             self._check_cluster(role, cluster)
         others = [one for one in self.list().datastreams if one.name != datastream.name]
         for other in others:
-            if _have_one_key(other, datastream):
-                raise _reused(other.name)
+            if datastream.creation is not None and datastream.creation.has_key_of(other.creation):
+                raise reused(other.name)
         self._check_group(datastream, others)
         stamp = {CREATED_MS: str(self._clock.now_ms())}
         given = datastream.metadata
@@ -352,20 +355,6 @@ class Control:
             f"the {role} cluster {cluster!r} is not configured (known: {known})",
             advice="add it under [clusters] or give host:port",
         )
-
-
-def _have_one_key(one: Datastream, other: Datastream) -> bool:
-    """Whether both were created by calls of one key."""
-    if one.creation is None or other.creation is None:
-        return False
-    return one.creation.key == other.creation.key
-
-
-def _reused(name: DatastreamName) -> KeyReused:
-    return KeyReused(
-        f"this key was given to the creation of datastream {name}, which asked for something else",
-        advice="give each creation a key of its own; only the same creation, sent again, has the same key",
-    )
 
 
 def _check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:

@@ -38,7 +38,15 @@ class NextNode:
     data: bytes
 
 
-NodeChange = NodeWrite | NodeDeletion | NextNode
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node that is made under exactly this path, where none is."""
+
+    path: str
+    data: bytes
+
+
+NodeChange = NodeWrite | NodeDeletion | NextNode | NewNode
 
 
 class SessionState(StrEnum):

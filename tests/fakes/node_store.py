@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, Unreachable, VersionConflict
-from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion, NodeWrite
+from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.ports import Watch
 
 WRITES = frozenset({"create", "write", "change_together", "delete"})
@@ -280,7 +280,9 @@ class FakeSession:
         with self._asked("change_together", changes[0].path):
             for one in changes:
                 node = self._server._find(one.path)
-                if node is None and not isinstance(one, NextNode):
+                if isinstance(one, NewNode) and node is not None:
+                    raise AlreadyExists(f"there is a znode {one.path} already")
+                if node is None and not isinstance(one, NextNode | NewNode):
                     raise NotFound(f"there is no znode {one.path}")
                 is_other = isinstance(one, NodeWrite) and node is not None and node.version != one.version
                 if is_other or (isinstance(one, NodeDeletion) and node is not None and node.children):
@@ -293,6 +295,8 @@ class FakeSession:
                         self._server._delete(path, None)
                     case NextNode(path, data):
                         made.append(self._server._create(path, data, None, True))
+                    case NewNode(path, data):
+                        made.append(self._server._create(path, data, None, False))
         return tuple(made)
 
     def delete(self, path: str, version: int | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
-from mirror.model.datastreams.creation import Creation
+from mirror.model.datastreams.creation import Creation, reused
 from mirror.model.datastreams.datastream import (
     Datastream,
     DatastreamStatus,
@@ -25,7 +25,7 @@ from mirror.model.datastreams.datastream import (
 )
 from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
-from mirror.model.nodes import NextNode, Node, NodeDeletion, NodeWrite
+from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.model.topics import TopicNaming, selection_without_look_ahead
 from mirror.ports import NodeStore, Watch
 
@@ -230,14 +230,37 @@ class DefinitionStore:
         self._nodes.sync()
 
     def create(self, datastream: Datastream) -> StoredDatastream:
-        """Returns what is stored then. Raises AlreadyExists, and InvalidRequest when it does not fit into a
+        """Returns what is stored then. The key of its `creation` is noted with it: a key is given to one
+        datastream at a time. Raises AlreadyExists, KeyReused, and InvalidRequest when it does not fit into a
         znode."""
-        path = znodes.child(znodes.DATASTREAMS, datastream.name)
+        definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
+        creation, name = datastream.creation, datastream.name
+        notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]
+        while True:
+            try:
+                self._nodes.change_together((definition, *notes))
+            except (AlreadyExists, VersionConflict, NotFound) as error:
+                with contextlib.suppress(NotFound):
+                    self.look(name)
+                    raise taken(name) from error
+                notes = [] if creation is None else [self._note_of(creation, name)]
+            else:
+                return StoredDatastream(datastream, 0)
+
+    def _note_of(self, creation: Creation, name: DatastreamName) -> NodeChange:
+        """What notes that a key is given to a datastream, if no other has it. A definition that was damaged
+        may have left a note behind. Raises KeyReused."""
+        path, data = _note_path(creation), name.encode()
         try:
-            self._nodes.create(path, znodes.encode(to_document(datastream)))
-        except AlreadyExists as error:
-            raise taken(datastream.name) from error
-        return StoredDatastream(datastream, 0)
+            node = self._nodes.read(path)
+        except NotFound:
+            return NewNode(path, data)
+        holder = DatastreamName(node.data.decode(errors="replace"))
+        with contextlib.suppress(NotFound):
+            found = self.look(holder)
+            if isinstance(found, DamagedDefinition) or creation.has_key_of(found.datastream.creation):
+                raise reused(holder)
+        return NodeWrite(path, data, node.version)
 
     def replace(
         self, stored: StoredDatastream, datastream: Datastream, entries: Sequence[NextNode] = ()
@@ -262,12 +285,27 @@ class DefinitionStore:
             for below in self._nodes.children(own):
                 self._nodes.delete_tree(f"{own}/{below}")
             try:
-                self._nodes.change_together((NodeDeletion(own), *entries))
-            except VersionConflict:  # somebody has put something below it meanwhile
-                continue
+                found = _found(name, own, self._nodes.read(own))
             except NotFound:
                 return
-            return
+            # Read again where somebody has removed it, or put something below it, meanwhile.
+            with contextlib.suppress(VersionConflict, NotFound):
+                self._nodes.change_together((NodeDeletion(own), *self._notes_of(found), *entries))
+                return
+
+    def _notes_of(self, found: StoredDatastream | DamagedDefinition) -> tuple[NodeDeletion, ...]:
+        """What goes with a definition, so that its key is free then."""
+        if isinstance(found, DamagedDefinition) or found.datastream.creation is None:
+            return ()
+        path = _note_path(found.datastream.creation)
+        with contextlib.suppress(NotFound):
+            if self._nodes.read(path).data == found.datastream.name.encode():
+                return (NodeDeletion(path),)
+        return ()
+
+
+def _note_path(creation: Creation) -> str:
+    return znodes.child(znodes.CREATIONS, creation.key)
 
 
 def taken(name: DatastreamName) -> AlreadyExists:

@@ -3,6 +3,7 @@
     /version                       format number; a newer one is refused
     /secret                        what only the instances know: by it they know each other
     /datastreams/<name>            definition (JSON)
+    /creations/<key>               the datastream that a call with this key has created
     /live/i-<sequence>             ephemeral: who is here; the lowest sequence leads
     /leaving/i-<sequence>          ephemeral: who wants to go as soon as its tasks have moved
     /holdings/i-<sequence>         ephemeral: the newest epoch an instance obeys, what it still releases,
@@ -51,6 +52,7 @@ FORMAT: Final = 2
 VERSION: Final = "/version"
 SHARED_KEY: Final = "/secret"
 DATASTREAMS: Final = "/datastreams"
+CREATIONS: Final = "/creations"
 LIVE: Final = "/live"
 LEAVING: Final = "/leaving"
 HOLDINGS: Final = "/holdings"

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from mirror.errors import KeyReused
 from mirror.model import bounds
 
 
@@ -21,12 +22,24 @@ class Creation:
         bounds.line("the key of a creation", self.key)
         bounds.line("what a creation has asked for", self.wish)
 
+    def has_key_of(self, other: Creation | None) -> bool:
+        """Whether both were created by calls of one key."""
+        return other is not None and other.key == self.key
+
 
 def creation_of(kind: str, key: str, wish: object) -> Creation:
     """`kind`: who gives keys of this sort; keys of two kinds are never the same. `wish`: JSON-ready, and
     equal where the same is asked for."""
     text = json.dumps(wish, separators=(",", ":"), sort_keys=True)
     return Creation(_digest(json.dumps([kind, key])), _digest(text))
+
+
+def reused(name: str) -> KeyReused:
+    """For a creation with a key that another creation has had, which made this datastream."""
+    return KeyReused(
+        f"this key was given to the creation of datastream {name}, which asked for something else",
+        advice="give each creation a key of its own; only the same creation, sent again, has the same key",
+    )
 
 
 def _digest(text: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, VersionConflict
-from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion, NodeWrite
+from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.ports import NodeStore
 from stack.zookeeper import ZooKeeperServer
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
@@ -326,6 +326,7 @@ def test_changes_are_made_together(new_client: NewClient) -> None:
         (NodeWrite("/missing", b"2", 0), NotFound),
         (NodeDeletion("/missing"), NotFound),
         (NodeDeletion("/parent"), VersionConflict),
+        (NewNode("/a", b"2"), AlreadyExists),
     ],
 )
 def test_changes_of_which_one_is_not_possible_are_not_made(
@@ -339,6 +340,14 @@ def test_changes_of_which_one_is_not_possible_are_not_made(
     assert nodes.children("/log") == ()
     assert nodes.read("/a") == Node(b"1", 0)
     assert nodes.read("/parent/child") == Node(b"", 0)
+
+
+def test_a_node_of_a_name_is_made_with_others(nodes: NodeStore) -> None:
+    nodes.create("/a", b"1")
+    made = nodes.change_together((NewNode("/b/c", b"2"), NodeWrite("/a", b"3", 0), NewNode("/d", b"")))
+    assert made == ("/b/c", "/d")
+    assert nodes.read("/b/c") == Node(b"2", 0)
+    assert nodes.read("/a") == Node(b"3", 1)
 
 
 def test_a_session_that_is_over_says_so(new_client: NewClient) -> None:

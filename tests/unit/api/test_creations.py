@@ -49,7 +49,7 @@ def test_it_is_known_at_every_instance_and_after_each_change(site: Site) -> None
 
 def test_a_creation_whose_answer_was_lost_is_found(site: Site) -> None:
     def lose(operation: Operation) -> Fault | None:
-        is_it = operation.name == "create" and operation.path == "/datastreams/orders"
+        is_it = operation.name == "change_together" and operation.path == "/datastreams/orders"
         return Fault(after_effect=True) if is_it else None
 
     site.session.script = lose

@@ -1,4 +1,5 @@
-"""Creators of one name at several instances, side by side, one request to ZooKeeper at a time in every order.
+"""Creators of one name, or with one key, at several instances, side by side, one request to ZooKeeper at a
+time in every order.
 
 There is one datastream, which is one creator's. Who sent the same call is answered with it, anybody else is
 told that there is one.
@@ -53,21 +54,37 @@ class Creators:
         self.lockstep = Lockstep(schedule)
         self.answers: dict[str, StoredDatastream] = {}
 
-    def create(self, name: str) -> Callable[[], object]:
-        control, asked = self.control(name), a_datastream("orders", "t", creation=WISHES[name])
+    def create(self, name: str, called: str = "orders") -> Callable[[], object]:
+        control, asked = self.control(name), self.asked(name, called)
 
         def call() -> None:
             self.answers[name] = control.create(CreateDatastream(asked))
 
         return call
 
-    def control(self, name: str) -> Control:
+    def remove(self, name: str) -> Callable[[], object]:
+        """What the leader does with a definition that is over."""
+        session = self.server.session()
+        session.script = self.lockstep.gate(name)
+        return lambda: DefinitionStore(session).remove(DatastreamName("orders"))
+
+    def at_once(self, name: str, called: str) -> None:
+        """A call beside which nothing happens. Raises what it raises."""
+        self.control(name, is_gated=False).create(CreateDatastream(self.asked(name, called)))
+
+    @staticmethod
+    def asked(name: str, called: str) -> Datastream:
+        """Another name selects another topic: it does not stand in the way."""
+        return a_datastream(called, "t" if called == "orders" else called, creation=WISHES[name])
+
+    def control(self, name: str, *, is_gated: bool = True) -> Control:
         session, clock = self.server.session(), ManualClock(ord(name))
         gate = gate_of(session, {SOURCE: FakeTopicAdmin(t=1), DESTINATION: FakeTopicAdmin()}, clock)
         stores = ControlStores(
             DefinitionStore(session), RequestQueue(session), Membership(session), EventLog(session)
         )
-        session.script = self.lockstep.gate(name)
+        if is_gated:
+            session.script = self.lockstep.gate(name)
         return Control(stores, frozenset({SOURCE, DESTINATION}), clock, gate)
 
     def run(self, names: str) -> dict[str, BaseException | None]:
@@ -100,3 +117,49 @@ def test_of_two_calls_that_are_not_the_same_one_is_refused(other: str, refusal: 
         assert creators.stored().creation == WISHES[winner]
         winners.add(winner)
     assert winners == {"a", other}
+
+
+def test_one_key_given_to_two_names_at_once_makes_one_datastream() -> None:
+    winners = set()
+    for schedule in schedules("a", "c"):
+        creators = Creators(schedule)
+        outcomes = creators.lockstep.run({"a": creators.create("a"), "c": creators.create("c", "users")})
+        (winner,) = [name for name, error in outcomes.items() if error is None]
+        (loser,) = {"a", "c"} - {winner}
+        assert type(outcomes[loser]) is KeyReused
+        (stored,) = DefinitionStore(creators.server.session()).all().datastreams
+        assert stored.creation == WISHES[winner]
+        winners.add(winner)
+    assert winners == {"a", "c"}
+
+
+def test_a_key_is_free_once_its_datastream_is_gone_and_not_before() -> None:
+    refused = set()
+    for schedule in schedules("c", "remover"):
+        creators = Creators(schedule)
+        creators.at_once("a", "orders")
+        removal = {"remover": creators.remove("remover")}
+        outcomes = creators.lockstep.run({"c": creators.create("c", "users"), **removal})
+        assert outcomes["remover"] is None
+        stored = DefinitionStore(creators.server.session()).all().datastreams
+        assert [one.name for one in stored] == ([] if outcomes["c"] else ["users"])
+        assert outcomes["c"] is None or type(outcomes["c"]) is KeyReused
+        refused.add(outcomes["c"] is not None)
+        if stored:
+            with pytest.raises(KeyReused):
+                creators.at_once("b", "third")
+        else:
+            creators.at_once("b", "third")
+    assert refused == {True, False}
+
+
+def test_what_a_damaged_definition_left_behind_takes_no_key() -> None:
+    creators = Creators(())
+    creators.at_once("a", "orders")
+    nodes = creators.server.session()
+    nodes.write("/datastreams/orders", b"{", 0)
+    with pytest.raises(KeyReused):
+        creators.at_once("c", "users")
+    DefinitionStore(nodes).remove(DatastreamName("orders"))
+    creators.at_once("c", "users")
+    assert nodes.read("/creations/key").data == b"users"
