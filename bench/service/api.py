@@ -3,22 +3,28 @@
 Two instances on a ZooKeeper and two brokers; clients ask both in turn. In the environment: `DATASTREAMS`
 (1000), `CLIENTS` (20). The topics that they select do not exist, so that the workers have nothing to copy;
 the leader looks after each all the same.
+
+All share the cores of one machine: the processor time of each is printed too, which differs less from run to
+run than how long a call takes. The clients are plain ones: a richer one takes as much as ZooKeeper.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection
 
-import httpx
+import psutil
 
-from bench.coordination.rig.service import started
+from bench.coordination.rig.service import Started, started
+from bench.mirror.rig.watch import cpu_seconds, family
 from stack.wait import wait_until
-from tests.running import RunningInstance
 
 _LISTS = 20
 _PATIENCE_SECONDS = 300.0
@@ -29,13 +35,16 @@ def main() -> None:
     count, clients = (
         int(os.environ.get(name, usual)) for name, usual in (("DATASTREAMS", 1000), ("CLIENTS", 20))
     )
-    with _service(("one", "two")) as instances:
-        addresses = [one.address for one in instances]
+    with _service(("one", "two")) as site:
+        addresses = [one.address for one in site.instances.values()]
         names = [f"datastream-{number:05}" for number in range(count)]
-        began = time.perf_counter()
+        before, began = _cpu(site), time.perf_counter()
         seconds = _created(names, addresses, clients)
-        took = time.perf_counter() - began
+        took, after = time.perf_counter() - began, _cpu(site)
         print(f"{count:,} datastreams by {clients} clients in {took:.1f} s ({count / took:.0f} a second)")
+        shares = {who: (after[who] - before[who]) / count * 1000 for who in after}
+        shown = ", ".join(f"{who} {share:.1f}" for who, share in shares.items())
+        print(f"processor milliseconds of a creation: {sum(shares.values()):.1f} ({shown})")
         print(_HEADING)
         _say("create", seconds)
         for path in ("/v1/datastreams", "/datastream"):
@@ -69,17 +78,18 @@ def _created(names: Sequence[str], addresses: Sequence[str], clients: int) -> li
     lock = threading.Lock()
 
     def run(number: int) -> None:
-        with httpx.Client(base_url=f"http://{addresses[number % len(addresses)]}", timeout=60) as client:
+        with closing(_client(addresses[number % len(addresses)])) as client:
             while True:
                 with lock:
                     name = next(waiting, None)
                 if name is None:
                     return
+                body = json.dumps(_body(name))
                 began = time.perf_counter()
-                answer = client.post("/v1/datastreams", json=_body(name))
+                status, answer = _answer(client, "POST", "/v1/datastreams", body)
                 seconds.append(time.perf_counter() - began)
-                if answer.status_code != httpx.codes.CREATED:
-                    failures.append(answer.text)
+                if status != HTTPStatus.CREATED:
+                    failures.append(answer.decode())
 
     _side_by_side(run, clients)
     if failures:
@@ -107,25 +117,56 @@ def _body(name: str) -> dict[str, object]:
 def _listed(address: str, path: str) -> tuple[list[str], list[float]]:
     """The names of the last list, and the seconds of each."""
     seconds, names = [], list[str]()
-    with httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+    with closing(_client(address)) as client:
         for _ in itertools.repeat(None, _LISTS):
             began = time.perf_counter()
-            content = client.get(path)
+            status, content = _answer(client, "GET", path)
             seconds.append(time.perf_counter() - began)
-            found = content.raise_for_status().json()
+            assert status == HTTPStatus.OK, content
+            found = json.loads(content)
             names = [one["name"] for one in (found if isinstance(found, list) else found["elements"])]
     return names, seconds
 
 
 def _are_ready(address: str) -> bool:
-    found = httpx.get(f"http://{address}/v1/datastreams", timeout=60).json()
-    return all(one["status"] == "READY" for one in found)
+    with closing(_client(address)) as client:
+        _, content = _answer(client, "GET", "/v1/datastreams")
+    return all(one["status"] == "READY" for one in json.loads(content))
+
+
+def _client(address: str) -> HTTPConnection:
+    return HTTPConnection(address, timeout=60)
+
+
+def _answer(client: HTTPConnection, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
+    """Status and content; the connection is kept."""
+    client.request(method, path, body, {"Content-Type": "application/json"})
+    answer = client.getresponse()
+    return answer.status, answer.read()
+
+
+def _cpu(site: Started) -> Mapping[str, float]:
+    """Processor seconds so far of everybody who has to do with a creation."""
+    instances = [one.pid for one in site.instances.values()]
+    brokers = [one.pid for cluster in (site.pair.source, site.pair.target) for one in cluster.nodes]
+    own = os.times()
+    return {
+        "instances": sum(map(_family_seconds, instances)),
+        "ZooKeeper": _family_seconds(site.zookeeper.pid),
+        "brokers": sum(map(_family_seconds, brokers)),
+        "clients": own.user + own.system,
+    }
+
+
+def _family_seconds(pid: int) -> float:
+    return sum(map(cpu_seconds, family(psutil.Process(pid))))
 
 
 @contextmanager
-def _service(names: Sequence[str]) -> Iterator[list[RunningInstance]]:
+def _service(names: Sequence[str]) -> Iterator[Started]:
     """They end with the context."""
     with ExitStack() as stack:
-        instances = list(started(stack, names, {}).instances.values())
-        wait_until(lambda: len(instances[0].rest.get("/v1/instances")) == len(instances), 60, "all are here")
-        yield instances
+        site = started(stack, names, {})
+        one = site.instances[names[0]].rest
+        wait_until(lambda: len(one.get("/v1/instances")) == len(names), 60, "all are here")
+        yield site
