@@ -6,7 +6,7 @@ import contextlib
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -165,8 +165,8 @@ class Definitions:
     def datastreams(self) -> tuple[Datastream, ...]:
         """What is in force, by name: of a damaged definition the last version that could be read."""
         known = [one.datastream for one in self.readable]
-        known += [one.last for one in self.damaged if one.last is not None]
-        return tuple(sorted(known, key=lambda one: one.name))
+        last = [one.last for one in self.damaged if one.last is not None]
+        return tuple(sorted([*known, *last], key=lambda one: one.name) if last else known)
 
     @property
     def is_whole(self) -> bool:
@@ -205,7 +205,7 @@ class DefinitionStore:
 
     def all(self) -> Definitions:
         """Every definition, of which one that is damaged keeps nobody from the others."""
-        return _sorted_out(self.look_at(self.names()).values())
+        return _in_order(list(self.look_at(self.names()).values()))
 
     def look_at(
         self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
@@ -331,6 +331,7 @@ class DefinitionCache:
         self._are_names_stale = True
         self._names: tuple[DatastreamName, ...] = ()
         self._sorted: Definitions | None = None
+        self._listings = 0
 
     def all(self) -> Definitions:
         """Raises what reading raises; what was not read then is read by the next call."""
@@ -338,9 +339,12 @@ class DefinitionCache:
             return self._all()
 
     def newest(self) -> Definitions:
-        """As `all`, with everything that anybody created or removed before this call."""
+        """As `all`, with everything that anybody created or removed before this call. Of many calls at once
+        those that wait for one listing share the next."""
+        before = self._listings
         with self._lock:
-            self._are_names_stale = True
+            if self._listings == before:
+                self._are_names_stale = True
             return self._all()
 
     def changed(self, name: DatastreamName) -> None:
@@ -356,6 +360,7 @@ class DefinitionCache:
     def _all(self) -> Definitions:
         self._take_in_changes()
         if self._are_names_stale:
+            self._listings += 1
             names = self._store.names(_Changed(self._changed, None, self._wake))
             if names != self._names:
                 self._known = {name: self._known[name] for name in names if name in self._known}
@@ -370,7 +375,9 @@ class DefinitionCache:
                 self._note(name, found.get(name))
             self._stale.clear()
         if self._sorted is None:
-            self._sorted = _sorted_out(self._known.values())
+            # One that was changed may be known before its name is listed.
+            order = self._names if self._known.keys() <= set(self._names) else sorted(self._known)
+            self._sorted = _in_order([self._known[name] for name in order if name in self._known])
         return self._sorted
 
     def _note(self, name: DatastreamName, found: StoredDatastream | DamagedDefinition | None) -> None:
@@ -404,13 +411,10 @@ class _Changed:
         self.wake()
 
 
-def _sorted_out(found: Iterable[StoredDatastream | DamagedDefinition]) -> Definitions:
-    readable = [one for one in found if isinstance(one, StoredDatastream)]
-    damaged = [one for one in found if isinstance(one, DamagedDefinition)]
-    return Definitions(
-        tuple(sorted(readable, key=lambda one: one.datastream.name)),
-        tuple(sorted(damaged, key=lambda one: one.name)),
-    )
+def _in_order(found: Sequence[StoredDatastream | DamagedDefinition]) -> Definitions:
+    """They come by name."""
+    readable = tuple(one for one in found if isinstance(one, StoredDatastream))
+    return Definitions(readable, tuple(one for one in found if isinstance(one, DamagedDefinition)))
 
 
 def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | DamagedDefinition:

@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.coordination.routing.relatives import relatives
-from mirror.coordination.routing.routes import Route, Verdict, circular, in_words
+from mirror.coordination.routing.routes import Verdict, circular, in_words
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.errors import InvalidRequest
+from mirror.instance.discovery.neighbours import Neighbours, Way
 from mirror.instance.discovery.questions import Questions
-from mirror.instance.discovery.route_watch import (
-    RouteMap,
-    Topics,
-    Written,
-    clusters_of,
-    copied_of,
-    written_by,
-)
+from mirror.instance.discovery.route_watch import RouteMap, Topics, Written, copied_of, written_by
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.policy import SHARED_DESTINATION
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
@@ -46,6 +40,7 @@ class RouteGate:
         self._lock = threading.Lock()
         self._identified_at: dict[ClusterRef, float] = {}
         self._last_plan: tuple[Plan, Written] = NO_PLAN.plan, {}
+        self._neighbours = Neighbours()
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
         """Raises InvalidRequest when it would copy in a circle, onto itself or where another one writes, or
@@ -65,19 +60,20 @@ class RouteGate:
         with self._lock:
             self._map.note(identities)
             self._identified_at |= dict.fromkeys(identities, self._clock.monotonic())
-            self._map.recall(clusters_of([new, *others]))
-            known = self._map.routes(others)
-            before = known if former is None else [*known, *self._map.routes([former])]
-            after = [*known, *self._map.routes([new])]
+            there = self._neighbours = self._neighbours.with_these(others)
+            self._map.recall({*ends, *(cluster for way in there.by_way for cluster in way)})
+            (mine,) = self._map.routes([new])
+            # One of each way stands for all of it.
+            ways = {
+                way: self._map.routes([next(iter(members.values()))])[0]
+                for way, members in there.by_way.items()
+            }
             written = self._written()
-        around, end = circular(after), after[-1].destination
-        near = [
-            one
-            for one in before
-            if one.datastream.name != new.name and (one.destination == end or one.datastream.name in around)
-        ]
-        topics = self._questions.topics([new.source, *(one.datastream.source for one in near)])
-        return _Facts(before, after, near, around, topics, written)
+        circles = circular([*ways.values(), mine])
+        around = frozenset(way for way, one in ways.items() if one.datastream.name in circles)
+        near = frozenset(way for way, one in ways.items() if one.destination == mine.destination) | around
+        topics = self._questions.topics([new.source, *(source for source, _ in near)])
+        return _Facts(there, near, around, topics, written)
 
     def _is_unsure_of(self, cluster: ClusterRef) -> bool:
         known_at = self._identified_at.get(cluster)
@@ -93,20 +89,24 @@ class RouteGate:
         known, written = self._map, facts.written
         chosen = self._selected(new, facts.topics, written)
         names = [new.naming.destination(topic) for topic in chosen]
-        selected: dict[DatastreamName, Collection[str]] = {new.name: chosen}
+        selected: dict[DatastreamName, Collection[str]] = {}
         relevant = self._relevant(new, facts) if facts.around else {}
-        for route in facts.near:
-            one = route.datastream
-            if one.name in facts.around:
+        for way in facts.around:
+            for one in facts.there.by_way[way].values():
                 selected[one.name] = self._selected(one, relevant, written)
-            elif names and (same := _writing(names, one, facts.topics, written)):
-                selected[one.name] = same
+        for way in facts.near - facts.around if names else ():
+            for one in facts.there.by_way[way].values():
+                if same := _writing(names, one, facts.topics, written):
+                    selected[one.name] = same
+        selected[new.name] = chosen
         selected_before = dict(selected)
         if former is not None:
             selected_before[former.name] = self._selected(former, facts.topics, written)
-        concerned = _concerned(facts, selected_before.keys() | {new.name})
-        before = known.judge([one for one in facts.before if one.datastream.group in concerned])
-        after = known.judge([one for one in facts.after if one.datastream.group in concerned])
+        groups = {new.group, *([former.group] if former is not None else [])}
+        others = facts.concerned(groups, selected)
+        with self._lock:
+            before = known.judge(known.routes([*others, *([former] if former is not None else [])]))
+            after = known.judge(known.routes([*others, new]))
         return _Verdicts(
             before.verdict(selected_before, written),
             after.verdict(selected, written),
@@ -117,11 +117,8 @@ class RouteGate:
     @staticmethod
     def _relevant(new: Datastream, facts: _Facts) -> Topics:
         """Topics that may have to do with what the new one selects, now or once copies are there."""
-        ways = [
-            (one.source, one.destination, one.datastream.naming)
-            for one in facts.after
-            if one.datastream.name in facts.around or one.datastream.name == new.name
-        ]
+        around = (one for way in facts.around for one in facts.there.by_way[way].values())
+        ways = [(one.source, one.destination, one.naming) for one in (*around, new)]
         names = frozenset[str]().union(*facts.topics.values(), *facts.written.values())
         found = relatives(new.selection, ways, names)
         return {
@@ -143,27 +140,22 @@ def _writing(names: Collection[str], one: Datastream, topics: Topics, written: W
     return one.selection.choose(wanted)
 
 
-def _concerned(facts: _Facts, names: Collection[str]) -> Collection[GroupName]:
-    """Groups of these datastreams and of those that can bring something back: the verdicts on all others are
-    the same before and after. Groups are judged whole, as a member may be refused because of another one."""
-    return {
-        one.datastream.group
-        for one in (*facts.before, *facts.after)
-        if one.datastream.name in names or one.datastream.name in facts.around
-    }
-
-
 @dataclass(frozen=True)
 class _Facts:
-    """What is known at one moment. `near`: routes that the new one may have to do with; `around`: datastreams
+    """What is known at one moment. `near`: ways that the new one may have to do with; `around`: those of them
     that can bring something back."""
 
-    before: Sequence[Route]
-    after: Sequence[Route]
-    near: Sequence[Route]
-    around: Collection[DatastreamName]
+    there: Neighbours
+    near: frozenset[Way]
+    around: frozenset[Way]
     topics: Topics
     written: Written
+
+    def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
+        """All of these groups and of those that the named ones are in: the verdicts on the others are the
+        same before and after. Groups are judged whole, as a member may be refused because of another one."""
+        theirs = {known.group for name in names if (known := self.there.known.get(name)) is not None}
+        return [one for group in theirs.union(groups) for one in self.there.by_group.get(group, {}).values()]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ every topic and leaves nothing out."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -20,7 +20,7 @@ from mirror.instance.discovery import route_gate
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicNaming, TopicSelection
@@ -111,8 +111,8 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(others, new, topics, silent, a_plan(*copied))
 
 
-def outcome(case: Case) -> str:
-    """What the gate answers."""
+def gate_for(case: Case) -> RouteGate:
+    """That nobody has asked anything."""
     session, clock = FakeZooKeeper().session(), ManualClock()
     ids, clusters = ClusterIds(session), {}
     for name, topics in case.topics.items():
@@ -123,11 +123,21 @@ def outcome(case: Case) -> str:
             clusters[spelling] = cluster
             ids.put(spelling, name)
     questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
+    return RouteGate(RouteMap(ids, OWN_TOPICS), questions, lambda: case.plan, clock)
+
+
+def said(gate: RouteGate, new: Datastream, others: Sequence[Datastream]) -> str:
+    """What the gate answers."""
     try:
-        RouteGate(RouteMap(ids, OWN_TOPICS), questions, lambda: case.plan, clock).check(case.new, case.others)
+        gate.check(new, others)
     except InvalidRequest as error:
         return error.message
     return "created"
+
+
+def outcome(case: Case) -> str:
+    """What a gate answers that nobody has asked before."""
+    return said(gate_for(case), case.new, case.others)
 
 
 @settings(max_examples=200)
@@ -140,6 +150,22 @@ def test_the_quick_check_and_the_plain_one_say_the_same(case: Case) -> None:
         plain = outcome(case)
     event(re.sub("d[0-9]", "d", plain)[:60])
     assert found == plain
+
+
+@settings(max_examples=50)
+@given(cases(), st.data())
+def test_a_gate_says_the_same_whatever_it_has_been_asked_before(case: Case, data: st.DataObject) -> None:
+    """What is there is brought up to date from one question to the next; a gate without a past reads it
+    whole."""
+    gate = gate_for(case)
+    for _ in range(3):
+        there = [one for one in case.others if data.draw(st.booleans(), f"is {one.name} there")]
+        changed = data.draw(st.integers(0, max(len(there) - 1, 0)), "who is changed")
+        for one in there[changed : changed + 1]:
+            status = data.draw(st.sampled_from([DatastreamStatus.READY, DatastreamStatus.DELETING]))
+            selection = TopicSelection(data.draw(st.sampled_from(EXPRESSIONS)))
+            there[changed] = replace(one, status=status, selection=selection)
+        assert said(gate, case.new, there) == said(gate_for(case), case.new, there)
 
 
 @given(st.lists(st.sampled_from(EXPRESSIONS), max_size=8), st.sampled_from(TOPICS))

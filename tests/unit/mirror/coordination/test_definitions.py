@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -27,7 +28,8 @@ from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream
-from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.node_store import FakeZooKeeper, Operation
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 PLAIN = a_datastream()
 FULL = Datastream(
@@ -133,6 +135,50 @@ def test_the_watch_tells_of_every_addition_change_and_removal() -> None:
         before = rings[0]
         change()
         assert rings[0] > before
+
+
+class Queueing:
+    """A lock that counts who has come to it."""
+
+    def __init__(self) -> None:
+        self.came = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self.came += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_calls_that_wait_for_a_listing_share_the_next_one_and_miss_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = FakeZooKeeper()
+    writer, session = DefinitionStore(server.session()), server.session()
+    cache, lock = DefinitionCache(DefinitionStore(session), lambda: None), Queueing()
+    monkeypatch.setattr(cache, "_lock", lock)
+    found, listings = list[int](), list[Operation]()
+    waiting = [threading.Thread(target=lambda: found.append(len(cache.newest().readable))) for _ in range(5)]
+
+    def come_meanwhile(operation: Operation) -> None:
+        if operation.name != "children":
+            return
+        listings.append(operation)
+        if len(listings) == 2:
+            writer.create(PLAIN)  # before the answer to the waiting ones, after that to the first
+        if len(listings) == 1:
+            for thread in waiting:
+                thread.start()
+            wait_until(lambda: lock.came == 1 + len(waiting), "all wait for the first listing")
+
+    session.script = come_meanwhile
+    cache.newest()
+    for thread in waiting:
+        thread.join(PATIENCE_SECONDS)
+    assert found == [1] * len(waiting)
+    assert len(listings) == 3, "the creation is told of, which makes one more"
 
 
 def test_of_a_thousand_definitions_each_look_costs_few_answers() -> None:

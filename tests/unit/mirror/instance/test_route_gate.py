@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from mirror.errors import InvalidRequest, Unreachable
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream, a_plan, a_task
@@ -110,6 +111,22 @@ def test_a_destination_topic_has_one_writer(border: Border) -> None:
     border.passes("one", "A>C", "t")
     border.refuses("t: datastream one writes its destination topic already", "two", "B>C")
     border.passes("two", "B>C", "u")
+
+
+def test_who_is_gone_or_has_changed_meanwhile_holds_nothing_up(border: Border) -> None:
+    border.passes("one", "A>C", "t")
+    border.passes("other", "A>C", "u")
+    border.refuses("datastream one writes", "two", "B>C", "t")
+    first, other = border.there
+    for there in (
+        [other],
+        [replace(first, selection=TopicSelection("v")), other],
+        [replace(first, status=DatastreamStatus.DELETING), other],
+    ):
+        border.there = [*there]
+        border.passes("two", "B>C", "t")
+        border.there = [first, other]
+        border.refuses("datastream one writes", "two", "B>C", "t")
 
 
 def test_writers_that_agree_share_a_destination(border: Border) -> None:

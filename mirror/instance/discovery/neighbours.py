@@ -1,0 +1,67 @@
+"""Datastreams by the clusters that they lead between and by group, for a check of one against thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from mirror.instance.discovery.route_watch import counted
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+
+_K = TypeVar("_K")
+Way = tuple[ClusterRef, ClusterRef]
+"""Source and destination, as definitions name them."""
+_ByName = Mapping[DatastreamName, Datastream]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """What is there, without what is on its way out but for `known`. Never changed: `with_these` gives
+    another one."""
+
+    known: _ByName = field(default_factory=dict)
+    by_way: Mapping[Way, _ByName] = field(default_factory=dict)
+    by_group: Mapping[GroupName, _ByName] = field(default_factory=dict)
+
+    def with_these(self, datastreams: Sequence[Datastream]) -> Neighbours:
+        """These and no others, each under a name of its own. What is known already as the same object is
+        taken over: thousands of which one is new cost little more than a copy."""
+        came = [one for one in datastreams if self.known.get(one.name) is not one]
+        new = sum(one.name not in self.known for one in came)
+        if not came and len(datastreams) == len(self.known):
+            return self
+        gone = [self.known[one.name] for one in came if one.name in self.known]
+        known = {**self.known, **{one.name: one for one in came}}
+        if len(self.known) + new != len(datastreams):
+            names = {one.name for one in datastreams}
+            gone += [self.known[name] for name in self.known.keys() - names]
+            known = {name: one for name, one in known.items() if name in names}
+        counting = counted(came)
+        return Neighbours(
+            known,
+            _changed(self.by_way, gone, counting, lambda one: (one.source, one.destination)),
+            _changed(self.by_group, gone, counting, lambda one: one.group),
+        )
+
+
+def _changed(
+    index: Mapping[_K, _ByName],
+    gone: Iterable[Datastream],
+    came: Iterable[Datastream],
+    key: Callable[[Datastream], _K],
+) -> Mapping[_K, _ByName]:
+    """Only what changes is copied."""
+    touched: dict[_K, dict[DatastreamName, Datastream]] = {}
+
+    def below(one: Datastream) -> dict[DatastreamName, Datastream]:
+        if key(one) not in touched:
+            touched[key(one)] = dict(index.get(key(one), {}))
+        return touched[key(one)]
+
+    for one in gone:
+        below(one).pop(one.name, None)
+    for one in came:
+        below(one)[one.name] = one
+    return {name: members for name, members in {**index, **touched}.items() if members}
