@@ -236,12 +236,13 @@ def build_worker(
         task_bytes_per_second=worker.task_bytes_per_second_limit,
         checkpoint_interval_seconds=worker.checkpoint_interval_seconds,
     )
-    engine = BatchEngine(
+    context = EngineContext(
         lambda reference: access_of(directory.resolve(reference)),
         settings.mirror.copying.options(),
         identity,
         clock,
     )
+    engine = BatchEngine(context)
     metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
     topic = mirror_metric_topic(metrics_cluster, settings.mirror.metrics_topic)
     reports = MetricReports(engine, topic, clock, worker.metrics_interval_seconds)

@@ -16,7 +16,7 @@ from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
-from mirror.replication.context import EngineIdentity
+from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
@@ -56,17 +56,18 @@ class EngineUnderTest:
             keeps_reports=True,
         )
         options = {"probe_first_seconds": 0.2, "probe_longest_seconds": 1.0, "request_timeout_seconds": 60.0}
-        self.engine = BatchEngine(
+        self.context = EngineContext(
             known.__getitem__,
             CopyingOptions(**{**options, **self.options}),
             identity,
             SystemClock(),
         )
+        self.engine = BatchEngine(self.context)
 
     @property
     def lanes(self) -> Mapping[LaneKey, LiveLane]:
         """The lanes by key."""
-        return self.engine._runner.lanes
+        return self.engine.runner.lanes
 
     def lane(self, topic: str, partition: int = 0, destination: str = "") -> LiveLane:
         """One lane, whatever its group; with the destination's name where a topic has several copies."""
@@ -119,7 +120,7 @@ class EngineUnderTest:
 
     def crash(self) -> None:
         """An end as by SIGKILL: connections drop, nothing is stored."""
-        self.engine._bench.close()
+        self.context.close()
 
     def paused(self) -> list[LanePaused]:
         """Pauses told so far."""

@@ -13,7 +13,7 @@ from headrace.process.compilation import data_plane
 from headrace.process.stop_signals import ignore_stop_signals
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from
-from mirror.replication.context import EngineIdentity
+from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.options import CopyingOptions
 from mirror.worker.process import Worker, receive_setup
@@ -44,12 +44,13 @@ def main() -> int:
     document = setup.document
     logging.getLogger().setLevel(document["log_level"])
     clock = SystemClock()
-    engine = BatchEngine(
+    context = EngineContext(
         lambda reference: access_from(document["clusters"][reference]),
         CopyingOptions(**document["options"]),
         EngineIdentity(**document["identity"]),
         clock,
     )
+    engine = BatchEngine(context)
     gc.freeze()
     Worker(control, engine, CopyReports(engine, clock), clock, data_plane(), _STEP_SECONDS).run()
     return 0

@@ -9,24 +9,20 @@ gets what it calls in its constructor.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from selectors import BaseSelector
+from collections.abc import Mapping, Sequence
 from time import process_time
 from typing import Final
 
-from mirror.client.access import ClusterAccess
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
-from mirror.ports import Clock
-from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.context import EngineContext
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import Stalls
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.checkpoints import Checkpoints
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
@@ -43,30 +39,25 @@ _CLOSING_STEP: Final = 0.02
 
 
 class BatchEngine:
-    """Used by one thread; every wait happens in `step`. `selector`: see `Loop`."""
+    """Used by one thread; every wait happens in `step`. It closes the context with itself.
 
-    def __init__(
-        self,
-        access: Callable[[ClusterRef], ClusterAccess],
-        settings: CopyingOptions,
-        identity: EngineIdentity,
-        clock: Clock,
-        selector: BaseSelector | None = None,
-    ) -> None:
-        self._clock = clock
-        self._bench = EngineContext(access, settings, identity, clock, selector)
-        self._runner = LaneRunner(self._bench, TransactionManager)
-        self._quotas = QuotaWatch(self._runner)
-        self._pacer = pacer = ReadPacer(self._runner, self._quotas)
-        rejections = Rejections(self._runner)
-        producer_ids = ProducerIdManager(self._runner, pacer)
-        self._fetch_handler = FetchHandler(self._runner, pacer, producer_ids, rejections)
-        ack_handler = AckHandler(self._runner, pacer, rejections)
-        self._startup = LaneStartup(self._runner, self._fetch_handler, ack_handler)
-        self._checkpoints = Checkpoints(self._runner)
-        self._stalls = Stalls(self._runner)
+    `runner` has the lanes, `checkpoints` stores them.
+    """
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self.runner = LaneRunner(context, TransactionManager)
+        self._quotas = QuotaWatch(self.runner)
+        self._pacer = pacer = ReadPacer(self.runner, self._quotas)
+        rejections = Rejections(self.runner)
+        producer_ids = ProducerIdManager(self.runner, pacer)
+        self._fetch_handler = FetchHandler(self.runner, pacer, producer_ids, rejections)
+        ack_handler = AckHandler(self.runner, pacer, rejections)
+        self._startup = LaneStartup(self.runner, self._fetch_handler, ack_handler)
+        self.checkpoints = Checkpoints(self.runner)
+        self._stalls = Stalls(self.runner)
         self._next_tick = 0.0
-        self._measured_ms = clock.now_ms()
+        self._measured_ms = context.clock.now_ms()
         self._measured_cpu = process_time()
         self._is_closed = False
 
@@ -77,39 +68,39 @@ class BatchEngine:
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
         for spec in specs:
-            if spec.key in self._runner.lanes:
+            if spec.key in self.runner.lanes:
                 continue
             try:
                 self._start(spec)
             except Exception as error:  # noqa: BLE001 - the others start
                 _log.exception("lane %s cannot start", spec.key.partition)
-                self._runner.events.append(LanePaused(spec.key, f"it cannot start: {error!r}"))
+                self.runner.events.append(LanePaused(spec.key, f"it cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
         """Stop fetching these, drain and checkpoint them; `LaneStopped` says when each is done."""
         for key in keys:
-            lane = self._runner.lanes.get(key)
+            lane = self.runner.lanes.get(key)
             if lane is None:
-                self._runner.events.append(LaneStopped(key, None))
+                self.runner.events.append(LaneStopped(key, None))
             else:
-                self._runner.guard(lane, self._runner.stop)
+                self.runner.guard(lane, self.runner.stop)
 
     def _start(self, spec: LaneSpec) -> None:
-        buckets = self._bench.buckets(spec)
-        self._runner.take(LiveLane(spec, self._bench.fetch_bytes(buckets), buckets))
+        buckets = self._context.buckets(spec)
+        self.runner.take(LiveLane(spec, self._context.fetch_bytes(buckets), buckets))
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
         """Let the lanes of these datastream groups together copy `shares` bytes a second from now on; those
         of groups that are not named any more have no quota."""
-        changed = self._bench.share_quotas(shares)
-        for lane in [one for key, one in self._runner.lanes.items() if key.group in changed]:
-            buckets = self._bench.shared_buckets(lane.spec)
-            lane.limit(self._bench.fetch_bytes(buckets), buckets)
-            self._runner.guard(lane, self._pacer.resume)
+        changed = self._context.share_quotas(shares)
+        for lane in [one for key, one in self.runner.lanes.items() if key.group in changed]:
+            buckets = self._context.shared_buckets(lane.spec)
+            lane.limit(self._context.fetch_bytes(buckets), buckets)
+            self.runner.guard(lane, self._pacer.resume)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
         """Copy until something has happened to a lane, at most for `timeout_seconds`."""
-        runner, loop = self._runner, self._bench.loop
+        runner, loop = self.runner, self._context.loop
         now = loop.now()
         until = now + timeout_seconds
         while True:
@@ -124,68 +115,68 @@ class BatchEngine:
 
     def _tick(self, now: float) -> None:
         self._next_tick = now + _TICK_SECONDS
-        for cluster, since in self._bench.take_returned().items():
-            self._runner.wake(cluster, self._clock.now_ms() - int((now - since) * 1000))
-            self._checkpoints.hurry(cluster)
-        self._runner.probe(self._clock.now_ms())
+        for cluster, since in self._context.take_returned().items():
+            self.runner.wake(cluster, self._context.clock.now_ms() - int((now - since) * 1000))
+            self.checkpoints.hurry(cluster)
+        self.runner.probe(self._context.clock.now_ms())
         self._fetch_handler.hanging.pump(now)
-        self._runner.transactions.pump(now)
-        self._checkpoints.pump(now)
+        self.runner.transactions.pump(now)
+        self.checkpoints.pump(now)
         self._stalls.pump(now)
         self._quotas.pump(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
         """What was copied since the last call, a record for every lane with something to say."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
-        when = Interval(now_ms, interval_ms, self._bench.identity.instance, self._bench.loop.now())
+        when = Interval(now_ms, interval_ms, self._context.identity.instance, self._context.loop.now())
         cpu_seconds = process_time()
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
-        lanes = self._runner.lanes.values()
+        lanes = self.runner.lanes.values()
         return share_cpu([one for lane in lanes if (one := self._metric(lane, when)) is not None], cpu_ms)
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone
         (KIP-219); without those of which none has."""
-        return self._bench.take_throttled()
+        return self._context.take_throttled()
 
     def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
         try:
             return take_metric(lane, when)
         except Exception as error:  # noqa: BLE001 - the others are measured all the same
-            self._runner.set_aside(lane, error)
+            self.runner.set_aside(lane, error)
             return None
 
     def reports(self) -> list[LaneReport]:
         """Every lane that has not stopped, as it is now."""
-        now = self._bench.loop.now()
-        return [report_of(lane, now) for lane in self._runner.lanes.values()]
+        now = self._context.loop.now()
+        return [report_of(lane, now) for lane in self.runner.lanes.values()]
 
     def sums(self) -> LaneSums:
         """Over every lane that has not stopped; much quicker than reports."""
-        return sums_of(self._runner.lanes.values())
+        return sums_of(self.runner.lanes.values())
 
     def take_final_reports(self) -> list[LaneReport]:
         """Lanes that have stopped since the last call, as they were in the end; none unless the engine's
         identity says that reports are kept."""
-        return self._runner.take_final()
+        return self.runner.take_final()
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
         """Drain and checkpoint all lanes up to the deadline, then drop connections. Idempotent."""
         if self._is_closed:
             return ()
-        until = self._bench.loop.now() + deadline_seconds
+        until = self._context.loop.now() + deadline_seconds
         events: list[LaneEvent] = []
-        self.stop_lanes(tuple(self._runner.lanes))
-        while self._runner.lanes and self._bench.loop.now() < until:
+        self.stop_lanes(tuple(self.runner.lanes))
+        while self.runner.lanes and self._context.loop.now() < until:
             events.extend(self.step(_CLOSING_STEP))
         self._is_closed = True
-        shown = self._bench.loop.spawn(self._checkpoints.commit_last_groups())
-        while not shown.is_done and self._bench.loop.now() < until:
-            self._bench.loop.run_once(_CLOSING_STEP)
-        for source in self._runner.sources.values():
+        shown = self._context.loop.spawn(self.checkpoints.commit_last_groups())
+        while not shown.is_done and self._context.loop.now() < until:
+            self._context.loop.run_once(_CLOSING_STEP)
+        for source in self.runner.sources.values():
             source.close()
-        for sink in self._runner.sinks.values():
+        for sink in self.runner.sinks.values():
             sink.close()
-        self._bench.close()
+        self._context.close()
         return events

@@ -117,7 +117,7 @@ class Simulation:
                 fakes.crash()
                 self._begin_engine()
             self._wake_and_end()
-            if any(lane.is_fenced for lane in fakes.engine._runner.lanes.values()):
+            if any(lane.is_fenced for lane in fakes.engine.runner.lanes.values()):
                 fakes.crash()  # by one that woke: the service gives the lanes to a process once more
                 self._begin_engine()
 

@@ -24,7 +24,7 @@ from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.ports import CopyEngine
-from mirror.replication.context import EngineIdentity
+from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.options import CopyingOptions
 from tests.engines import look, specs, write
@@ -94,7 +94,7 @@ def new_engine(pair: Pair) -> Iterator[NewEngine]:
     options = CopyingOptions(probe_first_seconds=0.5, transaction_interval_seconds=0.3)
 
     def make() -> CopyEngine:
-        made.append(BatchEngine(access.__getitem__, options, identity, SystemClock()))
+        made.append(BatchEngine(EngineContext(access.__getitem__, options, identity, SystemClock())))
         return made[-1]
 
     yield make

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from mirror.replication.context import EngineIdentity
+from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
@@ -55,7 +55,7 @@ class MirroredFakes:
         self.script = script
         self._rack = rack
         self._options = {**_OPTIONS, **(options or {})}
-        self._engines: list[BatchEngine] = []
+        self._contexts: dict[BatchEngine, EngineContext] = {}
         self.woken: list[BatchEngine] = []
         """Engines that run beside the present one."""
         self.engine = self.new_engine()
@@ -67,16 +67,17 @@ class MirroredFakes:
             "destination": ClusterAccess(endpoints(self.target.address)),
         }
         selector = VirtualSelector(self.clock, [self.source, self.target], self.script)
-        self.engine = BatchEngine(
+        context = self.context = EngineContext(
             access.__getitem__,
             CopyingOptions(**self._options),
             EngineIdentity("test", checkpoint_interval_seconds=0.3),
             self.clock,
             selector,
         )
+        self.engine = BatchEngine(context)
+        self._contexts[self.engine] = context
         self.selector = selector
-        self.engine._bench.loop.new_socket = self.network.socket
-        self._engines.append(self.engine)
+        context.loop.new_socket = self.network.socket
         return self.engine
 
     def make_topic(self, name: str, partitions: int = 1, replication: int = 2, **settings: str) -> None:
@@ -147,7 +148,7 @@ class MirroredFakes:
 
     def lane(self, topic: str, number: int = 0) -> LiveLane:
         """The lane of a partition."""
-        lanes = self.engine._runner.lanes
+        lanes = self.engine.runner.lanes
         (found,) = [lane for key, lane in lanes.items() if key.partition == (topic, number)]
         return found
 
@@ -162,8 +163,7 @@ class MirroredFakes:
 
     def kill(self, engine: BatchEngine) -> None:
         """The same with any engine."""
-        engine._bench.close()
-        engine._is_closed = True
+        self._contexts[engine].close()
 
     def restart(self, topic: str, partitions: int = 1, **fields: Any) -> None:
         """Kill the engine and start the lanes in another one."""
@@ -200,13 +200,12 @@ class MirroredFakes:
         return "; ".join(
             f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.high_watermark}"
             f" (in flight {lane.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
-            for key, lane in self.engine._runner.lanes.items()
+            for key, lane in self.engine.runner.lanes.items()
         )
 
     def close(self) -> None:
         """Drop everything."""
-        for engine in self._engines:
-            if not engine._is_closed:
-                engine._bench.close()
+        for context in self._contexts.values():
+            context.close()
         self.source.close()
         self.target.close()

@@ -111,7 +111,7 @@ def test_only_the_partitions_of_a_lost_broker_wait_and_it_is_said_for_what(
         lambda: all(is_stall(lane.stalled_by) for lane in waits), "what the others wait for is said"
     )
     assert not any("lost" in engine.lane("lost", number).stalled_by for number in staying)
-    bench = engine.engine._bench
+    bench = engine.context
     assert bench.budget.used + bench.live_budget.used <= 8 * 2**20 + 8 * 2**20
     assert all(engine.lane("lost", number).checkpoint < 300 for number in (1, 3, 5))
     target.nodes[1].start()
@@ -175,13 +175,13 @@ def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copie
         target.nodes[0].resume()
         wait_until(lambda: asking.transaction(identity_name(lane.key))[1] == "CompleteAbort", "it is aborted")
         if is_committed:
-            engine.engine._runner.transactions.commit(lane)
+            engine.engine.runner.transactions.commit(lane)
         else:
             send(10)
         again = {None, former}
         engine.run_until(partial(lambda old: lane.identity not in old, again), "it has its identity again")
         engine.run_until(lambda: lane.checkpoint == end, "all is sent again")
-        engine.engine._runner.transactions.commit(lane)
+        engine.engine.runner.transactions.commit(lane)
         engine.run_to(topic, [end])
     asking.close()
     assert not lane.is_fenced

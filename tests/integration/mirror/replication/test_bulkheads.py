@@ -315,4 +315,4 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
     engine.run_until(lambda: engine.lane(topic, 1).pause is None, "it copies again")
     engine.run_to(topic, [120] * 3)
     assert check_copy(engine, topic, 3) == 360
-    assert (engine.engine._bench.budget.used, engine.engine._bench.live_budget.used) == (0, 0)
+    assert (engine.context.budget.used, engine.context.live_budget.used) == (0, 0)

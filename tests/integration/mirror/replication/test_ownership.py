@@ -122,7 +122,7 @@ def test_a_consumer_group_shows_only_what_is_committed(engine: EngineUnderTest) 
     policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
     slow.start("own-shown", policy=policy, consumer_group="own-shown")
     slow.run_until(lambda: slow.lane("own-shown").checkpoint == 20, "all is acknowledged")
-    slow.engine._bench.run(slow.engine._checkpoints.commit_groups())
+    slow.context.run(slow.engine.checkpoints.commit_groups())
     assert group_positions(engine.source, "own-shown", "own-shown", 1) == [-1001]
     slow.stop()
     assert group_positions(engine.source, "own-shown", "own-shown", 1) == [20]
@@ -241,7 +241,7 @@ def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) 
     engine.run_to("own-expected", [50])
     second = another(engine)
     second.engine.expect_lanes(specs("own-expected"))
-    source, target = (second.engine._bench.cluster(one) for one in (SOURCE, DESTINATION))
+    source, target = (second.context.cluster(one) for one in (SOURCE, DESTINATION))
     wanted = {Tier(committed=True, live=live).role for live in (False, True)} | {*ROLES}
     second.run_until(
         lambda: wanted <= {role for _, role in (*source._connections, *target._connections)}, "connections"
@@ -271,12 +271,12 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
     async def take_slowly(*arguments: Any, **options: Any) -> ProducerStamp:
         stamp = await take(*arguments, **options)
         while lane.turn == 0 or not lane.queue:
-            await engine.engine._bench.loop.sleep(0.01)
+            await engine.context.loop.sleep(0.01)
         return stamp
 
     monkeypatch.setattr(identifying, "take_identity", take_slowly)
     engine.run_until(lambda: lane.is_identifying, "it asks for an identity")
-    engine.engine._runner.restart(lane, "the test says so")
+    engine.engine.runner.restart(lane, "the test says so")
     engine.run_to("own-anew", [20])
     assert seen(engine, "own-anew") == [record.value for record in numbered(0, 20)]
 
@@ -348,7 +348,7 @@ def test_a_lane_that_restarts_within_a_transaction_takes_its_id_from_nobody(
         owner.start(topic, policy=policy)
         owner.run_to(topic, [100])
     before = lane.identity
-    former.engine._runner.restart(lane, "the test says so")
+    former.engine.runner.restart(lane, "the test says so")
     former.run_until(lambda: lane.is_fenced or lane.identity not in (None, before), "it has asked")
     assert lane.is_fenced == is_taken
     former.stop()

@@ -71,8 +71,8 @@ class Served:
 
 def count_served(engine: EngineUnderTest) -> Served:
     """From now on; a lane must have been started."""
-    engine.run_until(lambda: SOURCE in engine.engine._runner.sources, "the source is open")
-    source = engine.engine._runner.sources[SOURCE]
+    engine.run_until(lambda: SOURCE in engine.engine.runner.sources, "the source is open")
+    source = engine.engine.runner.sources[SOURCE]
     source.listener = served = Served(source.listener)
     return served
 
@@ -128,7 +128,7 @@ def test_a_leader_that_moves_says_where_to(
 def watch_refreshes(engine: EngineUnderTest) -> list[str]:
     """Topics whose metadata is asked for from now on."""
     asked: list[str] = []
-    for cluster in engine.engine._bench._clusters.values():
+    for cluster in engine.context._clusters.values():
         refresh = cluster.refresh
 
         def noted(topics: Iterable[str], refresh: Callable[..., object] = refresh) -> object:

@@ -15,7 +15,7 @@ def test_an_end_shows_the_last_position_also_behind_a_commit_that_is_under_way(f
     fakes.start("t", consumer_group="shown")
     fakes.run_to("t", 10)
     fakes.source.faults.plant(OFFSET_COMMIT, Delay(LATE_SECONDS), times=None)
-    fakes.run_until(lambda: fakes.engine._checkpoints._showing, "a position is being committed")
+    fakes.run_until(lambda: fakes.source.faults.taken, "a position is being committed")
     fakes.write("t", 10, 10)
     fakes.run_to("t", 20)
     fakes.stop()

@@ -146,7 +146,7 @@ def test_an_owner_that_was_frozen_leaves_the_new_one_alone(
 
 def wake(fakes: MirroredFakes, frozen: BatchEngine) -> None:
     """Let an engine run on that stood still, until it has found out that another one has its lane."""
-    lane = next(iter(frozen._runner.lanes.values()))
+    lane = next(iter(frozen.runner.lanes.values()))
     for _ in range(2_000):
         frozen.step(0.05)
         if lane.is_fenced:

@@ -48,7 +48,7 @@ def copying(new_fakes: NewFakes, level: int, **options: float) -> MirroredFakes:
 
 
 def lane_of(engine: BatchEngine) -> LiveLane:
-    return next(iter(engine._runner.lanes.values()))
+    return next(iter(engine.runner.lanes.values()))
 
 
 def plant(fakes: MirroredFakes, reason: Reason) -> None:

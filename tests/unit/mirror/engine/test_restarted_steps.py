@@ -38,7 +38,7 @@ class Awaits:
                 return holds()
             self.count += 1
             if self.count == self._at:
-                self._fakes.engine._runner.restart(self._fakes.lane("t"), "as the test wants it")
+                self._fakes.engine.runner.restart(self._fakes.lane("t"), "as the test wants it")
             return holds()
 
         is_begun: list[bool] = []
@@ -68,16 +68,12 @@ def interrupted(fakes: MirroredFakes, guarantee: Guarantee) -> None:
     fakes.run_until(lambda: fakes.target.log("t").end >= 40, "it is written")
     lane = fakes.lane("t")
     lane.disown()
-    fakes.engine._runner.restart(lane, "as the test wants it")
+    fakes.engine.runner.restart(lane, "as the test wants it")
 
 
 def given_back(fakes: MirroredFakes) -> bool:
     """Whether nothing of the engine's is in use or waited for."""
-    manager = fakes.engine._fetch_handler._producer_ids
-    assert not any(manager._running.values())
-    assert not any(manager._waiting.values())
-    assert {slots._free for slots in manager._comparing.values()} <= {producer_ids._COMPARISONS}
-    return not any(lane.is_identifying for lane in fakes.engine._runner.lanes.values())
+    return not any(lane.is_identifying for lane in fakes.engine.runner.lanes.values())
 
 
 @pytest.mark.parametrize("begin", [copying_behind_another, interrupted])
@@ -92,6 +88,8 @@ def test_a_lane_may_restart_at_any_await_of_its_steps(
     level: int,
     begin: Callable[[MirroredFakes, Guarantee], None],
 ) -> None:
+    for most in ("_AT_ONCE", "_COMPARISONS"):  # what is not given back is missed at the next try
+        monkeypatch.setattr(producer_ids, most, 1)
     at, is_over = 0, False
     while not is_over:
         at += 1
@@ -108,7 +106,7 @@ def test_a_lane_may_restart_at_any_await_of_its_steps(
         fakes.run(0.1)
         assert given_back(fakes)
         fakes.stop()
-        assert fakes.engine._bench.budget.used == fakes.engine._bench.live_budget.used == 0
+        assert fakes.context.budget.used == fakes.context.live_budget.used == 0
     assert at > _MANY
 
 
@@ -124,20 +122,17 @@ def test_a_lane_that_stops_while_it_waits_for_its_turn_takes_no_producer_id(
     fakes.start("t", 3)
     fakes.run_until(lambda: fakes.target.faults.is_spent, "one takes its id")
     fakes.run(0.1)
-    waiting = [fakes.lane("t", number) for number in range(3)]
-    waiting = [
-        lane
-        for lane in waiting
-        if (lane, lane.turn) in fakes.engine._fetch_handler._producer_ids._waiting[lane.spec.destination]
-    ]
+    taking = {one.message.transactional_id for one in fakes.target.server.requests if one.api == INIT}
+    waiting = [lane for key, lane in fakes.engine.runner.lanes.items() if identity_name(key) not in taking]
+    assert all(lane.is_identifying for lane in waiting)
     assert len(waiting) == 2
     fakes.engine.stop_lanes([waiting[0].key])
     gate.open()
-    fakes.run_until(lambda: len(fakes.engine._runner.lanes) == 2, "it stops")
-    for key in list(fakes.engine._runner.lanes):
+    fakes.run_until(lambda: len(fakes.engine.runner.lanes) == 2, "it stops")
+    for key in list(fakes.engine.runner.lanes):
         fakes.run_to("t", 20, key.partition.partition)
     known = {name for name in fakes.target.coordinator.known if name.startswith("headrace-")}
-    assert known == {identity_name(key) for key in fakes.engine._runner.lanes}
+    assert known == {identity_name(key) for key in fakes.engine.runner.lanes}
     assert given_back(fakes)
 
 
@@ -145,7 +140,7 @@ def stop_before_it_is_answered(fakes: MirroredFakes) -> None:
     """Stop the lane while its transaction is being ended, and let the connection drop."""
     fakes.engine.stop_lanes([fakes.lane("t").key])
     fakes.run_until(lambda: fakes.target.faults.is_spent, "its transaction is to be ended")
-    fakes.run_until(lambda: not fakes.engine._runner.lanes, "it stops")
+    fakes.run_until(lambda: not fakes.engine.runner.lanes, "it stops")
     assert fakes.transactional().state is State.ONGOING
     for broker in (1, 2):
         fakes.target.server.drop_connections(broker)
@@ -171,7 +166,7 @@ def test_a_transaction_is_aborted_though_the_lane_stops_after_it_has_restarted(
     lane = fakes.lane("t")
     fakes.run_until(lambda: lane.is_in_transaction and not lane.in_flight and lane.dirty, "it is written")
     fakes.target.faults.plant(END, Hold(Gate()))
-    fakes.engine._runner.restart(lane, "as the test wants it")
+    fakes.engine.runner.restart(lane, "as the test wants it")
     stop_before_it_is_answered(fakes)
     assert fakes.transactional().state is State.ABORTED
 
@@ -182,5 +177,5 @@ def test_a_lane_that_finds_all_of_its_range_at_the_destination_takes_no_id_when_
     """The comparison itself ends it: nothing is awaited in between."""
     copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE, end_offset=40)
     lane = fakes.lane("t")
-    fakes.run_until(lambda: not fakes.engine._runner.lanes, "it ends")
+    fakes.run_until(lambda: not fakes.engine.runner.lanes, "it ends")
     assert (lane.checkpoint, lane.identity, lane.has_owned) == (40, None, True)
