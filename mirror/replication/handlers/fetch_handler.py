@@ -331,6 +331,8 @@ class FetchHandler:
     async def _follow_new_history(self, lane: LiveLane, end: int, sentence: str, common: int) -> None:
         while not lane.is_drained:
             await self._bench.loop.sleep(_RETRY_SECONDS)
+            if lane.reader is not None:
+                return  # it has gone back, and may have read the new history from there
         if lane.may_read:
             if lane.position >= end:  # else it has let go of what it had read before: that comes first
                 lane.begin_life(end, sentence, same_log=True, leader_epoch=common)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
-from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Throttle
+from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Gate, Hold, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
 FETCH = 1
 LIST_OFFSETS = 2
 METADATA = 3
+INIT = 22
 NewFakes = Callable[..., MirroredFakes]
 CONTINUE = CopyPolicy(on_loss=OnLoss.CONTINUE)
 
@@ -171,6 +172,31 @@ def test_a_new_history_that_parts_again_before_it_is_read_is_copied_from_there(f
     fakes.source.write("t", fakes.records(100, 20))
     fakes.run_until(lambda: fakes.lane("t").checkpoint == 35, "the second one is copied")
     assert fakes.numbers("t") == [*range(35), *range(100, 120)]
+
+
+def test_a_new_history_is_copied_once_by_an_owner_that_goes_back_for_what_it_has_found(
+    fakes: MirroredFakes,
+) -> None:
+    """The log parts while the owner waits for its id; it compares then, and reads from its checkpoint."""
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t", policy=CONTINUE)
+    fakes.run_to("t", 20)
+    for first in (20, 25):
+        fakes.write("t", first, 5)
+    fakes.run_until(lambda: fakes.target.log("t").end >= 30, "they are written")
+    assert fakes.lane("t").dirty
+    gate = Gate()
+    fakes.target.faults.plant(INIT, Hold(gate))
+    fakes.restart("t", policy=CONTINUE)
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "it takes its id")
+    fakes.source.elect_uncleanly("t", 0, 2, 25)
+    fakes.source.write("t", fakes.records(100, 5))
+    fakes.run(1.0)
+    gate.open()
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 30, "the new history is copied")
+    fakes.run(1.0)
+    assert fakes.numbers("t") == [*range(30), *range(100, 105)]
 
 
 def test_an_unclean_election_that_lost_nothing_copied_is_no_matter(fakes: MirroredFakes) -> None:
