@@ -41,7 +41,7 @@ from mirror.errors import (
 from mirror.model.bounds import shown
 from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
-from mirror.model.datastreams.metadata import CREATED_MS, OWNER, TASK_PREFIX
+from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, TASK_PREFIX
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import joint_limits
 from mirror.model.metrics import PlacementEvent
@@ -134,6 +134,7 @@ class Control:
             if datastream.creation is not None and datastream.creation.has_key_of(other.creation):
                 raise reused(other.name)
         self._check_group(datastream, others)
+        _check_consumer_group(datastream, others)
         stamp = {CREATED_MS: str(self._clock.now_ms())}
         given = datastream.metadata
         metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
@@ -355,6 +356,19 @@ class Control:
             f"the {role} cluster {cluster!r} is not configured (known: {known})",
             advice="add it under [clusters] or give host:port",
         )
+
+
+def _check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:
+    """It cannot change later. Raises InvalidRequest."""
+    mine = new.metadata.get(GROUP_ID)
+    for other in others:
+        theirs = other.metadata.get(GROUP_ID)
+        if mine and theirs and other.group == new.group and theirs != mine:
+            raise InvalidRequest(
+                f"datastreams of group {new.group} share tasks, and {other.name} commits its positions to"
+                f" {GROUP_ID} {theirs}, not to {mine}",
+                advice=f"give it {GROUP_ID} = {theirs}, or another {TASK_PREFIX}",
+            )
 
 
 def _check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:

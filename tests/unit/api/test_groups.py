@@ -10,8 +10,9 @@ from httpx import Response
 
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicDescription
-from tests.fakes.site import Site
+from tests.fakes.site import Site, a_body
 
+COPY: Final = {"cluster": "destination", "name": "copy.*"}
 GROUP: Final = {"owner": "tests", "system.taskPrefix": "shared"}
 
 
@@ -109,3 +110,27 @@ def test_one_that_is_paused_or_deleted_leaves_the_others(group: Site) -> None:
     group.client.delete("/v1/datastreams/a")
     group.tick(4)
     assert lanes(group) == ["t-0", "t-1", "u-0", "u-1"]
+
+
+def test_members_give_one_consumer_group(site: Site) -> None:
+    """One that gives none commits to its own name; none can change it."""
+    site.create("a", metadata={**GROUP, "group.id": "mine"})
+    document = {
+        "name": "b",
+        "connectorName": "headrace",
+        "transportProviderName": "kafkaTransportProvider",
+        "source": {"connectionString": "kafka://source-host:9092/u"},
+        "metadata": {**GROUP, "system.reuseExistingDestination": "false", "group.id": "other"},
+    }
+    over_brooklin = site.client.post("/datastream", json=document)
+    body = a_body("b", metadata={**GROUP, "group.id": "other"}, source={"cluster": "source", "topics": "u"})
+    for answer in (over_brooklin, site.client.post("/v1/datastreams", json=body)):
+        assert answer.status_code == 400
+        assert "a commits its positions to group.id mine, not to other" in answer.text
+    body["metadata"]["group.id"] = "mine"
+    assert site.client.post("/v1/datastreams", json=body).status_code == 201
+    other = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
+    assert site.client.post("/v1/datastreams", json=other).status_code == 201
+    alone = a_body("d", metadata={"owner": "tests", "group.id": "other"}, destination=COPY)
+    assert site.client.post("/v1/datastreams", json=alone).status_code == 201
+    assert patch(site, "b", {"metadata": {"group.id": "other"}}).status_code == 422
