@@ -4,11 +4,12 @@ would do."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 
+from api.calls.callers import caller_of
 from api.datastreams.answers import cause_of, damaged_answer, located, written_answer
 from api.datastreams.calls import SHOWN, CallDep, DatastreamCall, DryRun
 from api.etags import etag_of
@@ -28,19 +29,28 @@ _BEGUN: Final = {"headers": described("Location")}
 
 
 @router.delete("/{name}", status_code=202, responses={**SHOWN, 202: _BEGUN, **problems(404, 409, 412)})
-async def delete(call: CallDep, dry_run: DryRun = False) -> DatastreamAnswer | UpdatePlanAnswer:
+async def delete(
+    call: CallDep,
+    request: Request,
+    dry_run: DryRun = False,
+    reason: Annotated[str, Query(description="kept until it is gone, and with the event")] = "",
+    requested_by: Annotated[str, Query(description="who asks; kept as the reason is")] = "",
+) -> DatastreamAnswer | UpdatePlanAnswer:
     """Mark for removal; it disappears once its lanes are released, which the operation at `Location` says;
-    one that is damaged disappears at once, without an operation."""
+    one that is damaged disappears at once, without an operation. Where nobody says who asks, the address that
+    the call came from and its `X-Request-ID` are kept."""
+    why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
+
+    def command() -> ChangeStatus:
+        return ChangeStatus(call.name, "delete", *cause_of(why), call.version())
 
     def remove() -> DatastreamAnswer:
-        found = call.services.control.delete(call.name, call.version())
+        found = call.services.control.delete(command())
         if isinstance(found, DamagedDefinition):
             return damaged_answer(found, None, call.services)
         return _halting_answer(call, found)
 
-    return await call.done(
-        lambda: ChangeStatus(call.name, "delete", before=call.version()), remove, dry_run=dry_run
-    )
+    return await call.done(command, remove, dry_run=dry_run)
 
 
 @router.post("/{name}/pause-partitions", responses=problems(404, 409, 412, 422))

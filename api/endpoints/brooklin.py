@@ -13,6 +13,7 @@ from api.brooklin.collections import Page, chosen_fields, collection
 from api.brooklin.definitions import definition_of
 from api.brooklin.protocol import METHOD, path_of, protocol_of, unknown, unsupported
 from api.brooklin.refusals import RoutingRefusal, in_brooklins_words, restli_problem
+from api.calls.callers import caller_of
 from api.dependencies import ReadsDep, ServicesDep
 from api.fleet.reads import Reads
 from api.restli import (
@@ -24,7 +25,7 @@ from api.restli import (
     plain,
 )
 from api.services import Services
-from mirror.control.commands import CreateDatastream, UpdateDatastream
+from mirror.control.commands import ChangeStatus, CreateDatastream, UpdateDatastream
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import AlreadyExists, HeadraceError, InvalidRequest, NotFound
 from mirror.model.bounds import shown
@@ -172,12 +173,13 @@ def _updated(
 
 
 @router.delete("/datastream/{name:path}")
-def delete(name: str, services: ServicesDep) -> Response:
+def delete(name: str, services: ServicesDep, request: Request) -> Response:
     """Mark for removal."""
+    who = f"{actions.REST}, {caller_of(request, '')}"
     with in_brooklins_words(
         {NotFound: f"Datastream requested to be deleted does not exist: {plain(name)}"}, cause="None"
     ):
-        services.control.delete(DatastreamName(name))
+        services.control.delete(ChangeStatus(DatastreamName(name), "delete", requested_by=who))
     return Response(status_code=200)
 
 

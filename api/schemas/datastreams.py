@@ -277,7 +277,7 @@ class DatastreamAnswer(DatastreamModel):
     pauses: dict[str, PauseAnswer] = {}
     """Partitions that somebody paused, by topic."""
     halt: HaltAnswer | None = None
-    """Why the whole datastream is paused or stopped, if that was said."""
+    """Why, since when and for whom the whole datastream is paused, stopped or deleted."""
 
     @classmethod
     def from_datastream(cls, datastream: Datastream, problem: Problem | None = None) -> DatastreamAnswer:

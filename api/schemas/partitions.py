@@ -66,7 +66,7 @@ class HaltBody(_EndingBody):
 
 
 class HaltAnswer(_PartitionsModel):
-    """Why a datastream is paused or stopped."""
+    """Why a datastream is paused, stopped or deleted, since when, and who asked."""
 
     reason: str
     since_ms: int

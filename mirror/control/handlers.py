@@ -225,18 +225,17 @@ class Control:
         self._known.look_again()
         return self._known.newest()
 
-    def delete(
-        self, name: DatastreamName, before: StoredDatastream | None = None
-    ) -> StoredDatastream | DamagedDefinition:
-        """Mark for removal; a definition that is damaged is removed at once. `before`: as of `ChangeStatus`.
-        Returns what was there, as stored now. Raises NotFound, IllegalTransition, VersionConflict."""
-        found = self.look(name)
+    def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
+        """Mark for removal; a definition that is damaged is removed at once. Returns what was there, as
+        stored now. Raises NotFound, IllegalTransition, VersionConflict."""
+        found = self.look(command.name)
         if isinstance(found, StoredDatastream):
-            return self.change_status(ChangeStatus(name, "delete", before=before))
-        if before is not None:
-            raise stale(name)
-        self._definitions.remove(name)
-        self._known.changed(name)
+            return self.change_status(command)
+        if command.before is not None:
+            raise stale(command.name)
+        self._definitions.remove(command.name)
+        self._known.changed(command.name)
+        self._announcer.status_changed(command)
         return found
 
     def change_status(self, command: ChangeStatus) -> StoredDatastream:

@@ -35,8 +35,8 @@ def _with_pauses(datastream: Datastream, command: ChangePauses, now_ms: int) -> 
 
 
 def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
-    """As the action leaves it: one that is paused or stopped already keeps the first reason, unless another
-    end of the pause is asked for."""
+    """As the action leaves it: one that is paused, stopped or deleted already keeps the first reason, unless
+    another end of the pause is asked for."""
     halt = datastream.halt
     if command.until_ms is not None and datastream.status is DatastreamStatus.PAUSED:
         since_ms, former = (halt.since_ms, halt.requested_by) if halt else (now_ms, "")
@@ -44,7 +44,8 @@ def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> 
         changed = Halt(reason, since_ms, command.requested_by or former, command.until_ms)
         return replace(datastream, halt=changed)
     status = next_status(datastream, command.action)
-    if status.is_halted and (halt is None or status is not datastream.status):
+    ends = status.is_halted or status is DatastreamStatus.DELETING
+    if ends and (halt is None or status is not datastream.status):
         halt = Halt(command.reason, now_ms, command.requested_by, command.until_ms)
     elif status.is_mirrored:
         halt = None

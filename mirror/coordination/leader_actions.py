@@ -13,12 +13,14 @@ from typing import Final
 from mirror.coordination.planning import Decision, World, is_planned
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import Request
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.lifecycle import next_status
+from mirror.model.datastreams.metadata import TTL_MS
 from mirror.model.datastreams.pauses import without_ended
 from mirror.model.identifiers import DatastreamName
 from mirror.model.plan import Plan
 
+_EXPIRED: Final = "its time to live is over"
 RETURN_GRACE_SECONDS: Final = 2.0
 """How long a new leader waits when most others are gone: it was ZooKeeper that was away, not they."""
 
@@ -68,7 +70,8 @@ def status_change(
     if one.status is DatastreamStatus.STOPPING and not is_planned(one, datastreams, plan):
         return _change(one, "settle", "no task of it is left")
     if _is_expired(one, now_ms):
-        return _change(one, "delete", "its time to live is over")
+        expired = replace(one, halt=Halt(_EXPIRED, now_ms, TTL_MS))
+        return replace(_change(expired, "delete", f"deleted the datastream: {_EXPIRED}"), is_told=True)
     ended = without_ended(one, now_ms)
     return Change(ended.datastream, ended.sentence, is_told=True) if ended is not None else None
 

@@ -82,6 +82,8 @@ def stop(
 
 def delete(
     name: NameArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
     dry_run: DryRunOption = False,
     wait: WaitOption = False,
     timeout: TimeoutOption = "",
@@ -91,8 +93,8 @@ def delete(
 ) -> None:
     """Remove the datastream; topics at the destination stay."""
     seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
-    client = connect(at, config)
-    answer, location = client.begin("DELETE", path_of(name), dry_run=dry_run)
+    client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
+    answer, location = client.begin("DELETE", path_of(name), dry_run=dry_run, **cause)
     _conclude(client, answer, location, seconds, as_json=as_json, dry_run=dry_run)
 
 

@@ -147,4 +147,4 @@ def _do(client: RestClient, step: Step, cause: Mapping[str, str]) -> None:
     elif step.kind is StepKind.CHANGE:
         client.put(path_of(step.name), step.definition, step.version, **cause)
     else:
-        client.delete(path_of(step.name), step.version)
+        client.delete(path_of(step.name), step.version, **cause)

@@ -101,16 +101,16 @@ def answered(
 
 def halting(datastream: Datastream) -> Operation | None:
     """The stop or the deletion of a datastream, as its definition says; None: nobody asked for one."""
+    halt = datastream.halt
+    who, since_ms = (halt.requested_by, halt.since_ms) if halt is not None else ("", None)
     if datastream.status is DatastreamStatus.DELETING:
         identity = _digest("d", datastream.name, datastream.created_ms)
         sentence = "the definition goes when none of its tasks is left"
         return Operation(
-            identity, OperationKind.DELETE, datastream.name, OperationState.RUNNING, "", None, sentence
+            identity, OperationKind.DELETE, datastream.name, OperationState.RUNNING, who, since_ms, sentence
         )
     if datastream.status not in {DatastreamStatus.STOPPING, DatastreamStatus.STOPPED}:
         return None
-    halt = datastream.halt
-    who, since_ms = (halt.requested_by, halt.since_ms) if halt is not None else ("", None)
     identity = _digest("s", datastream.name, datastream.created_ms, since_ms)
     has_stopped = datastream.status is DatastreamStatus.STOPPED
     state = OperationState.DONE if has_stopped else OperationState.RUNNING

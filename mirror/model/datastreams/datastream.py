@@ -111,8 +111,8 @@ class PartitionPause:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Why a whole datastream is paused or stopped, since when (epoch ms), and who asked for it, as far as
-    that was given. `until_ms`: when a pause ends by itself (epoch); None: when somebody resumes it."""
+    """Why a whole datastream is paused, stopped or deleted, since when (epoch ms), and who asked for it, as
+    far as that was given. `until_ms`: when a pause ends by itself (epoch); None: when somebody resumes it."""
 
     reason: str
     since_ms: int

@@ -126,19 +126,54 @@ def test_a_plan_that_is_not_true_any_more_has_failed(client: Client, site: Site)
 
 def test_a_deletion_runs_until_the_definition_is_gone(client: Client, site: Site) -> None:
     site.create()
-    location = asked(client.delete("/v1/datastreams/orders"))
+    now_ms, why = site.clock.now_ms(), {"reason": "not needed", "requested_by": "me"}
+    location = asked(client.delete("/v1/datastreams/orders", params=why))
     running = state(client, location)
     assert (running["kind"], running["state"], running["datastream"]) == ("delete", "running", "orders")
-    assert (running["created_ms"], running["finished_ms"]) == (None, None)
+    assert (running["created_ms"], running["requested_by"], running["finished_ms"]) == (now_ms, "me", None)
+    site.clock.advance(1)
     assert asked(client.delete("/v1/datastreams/orders")) == location, "it is the same one"
+    assert state(client, location) == running, "the first who asked"
+    shown = client.get("/v1/datastreams/orders").json()["halt"]
+    assert shown == {**why, "since_ms": now_ms, "until_ms": None}
+    assert client.get("/v1/events").json()[1]["sentence"] == "me deleted the datastream: not needed"
     site.tick()
     assert client.get("/v1/datastreams/orders").status_code == 404
     done = state(client, location)
     assert (done["state"], done["plan_epoch"]) == ("done", None)
+    assert (done["created_ms"], done["requested_by"]) == (now_ms, "me")
     site.clock.advance(1)
     site.create()
     other = asked(client.delete("/v1/datastreams/orders"))
     assert (state(client, other)["state"], state(client, location)) == ("running", done)
+
+
+@pytest.mark.parametrize(
+    ("path", "begins"),
+    [("/v1/datastreams/orders", "somebody"), ("/datastream/orders", "Brooklin's REST, somebody")],
+)
+def test_who_deletes_without_a_name_is_known_by_address_and_call(
+    client: Client, site: Site, path: str, begins: str
+) -> None:
+    site.create()
+    assert client.post(
+        "/v1/datastreams/orders/pause", json={"reason": "pause", "requested_by": "me"}
+    ).is_success
+    assert client.delete(path, headers={"X-Request-ID": "call-7"}).is_success
+    halt = client.get("/v1/datastreams/orders").json()["halt"]
+    who = f"{begins} at 127.0.0.1 (request call-7)"
+    assert (halt["requested_by"], halt["reason"], halt["since_ms"]) == (who, "", site.clock.now_ms())
+    assert client.get("/v1/events").json()[0]["sentence"] == f"{who} deleted the datastream"
+
+
+def test_a_datastream_that_outlives_its_time_says_so(client: Client, site: Site) -> None:
+    site.create(metadata={"owner": "tests", "system.ttl.ms": "20000"})
+    site.clock.advance(20)
+    site.tick()
+    (operation,) = client.get("/v1/operations").json()
+    assert (operation["kind"], operation["requested_by"]) == ("delete", "system.ttl.ms")
+    told = [one["sentence"] for one in client.get("/v1/events").json()]
+    assert "deleted the datastream: its time to live is over" in told
 
 
 def test_a_damaged_definition_is_deleted_at_once(client: Client, site: Site) -> None:
@@ -147,6 +182,7 @@ def test_a_damaged_definition_is_deleted_at_once(client: Client, site: Site) -> 
     answer = client.delete("/v1/datastreams/orders")
     assert (answer.status_code, "location" in answer.headers) == (202, False)
     assert client.get("/v1/datastreams/orders").status_code == 404
+    assert "deleted the datastream" in client.get("/v1/events").json()[0]["sentence"]
 
 
 def test_a_stop_runs_until_nothing_is_left_and_is_remembered_when_it_is_resumed(

@@ -86,7 +86,7 @@ class Office:
             pauses = ChangePauses(ORDERS, {"t": None}, True, name, before=before)
             return lambda: control.change_pauses(pauses)
         if action == "delete":
-            return lambda: control.delete(ORDERS, before)
+            return lambda: control.delete(ChangeStatus(ORDERS, "delete", before=before))
         return lambda: control.change_status(ChangeStatus(ORDERS, action, name, before=before))
 
     def run(self, functions: Mapping[str, Callable[[], object]]) -> set[str]:

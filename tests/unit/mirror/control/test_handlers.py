@@ -274,7 +274,7 @@ def test_a_list_reads_only_what_has_changed_and_sees_what_was_done_before_it(off
     office.control.change_status(ChangeStatus(DatastreamName("d-03"), "pause"))
     listed = {one.name: one.status for one in office.control.list().datastreams}
     assert listed[DatastreamName("d-03")] is DatastreamStatus.PAUSED
-    office.control.delete(DatastreamName("d-04"))
+    office.control.delete(ChangeStatus(DatastreamName("d-04"), "delete"))
     listed = {one.name: one.status for one in office.control.list().datastreams}
     assert listed[DatastreamName("d-04")] is DatastreamStatus.DELETING
     reads = [one.path for one in office.session.log[before:] if one.name == "read"]
