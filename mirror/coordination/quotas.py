@@ -21,11 +21,8 @@ def quotas_by_task(
     totals: Counter[GroupName] = Counter()
     for datastream in datastreams:
         try:
-            totals[datastream.group] += datastream.policy.bytes_per_second
+            if quota := datastream.policy.bytes_per_second:
+                totals[datastream.group] += quota
         except Exception:  # noqa: BLE001, S112 - without a policy it has no lanes, which says why
             continue
-    return {
-        group: total / task_counts[group]
-        for group, total in totals.items()
-        if total and task_counts.get(group)
-    }
+    return {group: total / task_counts[group] for group, total in totals.items() if task_counts.get(group)}

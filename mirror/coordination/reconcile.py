@@ -110,18 +110,20 @@ def lane_specs(plan: Plan, instance: InstanceName, datastreams: Sequence[Datastr
     lane. Of several datastreams that share tasks and select it, the first by name describes it that may
     copy it.
     """
-    members: dict[GroupName, list[Datastream]] = {}
+    placements = plan.of_instance(instance)
+    members: dict[GroupName, list[Datastream]] = {one.group: [] for one in placements}
     for datastream in datastreams:
-        members.setdefault(datastream.group, []).append(datastream)
+        if datastream.group in members:
+            members[datastream.group].append(datastream)
     chosen: dict[tuple[GroupName, str], Datastream | None] = {}
     specs: dict[LaneKey, LaneSpec] = {}
     problems: dict[LaneKey, Exception] = {}
-    for placement in plan.of_instance(instance):
+    for placement in placements:
         for partition in placement.partitions:
             name, key = (placement.group, partition.topic), LaneKey(placement.group, partition)
             try:
                 if name not in chosen:
-                    chosen[name] = _member_for(partition.topic, members.get(placement.group, ()), plan)
+                    chosen[name] = _member_for(partition.topic, members[placement.group], plan)
                 member = chosen[name]
                 if member is not None and not member.is_paused(partition):
                     specs[key] = lane_spec(key, placement.task, member)

@@ -178,7 +178,9 @@ class Follower:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self.turn(_BUSY_SECONDS if self._is_busy else _IDLE_SECONDS)
+                usual = _BUSY_SECONDS if self._is_busy else _IDLE_SECONDS
+                put_off = self._plan_executor.looks_again_in
+                self.turn(usual if put_off is None else min(usual, put_off))
             self._leave()
         except Exception as error:  # noqa: BLE001 - the top of a service loop
             _log.exception("the follower died")

@@ -40,6 +40,10 @@ from mirror.ports import Clock, Watch
 
 _log = structlog.get_logger(__name__)
 _SHARING_SECONDS: Final = 5.0
+_RESTS: Final = 4
+"""After a look at the definitions, times as long as it took until the next: where they change all the time,
+most of the interpreter is left for REST."""
+_LONGEST_REST_SECONDS: Final = 0.25
 _BEHIND_MS: Final = 10_000
 """A lane that lags by more copies less than arrives, or has done so lately."""
 
@@ -91,16 +95,22 @@ class PlanExecutor:
         self._quotas: Mapping[GroupName, float] = {}
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
-        self._is_stale = True
+        self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
+        self._rests_until = 0.0
 
     def joined(self) -> None:
         """The instance has taken its place, and says so far that it holds nothing."""
         self._announced = Holding()
-        self._is_stale = True
+        self._is_stale, self._rests_until = True, 0.0
 
     def look_again(self) -> None:
         """Something in the shared state may have changed."""
         self._is_stale = True
+
+    @property
+    def looks_again_in(self) -> float | None:
+        """In how many seconds a round will look at what has changed; None: a look has not been put off."""
+        return max(0.0, self._rests_until - self._clock.monotonic()) if self._is_put_off else None
 
     @property
     def epoch(self) -> Epoch:
@@ -139,9 +149,14 @@ class PlanExecutor:
 
     def obey(self, me: LiveInstance) -> None:
         """One round. Raises HeadraceError when it could not be finished."""
-        if self._is_stale:
-            self._is_stale = False
+        began = self._clock.monotonic()
+        # Another plan is looked at at once.
+        self._is_put_off = self._is_stale and not self._is_plan_new and began < self._rests_until
+        if self._is_stale and not self._is_put_off:
+            self._is_stale, self._is_plan_new, self._rests_until = False, False, 0.0
             self._look(me)
+            now = self._clock.monotonic()
+            self._rests_until = now + min(_RESTS * (now - began), _LONGEST_REST_SECONDS)
         lanes = self._supervisor.lanes
         self._troubles = troubles_of(lanes, self._undescribed, self._supervisor.quarantine.ailing)
         view = InstanceView(
@@ -186,9 +201,14 @@ class PlanExecutor:
             self._shared.measured.publish(me.name, rates, self._clock.now_ms(), behind)
         self._has_shared = bool(rates)
 
+    def _note_plan(self) -> None:
+        """Called by a watch, from any thread."""
+        self._is_plan_new = True
+        self._wake()
+
     def _look(self, me: LiveInstance) -> None:
         """Desired lanes are worked out again only when the plan or a definition is another one."""
-        plan = self._shared.plans.read_for(me.name, self._plan, self._wake)
+        plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)
         datastreams = self._definitions.all().datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
             self._describe(lane_specs(plan.plan, me.name, datastreams))

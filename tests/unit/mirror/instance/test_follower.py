@@ -20,7 +20,7 @@ from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE, a_datastream, a_key, a_task
 from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig
 from tests.fakes.lockstep import Lockstep
-from tests.fakes.node_store import Fault
+from tests.fakes.node_store import Fault, Operation
 from tests.fakes.planned import MINE, THEIRS, Service, held
 from tests.patience import wait_until
 
@@ -352,6 +352,62 @@ def test_lanes_are_put_off_while_no_worker_runs(service: Service) -> None:
     assert rig.lanes == []
     rig.turn()
     assert rig.lanes == ["t-0", "t-1"]
+
+
+def slow(rig: FollowerRig) -> None:
+    """Each answer of ZooKeeper's takes 10 ms."""
+
+    def take_time(_: Operation) -> None:
+        rig.clock.advance(0.01)
+
+    rig.script = take_time
+
+
+def test_definitions_that_change_all_the_time_are_read_now_and_then_and_none_is_missed(
+    service: Service,
+) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    slow(rig)
+    looks = 0
+    for number in range(50):
+        service.definitions.create(a_datastream(f"d-{number}"))
+        asked = len(rig.session.log)
+        rig.turn()
+        looks += len(rig.session.log) > asked
+        rig.clock.advance(0.01)
+    assert 0 < looks <= 20
+    rig.clock.advance(1.0)
+    rig.turn()
+    assert len(rig.follower.datastreams) == 51
+
+
+def test_a_rest_delays_no_other_plan_and_none_that_starts_to_follow(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    slow(rig)
+    rig.turn()
+    service.publish(a_task("orders-0", ["t-0"], "one"))
+    rig.turn()
+    assert rig.follower.epoch == 2
+    rig.lose()
+    rig.renew()
+    rig.turn()
+    assert rig.follower.epoch == 2
+    assert rig.lanes == ["t-0"]
+
+
+def test_what_was_put_off_needs_no_other_occasion(service: Service) -> None:
+    rig = FollowerRig(service.server)
+    slow(rig)
+    rig.turn()
+    service.definitions.create(a_datastream("late"))
+    rig.turn()
+    assert len(rig.follower.datastreams) == 1
+    rig.clock.advance(1.0)
+    rig.turn()
+    assert len(rig.follower.datastreams) == 2
 
 
 def test_the_thread_starts_works_and_ends(service: Service) -> None:
