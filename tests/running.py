@@ -9,12 +9,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from headrace.console.client import RestClient
 from stack.ports import StackPorts, reserve
 from stack.process.managed_process import ManagedProcess
 from tests.patience import PATIENCE_SECONDS, wait_until
+
+QUICK_JAVA: Final = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""For commands whose servers live for a minute: starting takes them half the processor time, see `Jvm`."""
 
 
 class RunningInstance:

@@ -16,7 +16,7 @@ import pytest
 from headrace.demo.processes import FIRST_REST_PORT
 from headrace.demo.scenario import INSTANCES
 from tests.patience import PATIENCE_SECONDS, wait_until
-from tests.running import free_offset
+from tests.running import QUICK_JAVA, free_offset
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 MARK = "DEMO_TEST_MARK"
@@ -35,7 +35,7 @@ class Demo:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "demo", "--port-offset", str(offset)],
                 cwd=folder,
-                env={**os.environ, MARK: self.mark},
+                env={**os.environ, **QUICK_JAVA, MARK: self.mark},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

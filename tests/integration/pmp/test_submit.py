@@ -22,6 +22,7 @@ from stack.process.managed_process import ManagedProcess
 from tests.kafka_data import make_topic
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.running import QUICK_JAVA
 from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
@@ -101,11 +102,12 @@ def test_the_job_runs_on_a_standalone_cluster_and_stops_cleanly(
         checkpoint_folder = "{tmp_path / "spark"}"
         """
     )
-    environment = spark_variables | {
+    variables = spark_variables | QUICK_JAVA
+    environment = variables | {
         "PATH": f"{SPARK_HOME / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "SPARK_CONNECTORS": ",".join(map(str, stack_jars("spark"))),
     }
-    with a_spark_cluster(tmp_path, spark_variables) as master:
+    with a_spark_cluster(tmp_path, variables) as master:
         command = [str(DEPLOY / "submit.sh"), master, str(config), "--executor-memory", "600m"]
         job = ManagedProcess("job", command, environment, tmp_path / "job.log", grace_seconds=30)
         job.start()

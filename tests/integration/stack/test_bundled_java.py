@@ -17,6 +17,7 @@ from stack.ports import free_ports
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperServer
 from tests.patience import PATIENCE_SECONDS
+from tests.running import QUICK_JAVA
 
 pytestmark = pytest.mark.servers
 
@@ -53,7 +54,12 @@ def test_zookeeper_and_kafka(tmp_path: Path) -> None:
 
 
 def test_spark_with_its_connectors(tmp_path: Path) -> None:
-    environment = {**os.environ, **spark_environment(bundled_java()), "SPARK_LOCAL_DIRS": str(tmp_path)}
+    environment = {
+        **os.environ,
+        **QUICK_JAVA,
+        **spark_environment(bundled_java()),
+        "SPARK_LOCAL_DIRS": str(tmp_path),
+    }
     files = ",".join(map(str, jar_sets.jar_files("spark")))
     answer = subprocess.run(
         [sys.executable, "-c", _SPARK, files],

@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 from stack.ports import StackPorts, is_free
 from stack.process.records import ProcessRecord, identity_of, read_record, write_record
 from tests.patience import PATIENCE_SECONDS, wait_until
-from tests.running import free_offset
+from tests.running import QUICK_JAVA, free_offset
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -41,7 +41,12 @@ class Command:
 
     def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.arguments(verb, *more), capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+            self.arguments(verb, *more),
+            env={**os.environ, **QUICK_JAVA},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
         )
 
     def json(self, verb: str, *more: str) -> Any:
@@ -55,6 +60,7 @@ class Command:
     def background(self, verb: str, *more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             self.arguments(verb, *more),
+            env={**os.environ, **QUICK_JAVA},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
