@@ -180,7 +180,8 @@ def _services(
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     view = world_views.preview(stores, memory)
     questions = world_views.questions()
-    handlers = Control(control, directory.aliases, clock, world_views.gate(stores.plans))
+    admission = directory.admission(settings.mirror.definitions)
+    handlers = Control(control, admission, clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
         problems=stores.problems,

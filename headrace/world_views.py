@@ -89,7 +89,10 @@ class WorldViews:
 
     def _topic_discovery(self, background_calls: BackgroundCalls, interval_seconds: float) -> TopicDiscovery:
         most = self.settings.mirror.leader.max_partitions_per_topic
-        rules = TopicRules(MadeTopics(self.nodes), most, own_topics(self.settings))
+        admission = ClusterDirectory(self.settings.clusters).admission(self.settings.mirror.definitions)
+        rules = TopicRules(
+            MadeTopics(self.nodes), most, own_topics(self.settings), admission.adopts, admission.objection
+        )
         return TopicDiscovery(self.admin_of, SystemClock(), interval_seconds, background_calls, rules)
 
     def _watch(self, topic_discovery: TopicDiscovery) -> RouteWatch:

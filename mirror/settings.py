@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from mirror.adapters.settings import KafkaCluster, KafkaSecurity, ZooKeeperSecurity, ZooKeeperSettings
 from mirror.errors import InvalidRequest
-from mirror.instance.settings import LeaderSettings, WorkerSettings
+from mirror.instance.settings import DefinitionSettings, LeaderSettings, WorkerSettings
 from mirror.model import bounds
 from mirror.model.topics import checked_topic
 from mirror.options import Seconds, Settings
@@ -14,6 +14,7 @@ from mirror.replication.settings import CopyingSettings
 
 __all__ = [
     "CopyingSettings",
+    "DefinitionSettings",
     "KafkaCluster",
     "KafkaSecurity",
     "LeaderSettings",
@@ -44,6 +45,7 @@ class MirrorSettings(Settings):
     """Topic of the mirror's measurements."""
     events_topic: str = "headrace-placement-events"
     """Topic of what changed and why."""
+    definitions: DefinitionSettings = DefinitionSettings()
     worker: WorkerSettings = WorkerSettings()
     leader: LeaderSettings = LeaderSettings()
     copying: CopyingSettings = CopyingSettings()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
@@ -17,6 +18,8 @@ from mirror.model.topics import TopicPartition, TopicSelection
 
 SOURCE = ClusterRef("source")
 DESTINATION = ClusterRef("destination")
+OPEN_CLUSTERS = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
+"""Both, for everybody; no others."""
 
 
 def a_datastream(

@@ -104,6 +104,9 @@ class DestinationBody(DatastreamModel):
     """Whether other datastreams may write its topics too, if they allow it as well."""
     grow_existing: bool = False
     """Whether topics that were there before it may get more partitions."""
+    adopt: bool | None = None
+    """Whether it may write into topics that were there before it. Null: where everybody may, and where
+    they may grow."""
 
 
 class PoliciesBody(DatastreamModel):

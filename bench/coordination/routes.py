@@ -21,6 +21,7 @@ from headrace.process.interpreter import collect_seldom
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
+from mirror.control.admission import Admission, ClusterRights
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores.cluster_ids import ClusterIds
@@ -84,7 +85,7 @@ def _measure(session: ZooKeeper, shape: str) -> None:
         RouteMap(ClusterIds(session), rules.own), questions, LatestPlan(PlanStore(session, "bench")), clock
     )
     stores = ControlStores(store, RequestQueue(session), Membership(session), EventLog(session))
-    control = Control(stores, frozenset({_EAST, _WEST}), clock, gate)
+    control = Control(stores, Admission(dict.fromkeys((_EAST, _WEST), ClusterRights())), clock, gate)
     news = [_datastream(number, (there, back), expression) for number in range(DATASTREAMS, DATASTREAMS + 5)]
     creations = [_timed(partial(control.create, CreateDatastream(new))) for new in news]
     far_sighted = TopicDiscovery(lambda cluster: clusters[cluster], clock, 60.0, AtOnce(), rules)

@@ -12,6 +12,7 @@ from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
+from mirror.control.admission import Admission
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
@@ -71,26 +72,29 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
             now_ms=clock.now_ms(),
         )
         gate = WorldViews.of(settings, session).gate(PlanStore(session, writer="import"))
-        findings = _on_free_routes(plan_import(found, here), here, gate)
+        admission = directory.admission(settings.mirror.definitions)
+        findings = _admitted(plan_import(found, here), here, admission, gate)
         if wishes.apply:
             _check_alone(found, findings)
             ensure_root(session)
             membership, requests = Membership(session), RequestQueue(session)
             stores = ControlStores(definitions, requests, membership, EventLog(session))
-            control = Control(stores, directory.aliases, clock, gate)
+            control = Control(stores, admission, clock, gate)
             findings = tuple(_applied(finding, control) for finding in findings)
     return TakeOver(there.root, found.live, findings, wishes.apply)
 
 
-def _on_free_routes(
-    findings: tuple[Finding, ...], here: TopicDiscovery, gate: RouteGate
+def _admitted(
+    findings: tuple[Finding, ...], here: TopicDiscovery, admission: Admission, gate: RouteGate
 ) -> tuple[Finding, ...]:
-    """Those that would copy in a circle or where another one writes cannot be created."""
+    """Those that name clusters which they may not, would copy in a circle or where another one writes cannot
+    be created."""
     others, refused = list(here.present.values()), {}
     for finding in findings:
         one = finding.datastream
         if finding.verdict is Verdict.CREATE and one is not None:
             try:
+                admission.check(one, None, gate.same_as)
                 gate.check(one, others)
             except InvalidRequest as error:
                 notes = (str(error), *finding.notes)

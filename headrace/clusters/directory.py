@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mirror.control.admission import Admission, ClusterRights
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.model.clusters import bootstrap_servers
 from mirror.model.identifiers import ClusterRef
-from mirror.settings import KafkaCluster
+from mirror.settings import DefinitionSettings, KafkaCluster
 
 
 class ClusterDirectory:
@@ -47,12 +48,27 @@ class ClusterDirectory:
         return ClusterRef(reference)
 
     def of_address(self, address: str) -> ClusterRef:
-        """The alias of the cluster with these bootstrap servers, or the address itself."""
+        """The alias of the cluster with these bootstrap servers, or the address itself: also where its
+        servers are those of several clusters. What connects there takes the alias's own addresses, so that no
+        server of another one is ever given its credentials."""
         wanted = _servers(address)
-        for alias, cluster in self._clusters.items():
-            if _servers(cluster.bootstrap_servers) & wanted:
-                return ClusterRef(alias)
+        near = {
+            alias: servers
+            for alias, one in self._clusters.items()
+            if (servers := _servers(one.bootstrap_servers)) & wanted
+        }
+        whole = [alias for alias, servers in near.items() if wanted <= servers]
+        if whole or len(near) == 1:
+            return ClusterRef((whole or list(near))[0])
         return ClusterRef(address)
+
+    def admission(self, rules: DefinitionSettings) -> Admission:
+        """What definitions may do at these clusters."""
+        rights = {
+            ClusterRef(alias): ClusterRights(one.readers, one.writers, one.adopters)
+            for alias, one in self._clusters.items()
+        }
+        return Admission(rights, rules.addresses, rules.most_tasks)
 
     def address_of(self, cluster: ClusterRef) -> str:
         """Bootstrap servers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from mirror.options import Seconds, Settings
 
@@ -73,6 +73,13 @@ class KafkaCluster(Settings):
     rack: str = ""
     """Our rack, as the brokers name racks (`broker.rack`): records are then read from the replica that the
     leader names, where brokers have a `replica.selector.class`; from the leader while that one fails."""
+    readers: list[str] = Field(default=["*"])
+    """Owners whose datastreams may copy from it, with `*` for any text."""
+    writers: list[str] = Field(default=["*"])
+    """Owners whose datastreams may make topics there and copy into them, with `*` for any text."""
+    adopters: list[str] = Field(default=["*"])
+    """Owners whose datastreams may copy into topics that were there before them and let these grow. Where
+    that is not everybody, a datastream must also say so (`destination.adopt` or `.grow_existing`)."""
 
 
 class ZooKeeperSecurity(Settings):

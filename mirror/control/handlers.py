@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from mirror.control.admission import Admission
 from mirror.control.announcer import Announcer
 from mirror.control.commands import (
     ChangePauses,
@@ -55,7 +56,11 @@ _FIRST_STATUSES: Final = frozenset(
 
 
 class RouteCheck(Protocol):
-    """Looks whether a new datastream may be copied beside the others."""
+    """Looks whether a new datastream may be copied beside the others, and which cluster is which."""
+
+    def same_as(self, cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
+        """Those aliases that may be this cluster: all but those that are known to be another one."""
+        ...
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
         """Raises InvalidRequest with the reason why not. `former`: what it has been, if it is not new."""
@@ -74,17 +79,15 @@ class ControlStores:
 
 
 class Control:
-    """The use cases. `clusters`: aliases that a definition may name."""
+    """The use cases. `admission`: what a definition may do."""
 
-    def __init__(
-        self, stores: ControlStores, clusters: frozenset[ClusterRef], clock: Clock, routes: RouteCheck
-    ) -> None:
+    def __init__(self, stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> None:
         self._definitions = stores.definitions
         self._known = DefinitionCache(stores.definitions, lambda: None)
         self._routes = routes
         self._requests = stores.requests
         self._membership = stores.membership
-        self._clusters = clusters
+        self._admission = admission
         self._clock = clock
         self._announcer = Announcer(stores.events, stores.publish, clock)
 
@@ -127,8 +130,7 @@ class Control:
             raise InvalidRequest(
                 f"datastream {datastream.name} has no owner", advice='give metadata {"owner": "your team"}'
             )
-        for role, cluster in (("source", datastream.source), ("destination", datastream.destination)):
-            self._check_cluster(role, cluster)
+        self._admission.check(datastream, None, self._routes.same_as)
         others = [one for one in self.list().datastreams if one.name != datastream.name]
         for other in others:
             if datastream.creation is not None and datastream.creation.has_key_of(other.creation):
@@ -155,6 +157,7 @@ class Control:
             others = [one for one in stored if one.name != new.name]
             if new.limits != before.limits:  # the only part of what a group shares that can change
                 self._check_group(new, others)
+            self._admission.check(new, before, self._routes.same_as)
             if _way_of(new) != _way_of(before):
                 self._routes.check(new, others, before)
 
@@ -346,15 +349,6 @@ class Control:
                 " are not possible",
                 advice="of their limits the strictest count; give them limits that agree",
             )
-
-    def _check_cluster(self, role: str, cluster: ClusterRef) -> None:
-        if cluster in self._clusters or ":" in cluster:
-            return
-        known = ", ".join(sorted(self._clusters)) or "none"
-        raise InvalidRequest(
-            f"the {role} cluster {cluster!r} is not configured (known: {known})",
-            advice="add it under [clusters] or give host:port",
-        )
 
 
 def _check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:

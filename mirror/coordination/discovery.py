@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.policy import GROW_EXISTING
+from mirror.model.datastreams.policy import ADOPT_EXISTING, GROW_EXISTING
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 
@@ -45,11 +45,12 @@ class TopicWork:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A destination topic that has fewer partitions than its source and is left so. `partitions`: how many
-    it has; 0: it is not made."""
+    """A destination topic that is left as it is, and is not for the whole source topic. `partitions`: how
+    many of the source are copied; `present`: how many it has, 0 of one that is not made."""
 
     partitions: int
     reason: str
+    present: int
 
 
 def destination_description(source: TopicDescription, name: str) -> TopicDescription:
@@ -101,14 +102,24 @@ def shortfalls(
     destination_counts: Mapping[str, int],
     made: Collection[str],
     most_partitions: int,
+    *,
+    adopts: bool = True,
 ) -> dict[str, Shortfall]:
-    """Source topics, by name, whose destination topic must not get the partitions that it lacks: a source may
-    be a stranger's, and what is at the destination somebody else's. `made`: destination topics that the
-    service has made."""
+    """Source topics, by name, whose destination topic must not get the partitions that it lacks, or must not
+    be written: a source may be a stranger's, and what is at the destination somebody else's. `made`:
+    destination topics that the service has made; `adopts`: whether it may write into others."""
     found = {}
     for topic, partitions in mirrored.items():
         name = datastream.naming.destination(topic)
         present = destination_counts.get(name, 0)
+        if present and name not in made and not adopts:
+            reason = (
+                f"{name} at the destination was not made for this datastream: let it adopt topics"
+                f" ({ADOPT_EXISTING} = true), where its owner is among the cluster's adopters, or give its"
+                " copies another name"
+            )
+            found[topic] = Shortfall(0, reason, present)
+            continue
         if present >= partitions:
             continue
         if partitions > most_partitions:
@@ -123,5 +134,5 @@ def shortfalls(
             )
         else:
             continue
-        found[topic] = Shortfall(present, reason)
+        found[topic] = Shortfall(present, reason, present)
     return found

@@ -422,6 +422,8 @@ class Leader:
             raise InvalidRequest(in_words(reasons))
         if hidden := topic_discovery.hidden(datastream):
             raise hidden_topics(datastream.source, hidden)
+        if objection := topic_discovery.objection(datastream):
+            self._board.remark(objection, datastream.name)
         if topic_discovery.selects_nothing(datastream):
             self._board.remark(nothing_matches(datastream), datastream.name)
         differing = topic_discovery.drift(datastream)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from mirror.model.load import MOST_TASKS
 from mirror.options import Seconds, Settings
 
 
@@ -62,3 +63,23 @@ class LeaderSettings(Settings):
     """No topic at a destination is made or grown larger; what a source has beyond is not copied."""
     replication_factor: int = Field(default=-1, ge=-1)
     """Of topics created at the destination; -1 means the destination's default."""
+
+
+class DefinitionSettings(Settings):
+    """What a new definition, or a changed one, may ask for. What is stored already runs on; where it asks for
+    more, that is said of the datastream."""
+
+    addresses: list[str] = Field(default=[])
+    """Plain addresses that a definition may name instead of an alias: `host:port` with `*` for any text, as
+    in `*.kafka.example.com:9092`. Each server of a list must match. Addresses of `[clusters]` are always
+    possible: they mean that cluster."""
+    most_tasks: int = Field(default=1_000, ge=1, le=MOST_TASKS)
+    """Tasks that the limits of one datastream may ask for."""
+
+    @field_validator("addresses")
+    @classmethod
+    def _have_ports(cls, patterns: list[str]) -> list[str]:
+        wrong = [one for one in patterns if ":" not in one or "," in one]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no host:port")
+        return patterns

@@ -51,6 +51,7 @@ def new_instance(
             "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": "4",
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": kafka_pair.source.address,
             "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": kafka_pair.destination.address,
+            "HEADRACE_MIRROR__DEFINITIONS__ADDRESSES": '["127.0.0.1:*", "localhost:*"]',
             "HEADRACE_MIRROR__PROGRESS_TOPIC": f"progress-{root[1:]}",
             "HEADRACE_MIRROR__METRICS_TOPIC": f"metrics-{root[1:]}",
             "HEADRACE_MIRROR__EVENTS_TOPIC": f"events-{root[1:]}",

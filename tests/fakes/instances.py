@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
@@ -40,6 +41,7 @@ from mirror.model.metrics import PlacementEvent
 from mirror.model.nodes import SessionState
 from mirror.model.plan import Plan
 from mirror.ports import Clock, LoadProvider, Planner
+from tests.builders import OPEN_CLUSTERS
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
 from tests.fakes.topic_admin import FakeTopicAdmin
@@ -68,9 +70,16 @@ def topic_discovery_of(
     clock: Clock,
     background_calls: BackgroundCalls | None = None,
     most_partitions: int = 1000,
+    admission: Callable[[], Admission] = lambda: OPEN_CLUSTERS,
 ) -> TopicDiscovery:
     """What is known of these clusters."""
-    rules = TopicRules(MadeTopics(session), most_partitions, OWN_TOPICS)
+    rules = TopicRules(
+        MadeTopics(session),
+        most_partitions,
+        OWN_TOPICS,
+        lambda one: admission().adopts(one),
+        lambda one: admission().objection(one),
+    )
     return TopicDiscovery(lambda cluster: clusters[cluster], clock, 3.0, background_calls or AtOnce(), rules)
 
 
@@ -220,10 +229,14 @@ class LeaderRig:
             freshness=freshness or measured.freshness,
         )
         self.clusters = clusters
-        self.topic_discovery = topic_discovery_of(session, clusters, self.clock)
+        self.admission: Admission | None = None  # everybody may everything at its clusters
+        self.topic_discovery = topic_discovery_of(session, clusters, self.clock, admission=self._admission)
         self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
         self.world_view = WorldView(self.stores, planning, self.topic_discovery, self.clock, self.watch.look)
         self.leader = Leader(self.world_view, self.events, self._tell, self.clock, self.health, 1.0)
+
+    def _admission(self) -> Admission:
+        return self.admission or Admission(dict.fromkeys(self.clusters, ClusterRights()), ["*"])
 
     def judge_by(self, verdict: Verdict) -> None:
         """From the next look on this is the verdict, of the topics that clusters list by then."""

@@ -23,7 +23,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
 from mirror.ports import Planner
-from mirror.settings import KafkaCluster
+from mirror.settings import DefinitionSettings, KafkaCluster
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.in_process import client_of
 from tests.fakes.instances import FollowerRig, LeaderRig, gate_of
@@ -83,7 +83,7 @@ class Site:
         stores = self.leader.stores
         control = Control(
             ControlStores(self.definitions, stores.requests, stores.membership, self.leader.events),
-            directory.aliases,
+            directory.admission(DefinitionSettings()),
             self.clock,
             gate_of(self.session, clusters, self.clock),
         )

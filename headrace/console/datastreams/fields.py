@@ -89,6 +89,9 @@ FIELDS: Final = (
         "Whether topics that were there before may get more partitions.",
     ),
     FieldOption(
+        "adopt", ("destination", "adopt"), bool, "Whether it may write into topics that were there before."
+    ),
+    FieldOption(
         "start",
         ("start",),
         str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,12 +54,26 @@ class RouteGate:
             if other != new.name:
                 _check_other(new, other, verdicts, what)
 
-    def _facts(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None) -> _Facts:
-        ends = [new.source, new.destination]
-        identities = self._questions.identities([one for one in ends if self._is_unsure_of(one)])
+    def same_as(self, cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
+        """Those aliases that may be this cluster: all but those that are known to call themselves
+        otherwise."""
+        identities = self._identify([cluster, *aliases])
+        mine = identities.get(cluster)
+        return [one for one in aliases if mine is None or identities.get(one, mine) == mine]
+
+    def _identify(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, str]:
+        """What they call themselves, as far as anybody has ever learnt it."""
+        identities = self._questions.identities([one for one in clusters if self._is_unsure_of(one)])
         with self._lock:
             self._map.note(identities)
             self._identified_at |= dict.fromkeys(identities, self._clock.monotonic())
+            self._map.recall(clusters)
+            return self._map.identities(clusters)
+
+    def _facts(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None) -> _Facts:
+        ends = [new.source, new.destination]
+        self._identify(ends)
+        with self._lock:
             there = self._neighbours = self._neighbours.with_these(others)
             self._map.recall({*ends, *(cluster for way in there.by_way for cluster in way)})
             (mine,) = self._map.routes([new])

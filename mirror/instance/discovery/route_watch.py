@@ -65,6 +65,10 @@ class RouteMap:
             if stored is not None:
                 self._known[cluster] = stored
 
+    def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
+        """What is known by now of how these call themselves."""
+        return {cluster: self._known[cluster] for cluster in clusters if cluster in self._known}
+
     def routes(self, datastreams: Sequence[Datastream]) -> list[Route]:
         """With clusters as they call themselves; one that nobody has learnt anything of has its name here."""
         known = self._known

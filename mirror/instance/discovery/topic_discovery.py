@@ -37,11 +37,15 @@ _HIDDEN_AGAIN_SECONDS: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class TopicRules:
     """What may be done at destinations. `made`: what has been done there; `most_partitions`: of a topic that
-    is made or grown; `own`: topics that Headrace writes for itself under names that were configured."""
+    is made or grown; `own`: topics that Headrace writes for itself under names that were configured;
+    `adopts`: whether a datastream may write into topics that were there before it; `objection`: what of a
+    stored definition would be refused today."""
 
     made: MadeTopics
     most_partitions: int
     own: frozenset[str] = frozenset()
+    adopts: Callable[[Datastream], bool] = lambda _: True
+    objection: Callable[[Datastream], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class _Prepared:
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
-        short = {naming.destination(topic): one.partitions for topic, one in self.short.items()}
+        short = {naming.destination(topic): one.present for topic, one in self.short.items()}
         return all(
             present.get(name, 0) == short[name] if name in short else present.get(name, 0) >= count
             for name, count in self.wanted.items()
@@ -267,6 +271,10 @@ class TopicDiscovery:
         known = self._prepared.get(datastream.name)
         return known.short if known else {}
 
+    def objection(self, datastream: Datastream) -> str:
+        """What of its definition would be refused today; empty: nothing."""
+        return self._rules.objection(datastream)
+
     def selects_nothing(self, datastream: Datastream) -> bool:
         """Whether its source has answered and has no topic that it selects."""
         topics = self._judged
@@ -317,7 +325,8 @@ class TopicDiscovery:
         present = destination.list_topics()
         descriptions = self._admin_of(datastream.source).describe(sorted(mirrored)) if mirrored else {}
         made = self._made_for(datastream, written, present)
-        short = shortfalls(datastream, mirrored, present, made, self._rules.most_partitions)
+        most, adopts = self._rules.most_partitions, self._rules.adopts(datastream)
+        short = shortfalls(datastream, mirrored, present, made, most, adopts=adopts)
         whole = {topic: count for topic, count in mirrored.items() if topic not in short}
         work = topic_work(datastream, whole, present, descriptions)
         made_now = [item.topic.name for item in work if item.create]

@@ -13,7 +13,14 @@ from mirror.model import bounds
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
-from mirror.model.datastreams.policy import GROW_EXISTING, SHARED_DESTINATION, CopyPolicy, is_on, policy_from
+from mirror.model.datastreams.policy import (
+    ADOPT_EXISTING,
+    GROW_EXISTING,
+    SHARED_DESTINATION,
+    CopyPolicy,
+    is_on,
+    policy_from,
+)
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, checked_topic
@@ -220,6 +227,14 @@ class Datastream:
     def grows_existing(self) -> bool:
         """Whether destination topics that were there before it may get more partitions."""
         return is_on(self.metadata, GROW_EXISTING)
+
+    @property
+    def adopts(self) -> bool | None:
+        """Whether it writes into destination topics that were there before it; None: it does not say. What
+        may grow is written too."""
+        if ADOPT_EXISTING in self.metadata:
+            return is_on(self.metadata, ADOPT_EXISTING)
+        return True if self.grows_existing else None
 
     @property
     def expires_ms(self) -> int | None:

@@ -16,6 +16,8 @@ SHARED_DESTINATION: Final = f"{PREFIX}shared-destination"
 """`true` in the metadata of all datastreams that write one destination topic together on purpose."""
 GROW_EXISTING: Final = f"{PREFIX}grow-existing"
 """`true`: destination topics that were there before the datastream may get more partitions."""
+ADOPT_EXISTING: Final = f"{PREFIX}adopt-existing"
+"""`true`: the datastream writes into destination topics that were there before it; `false`: never."""
 
 LARGEST_RATE: Final = 10**15
 """Bytes per second: a petabyte."""
@@ -107,7 +109,7 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "on-rejection": OnRejection,
     "path": CopyPath,
 }
-_SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING})
+_SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING})
 
 
 def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mirror.model.datastreams.metadata import OWNER
-from mirror.model.datastreams.policy import GROW_EXISTING, PREFIX, SHARED_DESTINATION, is_on, policy_from
+from mirror.model.datastreams.policy import (
+    ADOPT_EXISTING,
+    GROW_EXISTING,
+    PREFIX,
+    SHARED_DESTINATION,
+    is_on,
+    policy_from,
+)
 from mirror.model.documents import pointer_to
 
 _GUARANTEE: Final = f"{PREFIX}guarantee"
@@ -24,6 +31,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     OWNER: ("owner",),
     SHARED_DESTINATION: ("destination", "shared"),
     GROW_EXISTING: ("destination", "grow_existing"),
+    ADOPT_EXISTING: ("destination", "adopt"),
     _GUARANTEE: ("guarantee",),
     _ISOLATION: ("policies", "isolation"),
     _ON_LOSS: ("policies", "on_loss"),
@@ -43,6 +51,7 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
         OWNER: metadata.get(OWNER, ""),
         SHARED_DESTINATION: is_on(metadata, SHARED_DESTINATION),
         GROW_EXISTING: is_on(metadata, GROW_EXISTING),
+        ADOPT_EXISTING: is_on(metadata, ADOPT_EXISTING) if ADOPT_EXISTING in metadata else None,
         _GUARANTEE: policy.guarantee.value,
         _ISOLATION: policy.isolation.value,
         _ON_LOSS: policy.on_loss.value,

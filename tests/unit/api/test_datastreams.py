@@ -22,7 +22,13 @@ FULL = {
     "name": "full",
     "source": {"cluster": "source", "topics": "a.*", "exclude": "a-tmp", "internal": True},
     "owner": "me",
-    "destination": {"cluster": "destination", "name": "copy.*", "shared": True, "grow_existing": False},
+    "destination": {
+        "cluster": "destination",
+        "name": "copy.*",
+        "shared": True,
+        "grow_existing": False,
+        "adopt": False,
+    },
     "start": "latest",
     "guarantee": "exactly-once",
     "policies": {
@@ -40,6 +46,7 @@ FULL = {
 CHOICES = {
     "owner": "me",
     "headrace.shared-destination": "true",
+    "headrace.adopt-existing": "false",
     "headrace.guarantee": "exactly-once",
     "headrace.on-loss": "continue",
     "headrace.on-rejection": "dead-letter",
@@ -73,6 +80,7 @@ def test_what_is_not_given_has_a_default(client: Client) -> None:
         "name": "*",
         "shared": False,
         "grow_existing": False,
+        "adopt": None,
     }
     assert (answer["guarantee"], answer["quota"]) == ("effectively-once", {"bytes_per_second": None})
     assert answer["policies"] == {

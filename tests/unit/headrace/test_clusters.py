@@ -33,9 +33,30 @@ def test_an_address_stands_for_itself_without_security() -> None:
         (" z:9 , b:2", "secured"),
         ("c:3", "plain"),
         ("c:33", "c:33"),
+        ("a:1,c:3", "a:1,c:3"),
+        ("c:3,a:1,evil:9092", "c:3,a:1,evil:9092"),
         ("secured", "secured"),
         ("", ""),
     ],
 )
 def test_any_server_of_a_cluster_gives_its_alias(address: str, alias: str) -> None:
     assert DIRECTORY.of_address(address) == alias
+
+
+def test_of_clusters_with_one_server_the_one_that_has_all_is_meant() -> None:
+    near = ClusterDirectory(
+        {
+            "first": KafkaCluster(bootstrap_servers="a:1,b:2"),
+            "second": KafkaCluster(bootstrap_servers="a:1,b:2,c:3"),
+        }
+    )
+    assert near.of_address("a:1") == "first"
+    assert near.of_address("a:1,c:3") == "second"
+    assert near.of_address("a:1,x:9") == "a:1,x:9"
+
+
+def test_credentials_go_to_the_addresses_of_the_settings_only() -> None:
+    for address in ("evil:9092", "a.:1", "evil:9092,c:3,a:1", "a:1:9092"):
+        assert DIRECTORY.resolve(DIRECTORY.of_address(address)).security == KafkaSecurity()
+    for address in ("a:1", "evil:9092,a:1"):
+        assert DIRECTORY.resolve(DIRECTORY.of_address(address)) is SECURED

@@ -22,7 +22,7 @@ from mirror.errors import AlreadyExists, KeyReused
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
-from tests.builders import DESTINATION, SOURCE, a_datastream
+from tests.builders import DESTINATION, OPEN_CLUSTERS, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import gate_of
 from tests.fakes.lockstep import Lockstep
@@ -85,7 +85,7 @@ class Creators:
         )
         if is_gated:
             session.script = self.lockstep.gate(name)
-        return Control(stores, frozenset({SOURCE, DESTINATION}), clock, gate)
+        return Control(stores, OPEN_CLUSTERS, clock, gate)
 
     def run(self, names: str) -> dict[str, BaseException | None]:
         return self.lockstep.run({name: self.create(name) for name in names})

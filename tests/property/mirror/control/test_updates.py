@@ -22,7 +22,7 @@ from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import StaleVersion, VersionConflict
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName
-from tests.builders import DESTINATION, SOURCE, a_datastream
+from tests.builders import DESTINATION, OPEN_CLUSTERS, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import gate_of
 from tests.fakes.lockstep import Lockstep
@@ -52,7 +52,7 @@ class Office:
             DefinitionStore(session), RequestQueue(session), Membership(session), EventLog(session)
         )
         session.script = self.lockstep.gate(name)
-        return Control(stores, frozenset({SOURCE, DESTINATION}), ManualClock(1), gate)
+        return Control(stores, OPEN_CLUSTERS, ManualClock(1), gate)
 
     def update(self, name: str, *, is_exact: bool) -> Callable[[], object]:
         """Of what all have read: the writer's name as a key of the metadata."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mirror.control.admission import Admission, ClusterRights
 from mirror.control.commands import (
     ChangePauses,
     ChangeStatus,
@@ -35,20 +36,21 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, Inst
 from mirror.model.load import TaskLimits
 from mirror.model.metrics import PlacementEvent
 from mirror.model.topics import TopicNaming
-from tests.builders import DESTINATION, SOURCE, a_datastream, partitions
+from tests.builders import DESTINATION, OPEN_CLUSTERS, SOURCE, a_datastream, partitions
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import gate_of
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Operation
 from tests.fakes.topic_admin import FakeTopicAdmin
 
 ORDERS = DatastreamName("orders")
+THIRD = ClusterRef("third")
 
 
 class Office:
     def __init__(self) -> None:
         self.server = FakeZooKeeper()
         self.session: FakeSession = self.server.session()
-        self.clusters = {SOURCE: FakeTopicAdmin(t=1), DESTINATION: FakeTopicAdmin()}
+        self.clusters = {SOURCE: FakeTopicAdmin(t=1), DESTINATION: FakeTopicAdmin(), THIRD: FakeTopicAdmin()}
         self.definitions = DefinitionStore(self.server.session())
         self.requests = RequestQueue(self.server.session())
         self.told: list[PlacementEvent] = []
@@ -60,7 +62,7 @@ class Office:
                 EventLog(self.session),
                 self.told.extend,
             ),
-            frozenset({SOURCE, DESTINATION}),
+            Admission({**OPEN_CLUSTERS.clusters, THIRD: ClusterRights()}),
             ManualClock(1234),
             gate_of(self.session, self.clusters, ManualClock()),
         )
@@ -96,12 +98,12 @@ def test_somebody_must_own_it(office: Office) -> None:
 
 
 @pytest.mark.parametrize("role", ["source", "destination"])
-def test_its_clusters_are_aliases_or_addresses(office: Office, role: str) -> None:
-    unknown: dict[str, Any] = {role: ClusterRef("elsewhere")}
-    with pytest.raises(InvalidRequest, match=f"{role}.*'elsewhere'.*destination, source"):
+@pytest.mark.parametrize("name", ["elsewhere", "host:9092"])
+def test_its_clusters_are_those_that_are_configured(office: Office, role: str, name: str) -> None:
+    unknown: dict[str, Any] = {role: ClusterRef(name)}
+    with pytest.raises(InvalidRequest, match=f"{role}.*'{name}'.*destination, source") as refused:
         office.create(a_datastream(**unknown))
-    address: dict[str, Any] = {role: ClusterRef("host:9092")}
-    assert office.create(a_datastream(**address))
+    assert [one.pointer for one in refused.value.fields] == [f"/{role}/cluster"]
 
 
 def test_a_name_is_taken_once(office: Office) -> None:
@@ -115,10 +117,10 @@ def test_members_of_a_group_copy_from_one_place_to_one_place(office: Office) -> 
     office.create(a_datastream("a", "t", metadata=shared))
     office.create(a_datastream("b", "u", metadata=shared))
     for other in (
-        a_datastream("c", "v", metadata=shared, source=ClusterRef("h:1")),
-        a_datastream("c", "v", metadata=shared, destination=ClusterRef("h:1")),
+        a_datastream("c", "v", metadata=shared, source=THIRD),
+        a_datastream("c", "v", metadata=shared, destination=THIRD),
         a_datastream("c", "v", metadata=shared, naming=TopicNaming("copy.*")),
-        a_datastream("both", "v", source=ClusterRef("h:1")),
+        a_datastream("both", "v", source=THIRD),
     ):
         with pytest.raises(InvalidRequest, match="group both"):
             office.create(other)

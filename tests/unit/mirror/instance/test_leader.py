@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores import znodes
@@ -769,6 +770,21 @@ def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None
     assert house.ill() == []
     assert "no topic of source matches none" in house.rig.health.conditions()["datastream nothing"].sentence
     house.clusters[SOURCE].create(TopicDescription("none", 1))
+    house.tick()
+    assert house.rig.stores.problems.all() == {}
+
+
+def test_what_would_be_refused_today_runs_on_and_is_remarked_on(house: House) -> None:
+    house.create(a_datastream("orders", "t"))
+    house.tick()
+    rights = dict.fromkeys(house.clusters, ClusterRights(readers=["others"]))
+    house.rig.admission = Admission(rights)
+    house.tick()
+    problem = house.rig.stores.problems.all()[DatastreamName("orders")]
+    assert not problem.sets_aside
+    assert "'tests' may not read from cluster source; it runs on" in problem.reason
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+    house.rig.admission = None
     house.tick()
     assert house.rig.stores.problems.all() == {}
 

@@ -237,3 +237,26 @@ def test_who_is_far_from_a_new_one_changes_nothing_of_what_is_refused(seed: int)
             border.gate.check(candidate, border.there)
             border.there.append(candidate)
     assert outcomes == {True, False}
+
+
+def test_a_cluster_is_the_same_as_those_that_call_themselves_so(border: Border) -> None:
+    a, b, c = map(ClusterRef, "ABC")
+    assert border.gate.same_as(a, [b, c]) == []
+    border.clusters[b].identity = border.clusters[a].identity
+    assert other_gate(border).same_as(a, [b, c]) == [b]
+    assert other_gate(border).same_as(c, []) == []
+
+
+def test_a_cluster_that_does_not_say_what_it_is_may_be_any(border: Border) -> None:
+    a, b, c = map(ClusterRef, "ABC")
+    border.clusters[a].failure = Unreachable("gone fishing")
+    assert border.gate.same_as(a, [b, c]) == [b, c]
+    assert border.gate.same_as(b, [a, c]) == [a]
+    border.clusters[a].failure = None
+    assert border.gate.same_as(a, [b, c]) == []
+    border.clusters[a].failure = Unreachable("gone fishing")
+    assert other_gate(border).same_as(a, [b, c]) == []  # what anybody has learnt of it still counts
+
+
+def other_gate(border: Border) -> RouteGate:
+    return gate_of(border.session, border.clusters, border.clock)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mirror.control.admission import Admission, ClusterRights
 from mirror.errors import Refused, Unreachable
 from mirror.instance.background_calls import StillAsking
 from mirror.model.datastreams.datastream import Datastream
@@ -226,6 +227,25 @@ def test_it_grows_when_its_owner_wants_it(land: Land) -> None:
     land.destination.create(TopicDescription("t", 1))
     assert prepared(land, a_datastream(metadata={"headrace.grow-existing": "true"})) == {}
     assert land.destination.list_topics() == {"t": 2}
+
+
+def test_what_was_there_is_written_where_it_is_adopted(land: Land) -> None:
+    clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
+    reserved = Admission({DESTINATION: ClusterRights(adopters=["others"])})
+    land.topic_discovery = topic_discovery_of(land.session, clusters, land.clock, admission=lambda: reserved)
+    land.destination.create(TopicDescription("t", 2))
+    land.source.topics["u"] = TopicDescription("u", 1)
+    assert "t at the destination was not made for this datastream" in prepared(land, a_datastream())["t"]
+    assert wanted(land, a_datastream()) == 1
+    assert land.destination.list_topics() == {"t": 2, "u": 1}
+    asked = land.destination.asked
+    assert prepared(land, a_datastream()).keys() == {"t"}
+    assert land.destination.asked == asked + 1  # as for any other: what it lists, and nothing besides
+    del land.destination.topics["t"]
+    assert prepared(land, a_datastream()) == {}
+    land.source.grow("t", 3)
+    assert prepared(land, a_datastream()) == {}
+    assert land.destination.list_topics() == {"t": 3, "u": 1}
 
 
 def test_what_an_older_version_made_and_copies_still_grows(land: Land) -> None:

@@ -1,0 +1,223 @@
+"""What a definition may do, regardless of who sends it: which clusters it may read, write and adopt. Pure.
+
+It is asked when a datastream is created, and when a change touches what it decides about. What is stored
+already runs on: `objection` says what would be refused today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+from mirror.errors import InvalidRequest
+from mirror.model.bounds import shown
+from mirror.model.clusters import bootstrap_servers, is_address
+from mirror.model.datastreams.change import FieldProblems
+from mirror.model.datastreams.datastream import Datastream, check_name
+from mirror.model.datastreams.metadata import OWNER
+from mirror.model.datastreams.secrets import holds_secret
+from mirror.model.documents import pointer_to
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import MOST_TASKS
+
+LONGEST_EXPRESSION: Final = 4_096
+"""Bytes of an expression of a new datastream: some hundred topics by name. What is stored may be longer."""
+
+_EVERYBODY: Final = ("*",)
+_MOST_TASKS: Final = "ask for fewer, or have mirror.definitions.most_tasks raised"
+
+
+class Access(StrEnum):
+    """What somebody may do at a cluster."""
+
+    READ = "read"
+    """Copy its topics."""
+    WRITE = "write"
+    """Make topics there, and copy into them."""
+    ADOPT = "adopt"
+    """Copy into topics that were there before the datastream, and let them grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRights:
+    """Who may do what at one cluster: names, with `*` for any text."""
+
+    readers: Sequence[str] = _EVERYBODY
+    writers: Sequence[str] = _EVERYBODY
+    adopters: Sequence[str] = _EVERYBODY
+
+    def names(self, access: Access) -> Sequence[str]:
+        """Those who may."""
+        return {Access.READ: self.readers, Access.WRITE: self.writers, Access.ADOPT: self.adopters}[access]
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether there is anything that not everybody may do."""
+        return not all("*" in self.names(access) for access in Access)
+
+
+SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
+"""Those aliases that may be the cluster of an address: all but those that are known to be another one."""
+
+
+class _Use(NamedTuple):
+    """One thing that a definition does at a cluster; `pointer`: the field that says so."""
+
+    cluster: ClusterRef
+    access: Access
+    pointer: str
+
+
+class _Problem(NamedTuple):
+    """Why a definition may not do something at a cluster."""
+
+    use: _Use
+    detail: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class Admission:
+    """`clusters`: the configured ones by alias. `addresses`: patterns of others that may be named;
+    `most_tasks`: that the limits of a datastream may ask for."""
+
+    clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
+    addresses: Sequence[str] = ()
+    most_tasks: int = MOST_TASKS
+
+    def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
+        """Why an owner or a principal may not do this at a configured cluster; None: it may."""
+        names = self.clusters.get(alias, ClusterRights()).names(access)
+        if any(name == "*" or fnmatchcase(who, name) for name in names):
+            return None
+        what = {
+            Access.READ: "read from",
+            Access.WRITE: "write to",
+            Access.ADOPT: "write into topics that were there before at",
+        }[access]
+        return f"{shown(who)} may not {what} cluster {alias}"
+
+    def check(self, new: Datastream, former: Datastream | None, same_as: SameAs) -> None:
+        """Raises InvalidRequest with every field that may not be so. `former`: what it has been, if it is not
+        new: what a change leaves as it is, is none of this rule's."""
+        found = FieldProblems()
+        if former is None or _asks_for(former) != _asks_for(new):
+            for use, detail, advice in self._problems(new, same_as):
+                found.refuse(use.pointer, detail, advice)
+        _check_owner(new, former, found)
+        _check_expressions(new, former, found)
+        _check_secrets(new, former, found)
+        if former is None or former.limits != new.limits:
+            for key in ("min_tasks", "max_tasks"):
+                if (getattr(new.limits, key) or 0) > self.most_tasks:
+                    found.refuse(
+                        f"/limits/{key}", f"a datastream has {self.most_tasks} tasks at most", _MOST_TASKS
+                    )
+        found.check(InvalidRequest)
+
+    def objection(self, stored: Datastream) -> str:
+        """What of a stored definition would be refused now; empty: nothing, as far as its names say."""
+        problems = [detail for _, detail, _ in self._problems(stored, lambda cluster, aliases: ())]
+        problems += [_secret(key) for key, value in stored.metadata.items() if holds_secret(key, value)]
+        return f"{problems[0]}; it runs on, and cannot be created so again" if problems else ""
+
+    def adopts(self, datastream: Datastream) -> bool:
+        """Whether a datastream may write into topics that were at its destination before it. One that does
+        not say so may, where everybody may adopt."""
+        if datastream.adopts is not None:
+            return datastream.adopts
+        rights = self.clusters.get(datastream.destination)
+        return rights is None or "*" in rights.adopters
+
+    def _problems(self, one: Datastream, same_as: SameAs) -> list[_Problem]:
+        found = []
+        owner = one.metadata.get(OWNER, "")
+        for use in _uses(one):
+            if use.access is not Access.ADOPT and (problem := self._unknown(use)):
+                found.append(problem)
+                continue
+            for alias in self._aliases(use.cluster, same_as):
+                reason = self.reason(owner, alias, use.access)
+                if reason is not None:
+                    same = "" if alias == use.cluster else f", which {use.cluster} is, or may be"
+                    advice = f"the operator decides, in [clusters.{alias}] of the settings"
+                    found.append(_Problem(use, f"{reason}{same}", advice))
+        return found
+
+    def _aliases(self, cluster: ClusterRef, same_as: SameAs) -> Collection[ClusterRef]:
+        if not is_address(cluster):
+            return (cluster,)
+        restricted = [alias for alias, rights in self.clusters.items() if rights.is_restricted]
+        return same_as(cluster, restricted) if restricted else ()
+
+    def _unknown(self, use: _Use) -> _Problem | None:
+        role, cluster = use.pointer.split("/")[1], use.cluster
+        known = ", ".join(sorted(self.clusters)) or "none"
+        if cluster in self.clusters:
+            return None
+        if not is_address(cluster):
+            detail = f"the {role} cluster {shown(cluster)} is not configured (known: {known})"
+            return _Problem(use, detail, "add it under [clusters]")
+        if self._is_allowed(cluster):
+            return None
+        detail = f"the {role} cluster {shown(cluster)} is no address of a configured cluster (known: {known})"
+        advice = "name an alias, or have it added under [clusters] or allowed in mirror.definitions.addresses"
+        return _Problem(use, detail, advice)
+
+    def _is_allowed(self, address: str) -> bool:
+        servers = [f"{host}:{port}".lower() for host, port in bootstrap_servers("the cluster", address)]
+        return all(any(fnmatchcase(one, pattern.lower()) for pattern in self.addresses) for one in servers)
+
+
+def _uses(one: Datastream) -> list[_Use]:
+    found = [
+        _Use(one.source, Access.READ, "/source/cluster"),
+        _Use(one.destination, Access.WRITE, "/destination/cluster"),
+    ]
+    if one.adopts:
+        found.append(_Use(one.destination, Access.ADOPT, "/destination/adopt"))
+    if one.grows_existing:
+        found.append(_Use(one.destination, Access.ADOPT, "/destination/grow_existing"))
+    return found
+
+
+def _asks_for(one: Datastream) -> tuple[object, ...]:
+    return one.selection, one.metadata.get(OWNER), one.adopts, one.grows_existing
+
+
+def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
+    """Owners are names as those of datastreams and task prefixes are."""
+    owner = new.metadata.get(OWNER, "")
+    if former is None or former.metadata.get(OWNER) != owner:
+        found.attempt("/owner", lambda: check_name(owner, "an owner"), None)
+
+
+def _check_expressions(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
+    for field_name, key in (("include", "topics"), ("exclude", "exclude")):
+        text = getattr(new.selection, field_name)
+        size = len(text.encode())
+        is_new = former is None or getattr(former.selection, field_name) != text
+        if is_new and size > LONGEST_EXPRESSION:
+            found.refuse(
+                f"/source/{key}",
+                f"the expression has {size} bytes",
+                f"{LONGEST_EXPRESSION} are possible; share the topics out among several datastreams",
+            )
+
+
+def _check_secrets(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
+    known = former.metadata if former is not None else {}
+    for key, value in new.metadata.items():
+        if known.get(key) != value and holds_secret(key, value):
+            found.refuse(
+                pointer_to(["metadata", key]),
+                _secret(key),
+                "credentials belong to [clusters] in the settings; a place is named as ${file:…}",
+            )
+
+
+def _secret(key: str) -> str:
+    return f"metadata {shown(key)} reads as a secret, and definitions are stored and shown as they are"

@@ -1,0 +1,238 @@
+"""What a definition may do at which cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mirror.control.admission import Access, Admission, ClusterRights, SameAs
+from mirror.errors import InvalidRequest
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicNaming, TopicSelection
+from tests.builders import DESTINATION, SOURCE, a_datastream
+
+ADDRESS = ClusterRef("a.kafka.example.com:9092,b.kafka.example.com:9092")
+ADMISSION = Admission(
+    {
+        SOURCE: ClusterRights(readers=["orders", "web-*"]),
+        DESTINATION: ClusterRights(writers=["orders", "web-*"], adopters=["web-mail"]),
+    },
+    ["*.kafka.example.com:9092"],
+)
+
+
+def another(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
+    return ()
+
+
+def is_source(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
+    return [one for one in aliases if one == SOURCE]
+
+
+def owned(owner: str, **more: Any) -> Datastream:
+    flags = {f"headrace.{key.replace('_', '-')}": "true" for key in more if key.endswith("existing")}
+    rest = {key: value for key, value in more.items() if not key.endswith("existing")}
+    return a_datastream(metadata={"owner": owner, **flags}, **rest)
+
+
+def refused(new: Datastream, former: Datastream | None = None, same_as: SameAs = another) -> str:
+    """The field that may not be so; empty: it may."""
+    try:
+        ADMISSION.check(new, former, same_as)
+    except InvalidRequest as error:
+        return ",".join(one.pointer for one in error.fields)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("who", "cluster", "access", "may"),
+    [
+        ("orders", SOURCE, Access.READ, True),
+        ("web-mail", SOURCE, Access.READ, True),
+        ("Orders", SOURCE, Access.READ, False),
+        ("orders ", SOURCE, Access.READ, False),
+        ("*", SOURCE, Access.READ, False),
+        ("", SOURCE, Access.READ, False),
+        ("anybody", SOURCE, Access.WRITE, True),
+        ("orders", DESTINATION, Access.WRITE, True),
+        ("orders", DESTINATION, Access.ADOPT, False),
+        ("web-mail", DESTINATION, Access.ADOPT, True),
+        ("anybody", DESTINATION, Access.READ, True),
+    ],
+)
+def test_who_may_do_what(who: str, cluster: ClusterRef, access: Access, may: bool) -> None:
+    reason = ADMISSION.reason(who, cluster, access)
+    assert (reason is None) is may
+    assert reason is None or (repr(who) in reason and cluster in reason)
+
+
+def test_a_new_datastream_needs_the_rights_of_its_owner() -> None:
+    assert refused(owned("orders")) == ""
+    assert refused(owned("anybody")) == "/source/cluster,/destination/cluster"
+    assert refused(owned("anybody", source=DESTINATION, destination=SOURCE)) == ""
+    within = {"source": DESTINATION, "naming": TopicNaming("copy.*")}
+    assert refused(owned("anybody", **within)) == "/destination/cluster"
+    assert refused(owned("orders", adopt_existing=True)) == "/destination/adopt"
+    assert refused(owned("orders", grow_existing=True)) == "/destination/adopt,/destination/grow_existing"
+    assert refused(owned("web-mail", grow_existing=True, adopt_existing=True)) == ""
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "evil.example.com:9092",
+        "a.kafka.example.com:9093",
+        "a.kafka.example.com:9092,evil.example.com:9092",
+        "a.kafka.example.com.evil.example:9092",
+        "[::1]:9092",
+    ],
+)
+def test_an_address_that_no_pattern_allows_is_refused(address: str) -> None:
+    for role in ("source", "destination"):
+        assert refused(owned("orders", **{role: ClusterRef(address)})) == f"/{role}/cluster"
+
+
+def test_an_address_whose_servers_all_match_is_possible() -> None:
+    assert refused(owned("anybody", source=ADDRESS, destination=SOURCE)) == ""
+    assert refused(owned("anybody", source=ClusterRef(ADDRESS.upper()), destination=SOURCE)) == ""
+
+
+def test_no_address_is_possible_by_default() -> None:
+    with pytest.raises(InvalidRequest, match="no address of a configured cluster"):
+        Admission({SOURCE: ClusterRights()}).check(
+            a_datastream(source=ADDRESS, destination=SOURCE), None, another
+        )
+
+
+def test_a_cluster_under_its_address_has_the_rights_of_its_alias() -> None:
+    by_address = {"source": ADDRESS, "destination": ClusterRef("c.kafka.example.com:9092")}
+    assert refused(owned("anybody", **by_address)) == ""
+    assert refused(owned("anybody", **by_address), same_as=is_source) == "/source/cluster"
+    assert refused(owned("orders", **by_address), same_as=is_source) == ""
+    with pytest.raises(InvalidRequest, match=f"cluster source, which {ADDRESS} is, or may be"):
+        ADMISSION.check(owned("anybody", **by_address), None, is_source)
+
+
+def test_where_everybody_may_everything_no_cluster_is_asked_what_it_is() -> None:
+    def never(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
+        raise AssertionError(cluster)
+
+    open_to_all = Admission({SOURCE: ClusterRights()}, ["*"])
+    open_to_all.check(a_datastream(source=ADDRESS, destination=SOURCE), None, never)
+
+
+def test_a_change_is_looked_at_where_it_changes_what_is_decided() -> None:
+    stored = owned("anybody")
+    assert refused(owned("anybody", pauses={}), stored) == ""
+    assert refused(a_datastream(metadata={"owner": "anybody", "note": "x"}), stored) == ""
+    wider = a_datastream(metadata={"owner": "anybody"}, topics="t")
+    assert wider.selection == TopicSelection("t")
+    assert refused(wider, stored) == "/source/cluster,/destination/cluster"
+    assert refused(owned("orders"), stored) == ""
+    assert refused(stored, owned("orders")) == "/source/cluster,/destination/cluster"
+
+
+def test_what_is_stored_runs_on_and_is_objected_to() -> None:
+    assert ADMISSION.objection(owned("orders")) == ""
+    told = ADMISSION.objection(owned("anybody"))
+    assert "'anybody' may not read from cluster source; it runs on" in told
+
+
+@pytest.mark.parametrize(
+    ("metadata", "everybody", "some"),
+    [
+        ({}, True, False),
+        ({"headrace.adopt-existing": "true"}, True, True),
+        ({"headrace.adopt-existing": "false"}, False, False),
+        ({"headrace.grow-existing": "true"}, True, True),
+        ({"headrace.grow-existing": "true", "headrace.adopt-existing": "false"}, False, False),
+    ],
+)
+def test_topics_that_were_there_are_adopted_where_everybody_may_or_it_is_said(
+    metadata: dict[str, str], everybody: bool, some: bool
+) -> None:
+    one = a_datastream(metadata=metadata)
+    assert Admission({DESTINATION: ClusterRights()}).adopts(one) is everybody
+    assert ADMISSION.adopts(one) is some
+
+
+def test_an_owner_has_a_name_as_datastreams_have() -> None:
+    everybody = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
+    for owner in ("a/b", "..", "a\nb", " a", "x" * 201, "\u202eevil", ""):
+        stored = a_datastream(metadata={"owner": owner})
+        with pytest.raises(InvalidRequest, match="cannot name an owner"):
+            everybody.check(stored, None, another)
+        everybody.check(a_datastream(metadata={"owner": owner}, topics="t"), stored, another)
+    everybody.check(a_datastream(metadata={"owner": "the.team@example.com"}), None, another)
+
+
+@pytest.mark.parametrize("field", ["include", "exclude"])
+def test_an_expression_of_a_new_datastream_has_4_kilobytes_at_most(field: str) -> None:
+    everybody = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
+
+    def selecting(size: int) -> Datastream:
+        texts = {"include": "t", "exclude": "", field: "ä" * (size // 2)}
+        return replace(a_datastream(), selection=TopicSelection(texts["include"], texts["exclude"]))
+
+    everybody.check(selecting(4_096), None, another)
+    with pytest.raises(InvalidRequest, match="the expression has 4098 bytes"):
+        everybody.check(selecting(4_098), None, another)
+    everybody.check(replace(selecting(20_000), naming=TopicNaming("x.*")), selecting(20_000), another)
+
+
+def test_limits_ask_for_no_more_tasks_than_the_operator_allows() -> None:
+    few = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()), most_tasks=10)
+    few.check(a_datastream(limits=TaskLimits(10, 10)), None, another)
+    for limits, field in ((TaskLimits(11), "/limits/min_tasks"), (TaskLimits(1, 11), "/limits/max_tasks")):
+        with pytest.raises(InvalidRequest, match=f"{field}: a datastream has 10 tasks at most"):
+            few.check(a_datastream(limits=limits), None, another)
+        few.check(a_datastream(limits=limits, topics="t"), a_datastream(limits=limits), another)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.key.password", "hunter2"),
+        ("producer.SASL_PassWord", "hunter2"),
+        ("sasl.jaas.config", "hunter2"),
+        ("api-key", "hunter2"),
+        ("AWS_SECRET_ACCESS_KEY", "hunter2"),
+        ("basic.auth.user.info", "me:hunter2"),
+        ("access.token", "hunter2"),
+        ("credentials", "hunter2"),
+        ("note", "org.apache.kafka.common.security.plain.PlainLoginModule required x=hunter2;"),
+        ("note", "user=me password = hunter2"),
+        ("note", "https://me:hunter2@registry.example.com"),
+        ("note", "-----BEGIN RSA PRIVATE KEY----- hunter2"),
+    ],
+)
+def test_a_secret_is_refused_and_not_repeated(key: str, value: str) -> None:
+    everybody = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
+    stored = a_datastream(metadata={key: value})
+    with pytest.raises(InvalidRequest, match="reads as a secret") as caught:
+        everybody.check(stored, None, another)
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.fields
+    everybody.check(replace(stored, selection=TopicSelection("t")), stored, another)
+    assert "reads as a secret" in everybody.objection(stored)
+    assert "hunter2" not in everybody.objection(stored)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.key.password", "${file:/run/secrets/kafka:key}"),
+        ("ssl.key.password", ""),
+        ("tokenizer", "words"),
+        ("note", "see https://wiki.example.com:8443/passwords"),
+        ("partition.key", "customer"),
+    ],
+)
+def test_what_is_no_secret_is_kept(key: str, value: str) -> None:
+    everybody = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
+    everybody.check(a_datastream(metadata={key: value}), None, another)
