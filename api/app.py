@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPMethod, HTTPStatus
 from importlib.metadata import version
@@ -15,8 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from api.bodies import CheckedBodies
-from api.brooklin.protocol import VERSION, check_call, is_brooklins, protocol_of
+from api.brooklin.protocol import is_brooklins, protocol_of
 from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_of
+from api.brooklin.versions import SpokenVersions
 from api.calls.cut_off import CutOffCalls
 from api.calls.event_feed import EventFeed
 from api.calls.request_ids import request_id_of
@@ -60,7 +61,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
     app.add_middleware(CheckedBodies, refuse=_explain)
-    app.middleware("http")(_speak_restli)
+    app.add_middleware(SpokenVersions, refuse=_explain)
     app.add_middleware(CutOffCalls, refuse=_explain)
     app.exception_handler(HeadraceError)(_explain)
     app.exception_handler(RequestValidationError)(_explain_validation)
@@ -113,20 +114,6 @@ async def _closing(app: FastAPI) -> AsyncIterator[None]:
     """Where a server runs the application."""
     yield
     await app.state.fleet.close()
-
-
-async def _speak_restli(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Every answer on Brooklin's paths says the version that the call was made in."""
-    if not is_brooklins(request.url.path):
-        return await call_next(request)
-    try:
-        check_call(request.headers)
-    except RoutingRefusal as error:
-        response = await _explain(request, error)
-    else:
-        response = await call_next(request)
-    response.headers[VERSION] = protocol_of(request.headers).text
-    return response
 
 
 async def _explain(request: Request, error: Exception) -> Response:

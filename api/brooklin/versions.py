@@ -1,0 +1,43 @@
+"""Every answer on Brooklin's paths says the version of Rest.li that the call was made in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.brooklin.protocol import VERSION, check_call, is_brooklins, protocol_of
+from api.brooklin.refusals import RoutingRefusal
+from mirror.errors import HeadraceError
+
+
+class SpokenVersions:
+    """ASGI middleware: calls in a form that is not spoken get the answer of `refuse`. Calls of other paths go
+    through at no cost."""
+
+    def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
+        self._app = app
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or not is_brooklins(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+
+        async def with_version(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[VERSION] = protocol_of(request.headers).text
+            await send(message)
+
+        try:
+            check_call(request.headers)
+        except RoutingRefusal as error:
+            answer = await self._refuse(request, error)
+            await answer(scope, receive, with_version)
+        else:
+            await self._app(scope, receive, with_version)
