@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, TypeVar
@@ -144,6 +144,11 @@ class LaneRunner:
         """Reports of lanes that have stopped since the last call."""
         final, self.final = self.final, []
         return final
+
+    def start_together(self, lanes: Iterable[LiveLane]) -> Callable[[], list[LiveLane]]:
+        """Begin to start many lanes; the result says which of them this start still concerns."""
+        turns = [(lane, lane.turn) for lane in lanes]
+        return lambda: [one for one, turn in turns if one.turn == turn and one.state is LaneState.STARTING]
 
     def source(self, lane: LiveLane) -> Fetcher:
         """Where the lane reads."""

@@ -6,7 +6,7 @@ Every question is asked for all lanes together; whatever is wrong with one lane 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -35,7 +35,8 @@ _AT_ONCE: Final = 1000
 _OFFSETS_SECONDS: Final = 2.0
 """Partitions without a leader may hold up those that are asked for with them for this long."""
 
-Turn = tuple[LiveLane, int]
+Starting = Callable[[], list[LiveLane]]
+"""The lanes that a start still concerns: the others have stopped, paused or restarted since it was begun."""
 
 
 class LaneStartup:
@@ -61,8 +62,8 @@ class LaneStartup:
         for _, group in groupby(lanes, key=_route):
             together = list(group)
             for start in range(0, len(together), _AT_ONCE):
-                turns = [(lane, lane.turn) for lane in together[start : start + _AT_ONCE]]
-                self._bench.loop.spawn(self._start(turns))
+                starting = self._runner.start_together(together[start : start + _AT_ONCE])
+                self._bench.loop.spawn(self._start(starting))
 
     def expect(self, specs: Sequence[LaneSpec]) -> None:
         """Do for lanes that will come what does not depend on where their present owner stops."""
@@ -111,20 +112,19 @@ class LaneStartup:
             self._limits[destination] = LimitBook(self._bench.cluster(destination), age)
         return self._limits[destination]
 
-    async def _start(self, turns: Sequence[Turn]) -> None:
+    async def _start(self, starting: Starting) -> None:
+        lanes = starting()
         try:
-            await self._load(turns)
-            await self._look_around(turns)
-            await self._find_positions([lane for lane, turn in turns if _is_valid(lane, turn)])
+            await self._load(starting)
+            await self._look_around(starting)
+            await self._find_positions(starting)
         except Exception as error:  # noqa: BLE001 - it concerns one route between two clusters
-            for lane, turn in turns:
-                if _is_valid(lane, turn):
-                    self._runner.set_aside(lane, error)
+            for lane in starting():
+                self._runner.set_aside(lane, error)
             return
-        for lane, turn in turns:
-            if _is_valid(lane, turn):
-                self._runner.guard(lane, self._go)
-        halted = [lane for lane, _ in turns if lane.state is LaneState.PAUSED and lane.is_loaded]
+        for lane in starting():
+            self._runner.guard(lane, self._go)
+        halted = [lane for lane in lanes if lane.state is LaneState.PAUSED and lane.is_loaded]
         if halted:
             self._bench.loop.spawn(self._look_at_ends(halted))
 
@@ -142,16 +142,16 @@ class LaneStartup:
             if lane.state is LaneState.PAUSED and not end.error:
                 lane.high_watermark = end.offset
 
-    async def _load(self, turns: Sequence[Turn]) -> None:
+    async def _load(self, starting: Starting) -> None:
         """Stored progress of lanes that have none in memory."""
-        wanted = [lane for lane, _ in turns if not lane.is_loaded]
+        wanted = [lane for lane in starting() if not lane.is_loaded]
         if not wanted:
             return
         log = self._bench.progress(wanted[0].spec.destination)
         await log.catch_up([lane.key for lane in wanted])
         now_ms = self._bench.clock.now_ms()
-        for lane, turn in turns:
-            if not lane.is_loaded and _is_valid(lane, turn):
+        for lane in starting():
+            if not lane.is_loaded:
                 self._runner.guard(lane, lambda one: self._restore(one, log.stored(one.key), now_ms))
 
     def _restore(self, lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
@@ -163,9 +163,11 @@ class LaneStartup:
             pause = Pause.from_json(progress.pause, now_ms)
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
-    async def _look_around(self, turns: Sequence[Turn]) -> None:
+    async def _look_around(self, starting: Starting) -> None:
         """Fresh metadata of both sides; pause those that cannot go on, apply what the policy says."""
-        lanes = [lane for lane, _ in turns]
+        lanes = starting()
+        if not lanes:
+            return
         first = lanes[0]
         source, sink = self._runner.source(first), self._runner.sink(first)
         await source.cluster.patiently(
@@ -174,16 +176,15 @@ class LaneStartup:
         await sink.cluster.patiently(
             lambda: sink.cluster.refresh({lane.spec.destination_topic for lane in lanes})
         )
-        for lane, turn in turns:
-            if _is_valid(lane, turn):
-                self._runner.guard(lane, self._look_at)
+        for lane in starting():
+            self._runner.guard(lane, self._look_at)
         book = self._limits_of(first.spec.destination)
         for lane in lanes:
             if lane.pause is not None:
                 forget_cap(lane)
                 book.forget(lane.spec.destination_topic)  # its settings may be what has changed
         limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
-        self._set_rules([lane for lane, turn in turns if _is_valid(lane, turn)], limits)
+        self._set_rules(starting(), limits)
 
     def _set_rules(self, lanes: Sequence[LiveLane], limits: Mapping[str, TopicLimits]) -> None:
         failed: dict[CopyPolicy, Exception] = {}
@@ -235,10 +236,10 @@ class LaneStartup:
         name = lane.spec.destination_topic
         return not progress.is_of(name, self._runner.sink(lane).cluster.topic_id(name))
 
-    async def _find_positions(self, lanes: Sequence[LiveLane]) -> None:
+    async def _find_positions(self, starting: Starting) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""
-        if lanes:
-            lanes = await take_over(self._runner, self._runner.source(lanes[0]).cluster, lanes)
+        await take_over(self._runner, starting)
+        lanes = [lane for lane in starting() if lane.position < 0]
         for (committed, asked), group in groupby(sorted(lanes, key=_question), key=_question):
             together = list(group)
             source = self._runner.source(together[0]).cluster
@@ -248,7 +249,8 @@ class LaneStartup:
             ends = await ask(dict.fromkeys(places, LATEST) if asked >= 0 else {})
             answers = dict(await ask(dict.fromkeys(places, asked)))
             answers |= {place: ends[place] for place in ends if _is_missing(answers[place])}
-            for lane in together:
+            still = set(starting())
+            for lane in [one for one in together if one in still]:
                 self._runner.guard(lane, partial(self._begin, answers))
 
     def _begin(self, answers: Answers, lane: LiveLane) -> None:
@@ -282,10 +284,6 @@ def _route(lane: LiveLane) -> tuple[ClusterRef, ClusterRef]:
 def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
     """Brokers that lead some of these now."""
     return {leader[0] for place in places if (leader := cluster.leader(place)) is not None}
-
-
-def _is_valid(lane: LiveLane, turn: int) -> bool:
-    return lane.turn == turn and lane.state is LaneState.STARTING
 
 
 def _question(lane: LiveLane) -> tuple[bool, int]:

@@ -100,11 +100,8 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
 }
 """Which of its fields a module outside of the lane's own classes assigns: each has one that does."""
 
-COMPARING_GENERATIONS: Final = {
-    "mirror/replication/lane_runner.py",
-    "mirror/replication/startup.py",
-}
-"""Drop what was begun in a former generation of a lane: steps, events, and questions for many lanes."""
+COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py"}
+"""Drops what was begun in a former generation of a lane: steps, events, and questions for many lanes."""
 
 LATE_CALLBACKS: Final = {
     "headrace/wiring.py": {"event_drops", "on_joined"},

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Isolation
 from tests.fakes.broker.batches import Content
-from tests.fakes.broker.faults import Asked, Code, Run
+from tests.fakes.broker.contents import committed
+from tests.fakes.broker.faults import Asked, Code, Gate, Hold, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
 LIST_OFFSETS, OFFSET_FETCH = 2, 9
@@ -126,3 +128,25 @@ def test_it_begins_with_what_brokers_have_on_their_own_disks(
     fakes.start("t", start=StartPosition.EARLIEST_LOCAL)
     fakes.run_to("t", 8)
     assert fakes.numbers("t") == numbers
+
+
+@pytest.mark.parametrize("api", [LIST_OFFSETS, OFFSET_FETCH])
+def test_a_lane_that_stops_before_its_beginning_is_known_stores_nothing(
+    fakes: MirroredFakes, api: int
+) -> None:
+    """Another instance may have it by then."""
+    gate = Gate()
+    fakes.source.faults.plant(api, Hold(gate))
+    if api == OFFSET_FETCH:
+        start(fakes)
+    else:
+        fakes.make_topic("t")
+        fakes.start("t")
+    fakes.run_until(lambda: fakes.source.faults.is_spent, "it looks for its beginning")
+    key = fakes.lane("t").key
+    fakes.engine.stop_lanes([key])
+    fakes.run_until(lambda: LaneStopped(key, None) in fakes.events, "it stops")
+    gate.open()
+    fakes.run(2.0)
+    logs = [one.log for one in fakes.target.topics["headrace-progress"].partitions]
+    assert [record for log in logs for record in committed(log)] == []
