@@ -10,6 +10,7 @@ from headrace.commands import (
     config,
     copy,
     demo,
+    events,
     import_brooklin,
     rebalance,
     serve,
@@ -42,7 +43,7 @@ app.command(hidden=True)(serve.worker)
 app.command()(plan.plan)
 app.command()(apply)
 app.command()(rebalance.rebalance)
-app.command()(rebalance.events)
+app.command()(events.events)
 app.command()(monitor.monitor)
 app.command()(monitor.audit)
 app.command()(demo.demo)

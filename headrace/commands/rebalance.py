@@ -1,4 +1,4 @@
-"""`headrace rebalance` and `headrace events`."""
+"""`headrace rebalance`."""
 
 from __future__ import annotations
 
@@ -46,20 +46,3 @@ def rebalance(
     if answer["moves"]:
         columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
         print_table("moves", columns, answer["moves"])
-
-
-def events(
-    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 30,
-    at: AtOption = "",
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """What changed and why, newest first."""
-    found = connect(at, config).get("/v1/events", limit=limit)
-    if as_json:
-        print_json(found)
-        return
-    for event in found:
-        where = f"{event['topic']}-{event['kafka_partition']} " if event["topic"] else ""
-        moved = f"{event['from_task'] or '-'} -> {event['to_task'] or '-'} " if event["topic"] else ""
-        console().print(f"epoch {event['plan_epoch']} {event['kind']}: {where}{moved}{event['sentence']}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -16,6 +17,8 @@ from mirror.errors import HeadraceError, InvalidRequest, Unreachable
 
 _T = TypeVar("_T")
 _AS_OF: Final = "As-Of-Ms"
+_SILENCE_SECONDS: Final = 45.0
+"""Three signs of life that a stream of events sends where nothing happens."""
 _AWAY: Final = frozenset({502, 503, 504})
 """What a proxy says, or an instance of which a part is not well."""
 
@@ -40,6 +43,7 @@ class RestClient:
         keeps_connection: bool = True,
     ) -> None:
         self._address = address
+        self._timeout_seconds = timeout_seconds
         self._note_age = note_age
         self._client = httpx.Client(
             base_url=f"http://{address}",
@@ -99,6 +103,36 @@ class RestClient:
         HeadraceError."""
         return self._ask("DELETE", path, headers={"If-Match": version}, params=parameters)
 
+    @contextlib.contextmanager
+    def stream(self, path: str, headers: Mapping[str, str], **parameters: Any) -> Iterator[Iterator[bytes]]:
+        """The bytes of an answer that goes on, as they come. Raises as `get` does; Unreachable also where it
+        breaks off, or is silent for longer than a stream is that lives."""
+        timeout = httpx.Timeout(self._timeout_seconds, read=_SILENCE_SECONDS)
+        try:
+            with self._client.stream(
+                "GET", path, headers=headers, params=parameters, timeout=timeout
+            ) as response:
+                if not response.is_success:
+                    response.read()
+                    raise _error_of(response)
+                if response.headers.get("Content-Type", "").partition(";")[0] != headers["Accept"]:
+                    raise self._stranger()
+                yield response.iter_bytes()
+        except httpx.TransportError as error:
+            raise self._unreachable() from error
+
+    def _unreachable(self) -> Unreachable:
+        return Unreachable(
+            f"no Headrace instance answers at {self._address}",
+            advice="start one with headrace serve, or name another with --at host:port",
+        )
+
+    def _stranger(self) -> HeadraceError:
+        return HeadraceError(
+            f"what answers at {self._address} is no Headrace instance",
+            advice="name one with --at host:port",
+        )
+
     def close(self) -> None:
         """Release the connection."""
         self._client.close()
@@ -107,10 +141,7 @@ class RestClient:
         try:
             response = self._client.request(method, path, **arguments)
         except httpx.TransportError as error:
-            raise Unreachable(
-                f"no Headrace instance answers at {self._address}",
-                advice="start one with headrace serve, or name another with --at host:port",
-            ) from error
+            raise self._unreachable() from error
         except UnicodeEncodeError as error:
             raise InvalidRequest(f"the request holds text that is no UTF-8: {error.object!r}") from error
         if not response.is_success:
@@ -126,10 +157,7 @@ class RestClient:
         try:
             return response.json() if response.content else None
         except ValueError as error:
-            raise HeadraceError(
-                f"what answers at {self._address} is no Headrace instance",
-                advice="name one with --at host:port",
-            ) from error
+            raise self._stranger() from error
 
 
 def _error_of(response: httpx.Response) -> HeadraceError:

@@ -15,6 +15,7 @@ from structlog.testing import LogCapture
 from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import MOST_AT_ONCE
 from headrace.console.client import RestClient
+from headrace.console.event_stream import Told, follow
 from headrace.process.rest import RestServer
 from mirror.errors import ConfigError, Unreachable
 from tests.fakes.node_store import Operation
@@ -198,6 +199,28 @@ def test_streams_of_events_are_sent_as_they_happen_and_end_when_the_server_stops
         assert "2 partitions came and 0 went" in sentence
         server.stop(PATIENCE_SECONDS)
         list(lines)  # to its end: it is not cut off
+
+
+def test_the_command_line_follows_a_stream_and_hears_of_its_end(server: RestServer) -> None:
+    site, told, noted = Site(), list[Told](), list[str]()
+    server.attach(site.app)
+    server.start()
+
+    def ended(_: float) -> None:
+        raise StopIteration
+
+    client = RestClient(server.address, PATIENCE_SECONDS)
+    with ThreadPoolExecutor(1) as crew:
+        call = crew.submit(follow, client, "0-0", "", told.append, noted.append, ended)
+        site.create()
+        wait_until(lambda: told)
+        server.stop(PATIENCE_SECONDS)
+        with pytest.raises(StopIteration):
+            call.result(PATIENCE_SECONDS)
+    client.close()
+    assert told[0].event is not None
+    assert told[0].identity == "0-1"
+    assert noted[0].startswith("the instance has ended the stream; tries again")
 
 
 def test_a_listener_that_goes_leaves_its_place(server: RestServer) -> None:

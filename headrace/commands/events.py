@@ -1,0 +1,97 @@
+"""`headrace events`: what changed and why, looked up or as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from headrace.commands.datastreams.connection import complete_name, connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import console, note, print_json
+
+if TYPE_CHECKING:
+    from headrace.console.event_stream import Told
+
+_USUAL: Final = 30
+
+
+def events(
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="How many; without it 30.", show_default=False)
+    ] = None,
+    datastream: Annotated[
+        str,
+        typer.Option(
+            help="Only events of this one, or of its group.", show_default=False, autocompletion=complete_name
+        ),
+    ] = "",
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show what happens from now on, until it is interrupted.")
+    ] = False,
+    since: Annotated[
+        str,
+        typer.Option(
+            help="With --follow: what came after the event of this id; 0-0: all that is kept.",
+            show_default=False,
+        ),
+    ] = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What changed and why, newest first; with --follow as it happens, oldest first.
+
+    A connection that is lost is made again and goes on behind the last event; where events were dropped
+    meanwhile it says that there is a gap. With --follow --json each line is a document.
+    """
+    from tenacity import nap
+
+    from headrace.console.event_stream import EVENTS
+    from headrace.console.event_stream import follow as follow_events
+    from mirror.errors import InvalidRequest
+
+    if follow and limit is not None:
+        raise InvalidRequest("--limit does not go with --follow", advice="--since 0-0: all that is kept")
+    if since and not follow:
+        raise InvalidRequest("--since goes with --follow only")
+    client = connect(at, config)
+    if follow:
+        tell = _tell_a_program if as_json else _tell
+        try:
+            follow_events(client, since, datastream, tell, note, nap.sleep)
+        except KeyboardInterrupt:
+            return
+    only = {"datastream": datastream} if datastream else {}
+    found = client.get(EVENTS, limit=limit or _USUAL, **only)
+    if as_json:
+        print_json(found)
+        return
+    for event in found:
+        console().print(line_of(event))
+
+
+def line_of(event: Mapping[str, Any]) -> str:
+    """An event for a person."""
+    has_moved = bool(event.get("topic"))
+    where = f"{event['topic']}-{event.get('kafka_partition')} " if has_moved else ""
+    moved = f"{event.get('from_task') or '-'} -> {event.get('to_task') or '-'} " if has_moved else ""
+    return f"epoch {event.get('plan_epoch')} {event.get('kind')}: {where}{moved}{event.get('sentence')}"
+
+
+def _tell(told: Told) -> None:
+    from mirror.model.datastreams.pauses import moment_text
+
+    if told.event is None:
+        console().print(f"gap: {told.gap}", soft_wrap=True)
+        return
+    about = f"{told.event['datastream']} " if told.event.get("datastream") else ""
+    time_ms = told.event.get("time_ms")
+    when = moment_text(time_ms) if isinstance(time_ms, int) else "?"
+    console().print(f"{when} {about}{line_of(told.event)}", soft_wrap=True)
+
+
+def _tell_a_program(told: Told) -> None:
+    document = {"gap": told.gap} if told.event is None else {"id": told.identity, **told.event}
+    print_json(document, indent=None)
