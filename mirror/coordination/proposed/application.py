@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirror.coordination.planning import Decision, World
-from mirror.coordination.proposed.proposal import Proposal, applied
+from mirror.coordination.proposed.proposal import Proposal, answer_shown, applied
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import CoordinationError, IllegalTransition, Unreachable
@@ -49,7 +49,8 @@ def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_
     if isinstance(found, list):
         return Application(request, failure=IllegalTransition("; ".join(found)))
     moves = moves_between(world.plan.tasks, found.tasks)
-    return Application(request, Decision(found, found.reason, moves))
+    shown = {proposal.group: answer_shown(proposal)}
+    return Application(request, Decision(found, found.reason, moves, shown))
 
 
 def _is_in_force(proposal: Proposal, plan: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,13 @@ from typing import Any, Final
 from mirror.coordination.planning import World, groups_of
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import to_document
+from mirror.coordination.stores.problems import legible
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
-from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.plan import GroupPlan, Plan, TaskPlacement
 from mirror.model.topics import TopicPartition
 
 LASTS_MS: Final = 3_600_000
@@ -91,6 +93,26 @@ def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int
     return replace(
         world.plan, epoch=Epoch(proposal.epoch + 1), tasks=in_order, created_ms=now_ms, reason=reason
     )
+
+
+def answer_shown(proposal: Proposal) -> GroupPlan:
+    """The planner's answer as far as it was shown with the proposal: why there are these tasks, and why each
+    partition moves. What is not as this version writes it is left out."""
+    reasons = {}
+    for one in _listed(proposal.shown.get("moves")):
+        with contextlib.suppress(InvalidRequest, LookupError, TypeError, AttributeError):
+            reasons[TopicPartition.parse(one["partition"])] = legible(one["reason"].strip())
+    return GroupPlan(
+        tasks={one.task: one.partitions for one in proposal.placed},
+        loads_bytes_per_second={},
+        required_tasks=0,
+        reasons=tuple(legible(one) for one in _listed(proposal.shown.get("reasons")) if isinstance(one, str)),
+        move_reasons=reasons,
+    )
+
+
+def _listed(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
 
 
 def to_stored(proposal: Proposal) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from mirror.coordination.proposed.proposal import to_stored
+from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.proposed.proposal import answer_shown, to_stored
 from mirror.coordination.proposed.proposal_store import MOST_KEPT
 from mirror.coordination.stores import znodes
 from mirror.errors import Unreachable
 from mirror.model.identifiers import TaskName
+from mirror.model.plan import GroupPlan, PlanningRequest
 from tests.fakes.node_store import failing_write
 from tests.fakes.site import Site
 from tests.unit.api.test_plans import make_heavy
@@ -59,6 +61,35 @@ def test_exactly_that_plan_is_applied_once_whoever_asks(client: Client, site: Si
     assert plan["reason"].startswith("me asked: apply plan p-")
     assert client.get(path).json()["asked_by"] == "me"
     assert "the plan in force is epoch 2" in client.get(path).json()["changed"][0]
+
+
+class Explaining(SimplePlanner):
+    """Says of each partition why it moves."""
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        """The same plan, with reasons."""
+        found = super().plan(request)
+        return replace(found, move_reasons=dict.fromkeys(request.partitions, "because of its load"))
+
+
+def test_the_events_have_the_reasons_that_were_shown() -> None:
+    site = Site(planner=Explaining())
+    plan = made(site.client, site)
+    assert {one["reason"] for one in plan["moves"]} == {"because of its load"}
+    site.client.post(f"/v1/plans/{plan['id']}/apply")
+    site.tick()
+    told = {one["kind"]: one for one in site.client.get("/v1/events").json() if one["plan_epoch"] == 2}
+    assert (told["move"]["sentence"], told["move"]["kafka_partition"]) == ("because of its load", 1)
+    assert told["datastream"]["sentence"] == "; ".join(plan["reasons"])
+
+
+def test_what_was_shown_and_cannot_be_read_gives_no_reasons(client: Client, site: Site) -> None:
+    identity = made(client, site)["id"]
+    stored = site.leader.stores.proposals.get(identity).proposal
+    rows = [1, {}, {"partition": 7, "reason": "x"}, {"partition": "t-1", "reason": 7}, {"partition": "-"}]
+    for shown in ({}, {"moves": 7, "reasons": 7}, {"moves": rows, "reasons": [None]}):
+        answer = answer_shown(replace(stored, shown=shown))
+        assert (answer.move_reasons, answer.reasons) == ({}, ())
 
 
 def test_two_at_once_queue_it_once(client: Client, site: Site) -> None:
