@@ -94,10 +94,10 @@ class Control:
     def create(self, command: CreateDatastream) -> StoredDatastream:
         """Returns the definition as stored, also one that the same call has created before. Raises
         InvalidRequest, AlreadyExists, KeyReused, DamagedState."""
-        created = self._created_before(command.datastream)
+        created, others = self._there(command.datastream)
         if created is not None:
             return created
-        datastream = self._checked(command)
+        datastream = self._checked(command, others)
         try:
             return self._definitions.create(datastream)
         except AlreadyExists:
@@ -105,6 +105,13 @@ class Control:
             if created is None:
                 raise
             return created
+
+    def _there(self, asked: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
+        """What the same call has created before, and the others. Raises AlreadyExists, KeyReused."""
+        found, name = self.list(), asked.name
+        others = [one for one in found.datastreams if one.name != name]
+        is_listed = len(others) < len(found.datastreams) or any(one.name == name for one in found.damaged)
+        return self._created_before(asked) if is_listed else None, others
 
     def _created_before(self, asked: Datastream) -> StoredDatastream | None:
         """None: nothing has its name. Raises AlreadyExists, KeyReused."""
@@ -121,7 +128,7 @@ class Control:
             raise reused(asked.name)
         return found
 
-    def _checked(self, command: CreateDatastream) -> Datastream:
+    def _checked(self, command: CreateDatastream, others: Sequence[Datastream]) -> Datastream:
         """What a creation would store. Raises InvalidRequest, KeyReused."""
         if command.status not in _FIRST_STATUSES:
             raise InvalidRequest(f"a datastream cannot begin as {command.status}")
@@ -131,12 +138,13 @@ class Control:
                 f"datastream {datastream.name} has no owner", advice='give metadata {"owner": "your team"}'
             )
         self._admission.check(datastream, None, self._routes.same_as)
-        others = [one for one in self.list().datastreams if one.name != datastream.name]
-        for other in others:
-            if datastream.creation is not None and datastream.creation.has_key_of(other.creation):
-                raise reused(other.name)
-        self._check_group(datastream, others)
-        _check_consumer_group(datastream, others)
+        if (creation := datastream.creation) is not None:
+            for other in others:
+                if creation.has_key_of(other.creation):
+                    raise reused(other.name)
+        mates = [one for one in others if one.group == datastream.group]
+        self._check_group(datastream, mates)
+        _check_consumer_group(datastream, mates)
         stamp = {CREATED_MS: str(self._clock.now_ms())}
         given = datastream.metadata
         metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
@@ -305,10 +313,10 @@ class Control:
         """What is there, and what the command would make of it; for a dry run. Raises what carrying it out
         would raise."""
         if isinstance(command, CreateDatastream):
-            created = self._created_before(command.datastream)
+            created, others = self._there(command.datastream)
             if created is not None:
                 return created.datastream, created.datastream
-            return None, self._checked(command)
+            return None, self._checked(command, others)
         stored = self._definitions.get(command.name)
         _check_unchanged(stored, command.before)
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
