@@ -1,25 +1,39 @@
 """An engine under seeded faults, in virtual time: nothing lost, nothing doubled, everything in order.
 
-`SIMULATION_SEED=n` repeats one seed; `SEEDS=10000 python -m bench mirror_simulation` runs many.
+Every day has other seeds of the first 10,000, so that fifty days see all of them; a failure names its seed.
+`SIMULATION_SEED=n` repeats one seed, `SIMULATION_FIRST=n` the seeds of another day;
+`SEEDS=10000 SEED=0 python -m bench mirror_simulation` runs all of them.
 """
 
 from __future__ import annotations
 
 import os
+import time
+from typing import Final
 
 import pytest
 
 from tests.simulation.run import Simulation
 from tests.simulation.schedule import plan
 
-_IN_EACH = 10
-_FIRST = [int(os.environ["SIMULATION_SEED"])] if "SIMULATION_SEED" in os.environ else range(0, 200, _IN_EACH)
+_ALL: Final = 10_000
+_PARTS: Final = 20
+_IN_EACH: Final = 10
+_SECONDS_A_DAY: Final = 86_400
 
 
-@pytest.mark.parametrize("first", _FIRST)
-def test_every_record_arrives_whatever_happens(first: int) -> None:
-    seeds = [first] if "SIMULATION_SEED" in os.environ else range(first, first + _IN_EACH)
-    for seed in seeds:
+def seeds_of(part: int) -> list[int]:
+    """The seeds of one part of today's."""
+    if "SIMULATION_SEED" in os.environ:
+        return [int(os.environ["SIMULATION_SEED"])] if part == 0 else []
+    today = int(time.time()) // _SECONDS_A_DAY * _PARTS * _IN_EACH % _ALL
+    first = int(os.environ.get("SIMULATION_FIRST", today)) + part * _IN_EACH
+    return list(range(first, first + _IN_EACH))
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_every_record_arrives_whatever_happens(part: int) -> None:
+    for seed in seeds_of(part):
         Simulation(plan(seed)).carry_out()
 
 
