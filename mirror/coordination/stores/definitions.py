@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
@@ -212,13 +212,12 @@ class DefinitionStore:
     ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
         """Those of the definitions that are there, readable or not; many cost one look. `watch_of`: by name,
         the watch that is left at a definition."""
-        paths = {_path(name): name for name in names if _has_a_path(name)}
+        paths = {path: name for name in names if 0 < len(path := _path(name)) <= _LONGEST_PATH}
         of_path = None if watch_of is None else lambda path: watch_of(paths[path])
         present = self._nodes.read_present(list(paths), of_path)
         found: dict[DatastreamName, StoredDatastream | DamagedDefinition] = {}
         for name in names:
-            node = present.get(_path(name))
-            if node is not None:
+            if (node := present.get(_path(name))) is not None:
                 found[name] = _found(name, _path(name), node)
             else:
                 with contextlib.suppress(NotFound):  # deleted since its name was listed
@@ -268,8 +267,7 @@ class DefinitionStore:
         """Compare and set; returns what is stored then. `entries`: what says so, in the event log
         or among the operations: all or nothing is stored. Raises VersionConflict, NotFound, and
         InvalidRequest when it does not fit into a znode."""
-        path = znodes.child(znodes.DATASTREAMS, datastream.name)
-        data = znodes.encode(to_document(datastream))
+        path, data = _path(datastream.name), znodes.encode(to_document(datastream))
         if not entries:
             return StoredDatastream(datastream, self._nodes.write(path, data, stored.version))
         self._nodes.change_together((NodeWrite(path, data, stored.version), *entries))
@@ -427,24 +425,26 @@ def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | Da
 def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
     if path != _path(name):
         raise InvalidRequest("no definition has a znode of this name")
-    datastream = from_document(znodes.decode(node.data, path))
+    datastream = _parsed(node.data, path)
     if datastream.name != name:
         raise InvalidRequest(f"it names itself {bounds.shown(datastream.name)}")
     return datastream
+
+
+@lru_cache(1_024)
+def _parsed(data: bytes, path: str) -> Datastream:
+    """Everybody in this process reads what is new: once for all of them."""
+    return from_document(znodes.decode(data, path))
 
 
 def _path(name: str) -> str:
     return znodes.child(znodes.DATASTREAMS, name)
 
 
-def _has_a_path(name: str) -> bool:
-    return 0 < len(_path(name)) <= _LONGEST_PATH
-
-
 def _paths(name: str) -> tuple[str, ...]:
     """Where a definition of this name may be: its own znode, or one that somebody made by hand."""
     own = _path(name)
-    if not _has_a_path(name):
+    if not 0 < len(own) <= _LONGEST_PATH:
         return ()
     by_hand = f"{znodes.DATASTREAMS}/{name}"
     return (own, by_hand) if _NODE_NAME.fullmatch(name) and by_hand != own else (own,)
