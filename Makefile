@@ -1,7 +1,7 @@
 # The same few commands for people and for CI. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 4
 EVERY_TEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Hundreds of processes import the same sources: each compiles them again where Python may not keep what it made.

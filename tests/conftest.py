@@ -9,9 +9,22 @@ from collections.abc import Iterator, Sequence
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 pytest_plugins = ["tests.servers"]
 _File = Sequence[pytest.Item]
+
+_ON_ONE_PINOT = (
+    "tests/e2e/test_loop.py",
+    "tests/integration/headrace/test_notebook.py",
+    "tests/integration/headrace/test_replay_from_pinot.py",
+    "tests/integration/monitor/test_measurements.py",
+    "tests/integration/pinot/",
+    "tests/integration/pmp/",
+    "tests/integration/stack/test_servers.py",
+)
+"""What takes the session's Pinot or Spark."""
 
 # A shell makes what it starts in the background deaf to ctrl-C, and our tests' children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -41,6 +54,20 @@ def _logs_set_up_by_no_other_test() -> Iterator[None]:
     root.handlers, root.level = handlers, level
     _show_plain_tracebacks()
     structlog.contextvars.clear_contextvars()
+
+
+class _ByServers(LoadFileScheduling):
+    """A file in one process, and all that share Pinot and Spark in the same one: each of the two takes half a
+    gigabyte and 20 seconds of processor time, which the other processes do without."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _ON_ONE_PINOT[0] if nodeid.startswith(_ON_ONE_PINOT) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """This one in place of `--dist loadfile`."""
+    return _ByServers(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)
