@@ -94,11 +94,10 @@ def _offsets(response: Any) -> Answers:
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that holds back the last stable offset. Times in epoch milliseconds."""
+    """A transaction that holds back the last stable offset."""
 
     producer_id: int
     first_offset: int
-    last_write_ms: int
 
 
 def open_transactions(
@@ -118,7 +117,7 @@ def open_transactions(
             TopicPartition(topic.name, one.partition_index): tuple(
                 sorted(
                     (
-                        OpenTransaction(p.producer_id, p.current_txn_start_offset, p.last_timestamp)
+                        OpenTransaction(p.producer_id, p.current_txn_start_offset)
                         for p in one.active_producers or ()
                         if p.current_txn_start_offset >= 0
                     ),
