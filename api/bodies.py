@@ -10,9 +10,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mirror.errors import HeadraceError, InvalidRequest
-from mirror.model.documents import check_depth, parsed
+from mirror.model.documents import LARGEST, check_depth, parsed
 
-_LARGEST: Final = 2 * 1024 * 1024
 _DEEPEST: Final = 20
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
@@ -34,7 +33,7 @@ class CheckedBodies:
             await self._app(scope, receive, send)
             return
         body, has_more = b"", True
-        while has_more and len(body) <= _LARGEST:
+        while has_more and len(body) <= LARGEST:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
@@ -50,8 +49,8 @@ class CheckedBodies:
 
 
 def _check(body: bytes) -> None:
-    if len(body) > _LARGEST:
-        raise InvalidRequest("the body is too large", advice=f"{_LARGEST} bytes are possible")
+    if len(body) > LARGEST:
+        raise InvalidRequest("the body is too large", advice=f"{LARGEST} bytes are possible")
     if body:
         check_depth(parsed(body), _DEEPEST)
 

@@ -54,6 +54,7 @@ REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("destination",),
     ("destination", "cluster"),
     ("destination", "name"),
+    ("destination", "adopt"),
     ("start",),
     ("limits",),
     ("limits", "min_tasks"),
@@ -71,7 +72,9 @@ REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("metadata", "headrace.guarantee"),
     ("metadata", "headrace.bytes-per-second"),
     ("metadata", "headrace.transforms"),
+    ("metadata", "headrace.adopt-existing"),
     ("metadata", "headrace.unheard-of"),
+    ("metadata", "sasl.jaas.config"),
     ("metadata", "anything"),
 )
 """Of the body that creates a datastream on /v1."""

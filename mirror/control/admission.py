@@ -6,18 +6,18 @@ already runs on: `objection` says what would be refused today.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from mirror.errors import InvalidRequest
+from mirror.errors import FieldProblem, InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_address
 from mirror.model.datastreams.change import FieldProblems
 from mirror.model.datastreams.datastream import Datastream, check_name
-from mirror.model.datastreams.metadata import OWNER
+from mirror.model.datastreams.metadata import OWNER, TASK_PREFIX
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef
@@ -170,6 +170,33 @@ class Admission:
     def _is_allowed(self, address: str) -> bool:
         servers = [f"{host}:{port}".lower() for host, port in bootstrap_servers("the cluster", address)]
         return all(any(fnmatchcase(one, pattern.lower()) for pattern in self.addresses) for one in servers)
+
+
+def check_joining(new: Datastream, mates: Iterable[Datastream]) -> None:
+    """Who shares tasks shares what becomes of them: raises InvalidRequest unless a new member of a group has
+    the owner, the policies, the limits and the start of those who are there."""
+    for other in mates:
+        if differing := _differing(new, other):
+            detail = (
+                f"datastreams of group {other.group} are alike: its {differing} is not that of {other.name}"
+            )
+            pointer = pointer_to(["metadata", TASK_PREFIX])
+            raise InvalidRequest(
+                detail,
+                fields=[FieldProblem(pointer, detail)],
+                advice=f"make it the same, or give it another {TASK_PREFIX}",
+            )
+
+
+def _differing(new: Datastream, other: Datastream) -> str:
+    """The first of what members of a group have alike that two have not."""
+    pairs = {
+        "owner": (new.metadata.get(OWNER), other.metadata.get(OWNER)),
+        "policy": (new.policy, other.policy),
+        "limits": (new.limits, other.limits),
+        "start": ((new.start, new.start_ms), (other.start, other.start_ms)),
+    }
+    return next((what for what, (one, another) in pairs.items() if one != another), "")
 
 
 def _uses(one: Datastream) -> list[_Use]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from mirror.control.admission import Admission
+from mirror.control.admission import Admission, check_joining
 from mirror.control.announcer import Announcer
 from mirror.control.commands import (
     ChangePauses,
@@ -145,6 +145,8 @@ class Control:
         mates = [one for one in others if one.group == datastream.group]
         self._check_group(datastream, mates)
         _check_consumer_group(datastream, mates)
+        if not command.is_taken_over:
+            check_joining(datastream, mates)
         stamp = {CREATED_MS: str(self._clock.now_ms())}
         given = datastream.metadata
         metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}

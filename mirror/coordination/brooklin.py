@@ -116,7 +116,9 @@ def _numbers(texts: Sequence[object]) -> frozenset[int] | None:
     if isinstance(texts, str):
         raise TypeError(texts)
     numbers = {str(text) for text in texts}
-    return None if "*" in numbers else frozenset(map(int, numbers))
+    if "*" in numbers:
+        return None
+    return frozenset(bounds.digits("a partition", one, 0, bounds.LARGEST_PARTITION) for one in numbers)
 
 
 def _read_one(nodes: NodeStore, name: str) -> dict[str, Any]:

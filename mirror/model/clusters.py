@@ -38,6 +38,8 @@ def bootstrap_servers(what: str, text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _server(what: str, address: str) -> tuple[str, int]:
+    if "@" in address:  # the message must not repeat what may be a password
+        raise InvalidRequest(f"{what}: an address holds no credentials", advice=_ADVICE)
     host, colon, port = address.rpartition(":")
     if not colon or not _is_host(host):
         raise InvalidRequest(f"{what}: {bounds.shown(address)} is no broker address", advice=_ADVICE)

@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 
+LARGEST: Final = 900_000
+"""Bytes of a document, in a request and as it is stored: a znode holds 1 MiB."""
 _HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 

@@ -74,7 +74,7 @@ def test_clusters_that_do_not_answer_hold_up_nobody_and_leave_no_threads(
 ) -> None:
     topic = f"healthy-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, 3, retention_ms="-1")
-    instance = new_instance("one")
+    instance = new_instance("one", mirror__definitions__addresses='["127.0.7.*:*"]')
     create_datastream(instance, "healthy", topic)
     records = some_records(3, 300, "a")
     produce(kafka_pair.source.address, topic, records)

@@ -43,7 +43,7 @@ from urllib.parse import quote, unquote
 
 from mirror.errors import DamagedState, InvalidRequest, NotFound
 from mirror.model.bounds import LARGEST_PARTITION
-from mirror.model.documents import parsed
+from mirror.model.documents import LARGEST, parsed
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
@@ -70,7 +70,7 @@ PROBLEMS: Final = "/problems"
 TROUBLES: Final = "/troubles"
 QUOTAS: Final = "/quotas"
 
-CHUNK_BYTES: Final = 900_000
+CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
 """Bytes that a compressed document may open into: a million partitions take less."""
 MOST_PARTITIONS: Final = 2_000_000

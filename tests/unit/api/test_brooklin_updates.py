@@ -158,7 +158,7 @@ def test_only_a_whole_group_is_updated_together(site: Site) -> None:
     one = create(site, "check-1")
     two = create(site, "check-2", "^u$")
     refused(batch(site.client, one, two), 400, "do not form the same datastream group")
-    shared = {"system.taskPrefix": "both"}
+    shared = {"system.taskPrefix": "both", "group.id": "both"}
     a, b = create(site, "a", "^v$", **shared), create(site, "b", "^w$", **shared)
     refused(batch(site.client, a), 400, "b missing")
     a["metadata"]["minTasks"] = b["metadata"]["minTasks"] = "3"

@@ -116,7 +116,7 @@ def test_a_creation_is_shown_with_its_lanes_and_tasks(two: Site) -> None:
 def test_a_creation_into_a_group_shows_what_becomes_of_the_others(two: Site) -> None:
     two.source.create(TopicDescription("v", 2))
     two.tick()
-    metadata = {"owner": "x", "system.taskPrefix": "orders"}
+    metadata = {"owner": "tests", "system.taskPrefix": "orders"}
     body = a_body("new", source={"cluster": "source", "topics": "v"}, metadata=metadata)
     found = two.client.post("/v1/datastreams", json=body, params=DRY).json()
     assert (partitions(found["starts"]), found["stops"]) == (["v-0", "v-1"], [])

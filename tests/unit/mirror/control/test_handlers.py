@@ -30,7 +30,12 @@ from mirror.errors import (
     Unreachable,
     VersionConflict,
 )
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, PartitionPause
+from mirror.model.datastreams.datastream import (
+    Datastream,
+    DatastreamStatus,
+    PartitionPause,
+    StartPosition,
+)
 from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
 from mirror.model.load import TaskLimits
@@ -309,15 +314,35 @@ def test_many_threads_may_list_while_definitions_come_and_go(office: Office) -> 
 
 def test_members_of_a_group_have_limits_that_agree(office: Office) -> None:
     shared = {"system.taskPrefix": "both"}
-    office.create(a_datastream("a", "t", metadata=shared, limits=TaskLimits(3)))
-    with pytest.raises(InvalidRequest, match="at least 3 and at most 2"):
-        office.create(a_datastream("b", "u", metadata=shared, limits=TaskLimits(1, 2)))
-    office.create(a_datastream("b", "u", metadata=shared, limits=TaskLimits(1, 3)))
+    for name, topic in (("a", "t"), ("b", "u")):
+        office.create(a_datastream(name, topic, metadata=shared, limits=TaskLimits(1, 3)))
     before = office.definitions.get(DatastreamName("a"))
     after = replace(before.datastream, limits=TaskLimits(4))
     with pytest.raises(InvalidRequest, match="at least 4 and at most 3"):
         office.control.update(UpdateDatastream(before, after))
     assert office.definitions.get(DatastreamName("a")) == before
+
+
+@pytest.mark.parametrize(
+    ("what", "foreign"),
+    [
+        ("owner", {"metadata": {"owner": "others"}}),
+        ("policy", {"metadata": {"headrace.transforms": "keep-keys:none"}}),
+        ("policy", {"metadata": {"headrace.on-loss": "continue"}}),
+        ("policy", {"metadata": {"headrace.bytes-per-second": "1"}}),
+        ("limits", {"limits": TaskLimits(1, 1)}),
+        ("start", {"start": StartPosition.LATEST}),
+    ],
+)
+def test_who_joins_a_group_is_as_its_members_are(office: Office, what: str, foreign: dict[str, Any]) -> None:
+    office.create(a_datastream("orders", "t"))
+    metadata = {"system.taskPrefix": "orders", **foreign.get("metadata", {})}
+    stranger = a_datastream("stranger", "t", **{**foreign, "metadata": metadata})
+    with pytest.raises(InvalidRequest, match=f"its {what} is not that of orders") as refused:
+        office.create(stranger)
+    assert [one.pointer for one in refused.value.fields] == ["/metadata/system.taskPrefix"]
+    office.control.create(CreateDatastream(stranger, is_taken_over=True))
+    assert office.definitions.get(stranger.name)
 
 
 def test_a_change_that_costs_nobody_anything_asks_no_cluster(office: Office) -> None:

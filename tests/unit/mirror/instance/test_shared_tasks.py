@@ -7,7 +7,7 @@ import pytest
 from mirror.coordination.routing.routes import Verdict
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.identifiers import DatastreamName
-from tests.builders import a_key
+from tests.builders import a_datastream, a_key
 from tests.fakes.site import Site
 
 A, B = DatastreamName("a"), DatastreamName("b")
@@ -26,7 +26,9 @@ def starts(site: Site) -> dict[str, StartPosition]:
 def test_a_lane_is_described_by_the_datastream_that_may_copy_it(verdict: Verdict) -> None:
     site = Site()
     site.create("a", start="latest", metadata=METADATA)
-    site.create("b", start="earliest", metadata=METADATA)
+    # Nobody may join so any more; former versions let them, and an import does.
+    site.definitions.create(a_datastream("b", "t", metadata=METADATA))
+    site.tick()
     assert starts(site) == {"t-0": StartPosition.LATEST, "t-1": StartPosition.LATEST}
     site.leader.judge_by(verdict)
     epoch = site.follower.follower.epoch

@@ -56,3 +56,10 @@ def test_what_cannot_be_connected_to_is_refused_by_its_role(text: str) -> None:
 
 def test_an_alias_is_any_plain_text() -> None:
     assert checked_cluster("the source", "west europe 1") == "west europe 1"
+
+
+def test_what_may_be_a_password_in_an_address_is_not_repeated() -> None:
+    for text in ("kafka://me:hunter2@host:9092", "me:hunter2@host:9092", "host:9092,me:hunter2@other:1"):
+        with pytest.raises(InvalidRequest, match="holds no credentials") as caught:
+            checked_cluster("the source", text)
+        assert "hunter2" not in str(caught.value)
