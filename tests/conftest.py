@@ -21,7 +21,11 @@ _ON_ONE_PINOT = (
     "tests/integration/headrace/test_replay_from_pinot.py",
     "tests/integration/monitor/test_measurements.py",
     "tests/integration/pinot/",
-    "tests/integration/pmp/",
+    "tests/integration/pmp/test_broker_death.py",
+    "tests/integration/pmp/test_job.py",
+    "tests/integration/pmp/test_provider.py",
+    "tests/integration/pmp/test_recording.py",
+    "tests/integration/pmp/test_service.py",
     "tests/integration/stack/test_servers.py",
 )
 """What takes the session's Pinot or Spark."""
@@ -72,7 +76,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a long test first, then those with servers, each in the random order that they have.
+    """Files that one process runs all of first, then those with a long test, then those with servers, each in
+    the random order that they have.
 
     The others run among them, as what waits for servers leaves the processors to what computes. A third of
     them comes at the end, so that the workers end at the same time.
@@ -96,8 +101,8 @@ def _begins_early(file: _File) -> bool:
     return _any_marked(file, "long") or _any_marked(file, "servers")
 
 
-def _rank(file: _File) -> bool:
-    return not _any_marked(file, "long")
+def _rank(file: _File) -> tuple[bool, bool]:
+    return not file[0].nodeid.startswith(_ON_ONE_PINOT), not _any_marked(file, "long")
 
 
 def _any_marked(file: _File, mark: str) -> bool:
