@@ -10,7 +10,7 @@ from httpx import Client, Response
 
 from mirror.model.datastreams.datastream import DatastreamStatus
 from tests.fakes.node_store import Fault, Operation
-from tests.fakes.site import Site, a_body
+from tests.fakes.site import Site, a_body, settle, two_sites
 
 PATH: Final = "/v1/datastreams"
 KEY: Final = '"8e03978e-40d5-43dd"'
@@ -137,3 +137,47 @@ def test_what_is_no_key_is_refused(site: Site, keys: tuple[str | bytes, ...]) ->
     assert (answer.status_code, answer.json()["kind"]) == (400, "InvalidRequest")
     assert len(answer.content) < 1_000
     assert site.client.get(PATH).json() == []
+
+
+def identity(name: str, source: str, destination: str) -> dict[str, Any]:
+    """Topic `t` under its own name."""
+    there = {"cluster": destination, "name": "*"}
+    return a_body(name, source={"cluster": source, "topics": "t"}, destination=there)
+
+
+THERE: Final = identity("there", "source", "destination")
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (identity("back", "destination", "source"), "they would return there"),
+        (identity("beside", "source", "destination"), "datastream there"),
+    ],
+    ids=["circle", "double"],
+)
+def test_of_two_at_once_that_must_not_both_be_the_leader_leaves_the_later_out(
+    other: dict[str, Any], why: str
+) -> None:
+    """Neither is stored when the other is looked at, so that both are accepted; what is copied is one's."""
+    one, two = two_sites()
+    two.clock.advance(1)
+
+    def meanwhile(operation: Operation) -> None:
+        if (operation.name, operation.path) == ("change_together", "/datastreams/there"):
+            one.session.script = lambda _: None
+            assert two.client.post(PATH, json=other).status_code == 201
+
+    one.session.script = meanwhile
+    assert one.client.post(PATH, json=THERE).status_code == 201
+    settle(one, two)
+    first, later = (two.client.get(f"{PATH}/{name}").json() for name in ("there", other["name"]))
+    assert (first["status"], later["status"]) == ("READY", "READY")
+    assert first["problem"] is None
+    assert later["problem"] is not None
+    assert why in later["problem"]["reason"]
+    tasks = one.client.get("/v1/plan").json()["tasks"]
+    assert {task["datastream"] for task in tasks if task["partitions"]} == {"there"}
+    assert two.client.delete(f"{PATH}/there").is_success
+    settle(one, two)
+    assert two.client.get(f"{PATH}/{other['name']}").json()["problem"] is None
