@@ -132,13 +132,17 @@ class LoadPlanner:
 
         With fewer than half of them known no task is removed, not even by a full plan; nor is one
         removed because of a single observation without a request. With none known, placed partitions
-        stay, because moves could only be guesses.
+        stay, because moves could only be guesses; but for those of tasks that `min_tasks` asks for, which
+        are shared out by count, as every load is assumed to be the same.
         """
         keep_reason = ""
         is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)
         limits = request.limits
         if present and not is_known.any():
-            return replace(self._policy, mode=Mode.INCREMENTAL, rebalance=False, overload_band=1.0), limits
+            is_too_few = request.rebalance and present < min(limits.min_tasks, len(request.partitions))
+            band = 0.0 if is_too_few else 1.0
+            policy = replace(self._policy, mode=Mode.INCREMENTAL, rebalance=is_too_few, overload_band=band)
+            return policy, limits
         unasked = not (request.full or request.rebalance)
         if present and (is_known.mean() < ENOUGH_KNOWN if request.full else unasked and not request.recent):
             kept = min(present, limits.max_tasks or present)

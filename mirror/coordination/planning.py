@@ -70,7 +70,7 @@ class World:
     `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
     other datastream names keep their tasks. `is_recovered`: the plan was put together again, because the
     one in force cannot be read: one is published whether it differs or not. `last`: what earlier decisions
-    remembered, by group.
+    remembered, by group. `awaited`: groups whose loads are on their way.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -90,6 +90,7 @@ class World:
     is_whole: bool = True
     is_recovered: bool = False
     last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
+    awaited: frozenset[GroupName] = frozenset()
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
@@ -209,7 +210,7 @@ def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> di
     """What is to be known of the plannings that gave this plan; `answered`: groups that were planned now."""
     rests = {group: one for group, one in world.last.items() if group not in answered}
     for group in answered:
-        if (wanted := world.wishes.partitions[group]) is not None:
+        if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
             rests[group] = LastPlanning(world.groups[group], wanted, plan.planned.get(group))
     return {
         group: one
@@ -275,13 +276,15 @@ def _placed(
 
 def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCapacity) -> GroupPlan:
     check_storable(group)
-    answer = planner.plan(planning_request(world, group, world.groups[group], capacity))
+    request = planning_request(world, group, world.groups[group], capacity)
+    answer = planner.plan(request)
     given = [partition for partitions in answer.tasks.values() for partition in partitions]
     if len(set(given)) != len(given):
         raise PlanRejected(f"a partition of {group} would have two tasks")
     notes = _notes(world, group)
     if world.plan.of_group(group) and _is_blind(world, group):
-        notes = (*notes, "nothing is known of the loads, so what is placed stays")
+        what = "new tasks are filled by count" if request.rebalance else "what is placed stays"
+        notes = (*notes, f"nothing is known of the loads, so {what}")
     return replace(answer, reasons=(*answer.reasons, *notes))
 
 
@@ -346,7 +349,8 @@ def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
     """What a planner must know about a group. A request to move what is placed counts only where something
-    is known of the loads; that its limits ask for more tasks than it has is one."""
+    is known of the loads. That its limits ask for more tasks than it has counts also where nothing is, and
+    partitions go by count then, as new ones do; but not while the loads are on their way."""
     planned = world.plan.planned.get(group, frozenset())
     wanted = world.wishes.partitions[group]
     asked = [request for request in world.rebalances if request.group == group]
@@ -354,7 +358,7 @@ def planning_request(
     if world.plan.of_group(group):
         is_too_few = limits.ask_for_more(_sizes(world.plan.of_group(group)))
         if _is_blind(world, group):
-            asked, is_too_few = [], False
+            asked, is_too_few = [], is_too_few and group not in world.awaited
     report = world.loads.get(group)
     return PlanningRequest(
         group=group,

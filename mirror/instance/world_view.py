@@ -180,7 +180,7 @@ class WorldView:
         loads, awaited = self._loads(world)
         postponed = self._postponed(world, awaited)
         requests = tuple(one for one in world.requests if one.identity not in postponed)
-        world = replace(world, loads=loads, recent=recent, requests=requests)
+        world = replace(world, loads=loads, recent=recent, requests=requests, awaited=awaited)
         decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)

@@ -15,7 +15,7 @@ from mirror.errors import PlanRejected
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
-from mirror.model.plan import GroupPlan, PlanningRequest
+from mirror.model.plan import GroupPlan, Plan, PlanningRequest
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from tests.builders import SOURCE, a_datastream, a_plan, a_task, an_instance, partitions
@@ -253,13 +253,40 @@ def test_tasks_that_their_limits_do_not_allow_any_more_are_planned_again(
 
 
 def test_limits_that_cannot_be_met_now_are_tried_once_for_each_change() -> None:
-    world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, loads={GROUP: LoadReport({}, "none")})
+    world = with_limits(TaskLimits(1, 1, 3), ALL_FOUR)
     decision = decide(world, SimplePlanner(), CAPACITY, 0)
-    assert [len(one.partitions) for one in (decision.plan or world.plan).of_group(GROUP)][:1] == [4]
+    assert [len(one.partitions) for one in (decision.plan or world.plan).of_group(GROUP)] == [4]
     after = replace(world, plan=decision.plan or world.plan, last=decision.last)
     assert groups_to_plan(after) == ()
-    more = replace(after, datastreams=(a_datastream(topics="t", limits=TaskLimits(min_tasks=3)),))
+    more = replace(after, datastreams=(a_datastream(topics="t", limits=TaskLimits(1, 1, 2)),))
     assert groups_to_plan(more) == (GROUP,)
+
+
+@pytest.mark.parametrize("planner", [SimplePlanner(), LoadPlanner()], ids=["simple", "load"])
+def test_more_tasks_that_are_asked_for_are_made_by_count_where_no_load_is_known(planner: Planner) -> None:
+    """But not while the loads are on their way: then they are planned by those, as soon as they are there."""
+    nothing, capacity = LoadReport({}, "none"), TaskCapacity(50_000_000)
+    world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, loads={GROUP: nothing}, awaited=frozenset({GROUP}))
+    waiting = decide(world, planner, capacity, 0)
+    assert sizes_of(waiting.plan or world.plan) == [4]
+    later = replace(world, plan=waiting.plan or world.plan, last=waiting.last, awaited=frozenset())
+    assert groups_to_plan(later) == (GROUP,)
+    by_count = decide(later, planner, capacity, 0)
+    assert by_count.plan is not None
+    assert (sizes_of(by_count.plan), len(by_count.moves)) == ([2, 2], 2)
+    assert by_count.group_plans[GROUP].reasons[-1].endswith("so new tasks are filled by count")
+    assert groups_to_plan(replace(later, plan=by_count.plan, last=by_count.last)) == ()
+
+
+def test_a_request_moves_nothing_where_no_load_is_known_and_enough_tasks_are_there() -> None:
+    nothing = {GROUP: LoadReport({}, "none")}
+    world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR[:1], ALL_FOUR[1:], loads=nothing)
+    decision = decide(replace(world, requests=(a_request(full=True),)), SimplePlanner(), CAPACITY, 0)
+    assert decision.moves == ()
+
+
+def sizes_of(plan: Plan) -> list[int]:
+    return sorted(len(one.partitions) for one in plan.of_group(GROUP) if one.partitions)
 
 
 def test_datastreams_that_share_tasks_have_the_strictest_of_their_limits() -> None:
