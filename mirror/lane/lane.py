@@ -63,6 +63,7 @@ class Lane:
         "state",
         "stored",
         "target_id",
+        "target_loss",
         "target_next",
         "totals",
         "trouble",
@@ -80,6 +81,8 @@ class Lane:
         self.is_clean = False
         self.life = 0
         self.gaps: list[str] = []
+        self.target_loss = ""
+        """What the destination has lost, as long as it is not decided that the lane continues behind it."""
         self.owner: Owner | None = None
         """The producer id and epoch that the progress in memory was made under last."""
         self.stored: Version | None = None
@@ -147,6 +150,7 @@ class Lane:
         self.is_clean = progress.clean
         self.life = progress.life
         self.gaps = progress.gaps
+        self.target_loss = progress.target_loss
         self.target_next = progress.target_next
         self.owner = progress.owner
         self.stored = progress.version
@@ -159,7 +163,7 @@ class Lane:
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
         self.source = SourceIdentity()
         self.target_id, self.target_next = b"", None
-        self.life, self.gaps = 0, []
+        self.life, self.gaps, self.target_loss = 0, [], ""
         self.position = -1
 
     def begin(self, position: int) -> None:
@@ -181,6 +185,7 @@ class Lane:
             self.life,
             self.pause.to_json() if self.pause else None,
             self.gaps,
+            self.target_loss,
             self.spec.destination_topic,
             self.owner,
         )
@@ -233,15 +238,6 @@ class Lane:
         self.position = position
         self.dirty = True
 
-    def begin_target(self, sentence: str) -> None:
-        """The destination is another log, where nothing lies that was mirrored before. A former owner may
-        have written to it and not stored that."""
-        self.gaps.append(sentence)
-        self.offset_map = OffsetMap()
-        self.target_id = b""
-        if self.target_next is not None:
-            self.target_next = 0
-
     def pass_marker(self) -> None:
         """The marker of a transaction of ours lies behind what was mirrored."""
         if self.target_next is not None:
@@ -255,7 +251,8 @@ class Lane:
     def lose_target(self, first: int) -> None:
         """The destination has lost what it had from that offset on."""
         lost = f"{first} to {self.target_end - 1}"
-        self.gaps.append(f"the destination has lost its offsets {lost} of {self.key.partition}")
+        self.target_loss = f"the destination has lost its offsets {lost} of {self.key.partition}"
+        self.gaps.append(self.target_loss)
         self.offset_map.forget_targets(first)
 
     def find(self, found: Sequence[Found], target_next: int) -> None:

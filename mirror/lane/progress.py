@@ -44,9 +44,10 @@ class LaneProgress:
 
     `target_id`: the destination topic's id, `target_topic` its name; `target_next`: where the lane's next
     record will lie there. `clean`: the lane was drained and nobody has written since. `life` counts source
-    topics that bore the name. `gaps`: sentences about what was lost, newest last. `owner`: the producer id
-    and epoch that the lane wrote under last, None when it never wrote. `version`: which stored record this
-    is, None when it was made here.
+    topics that bore the name. `gaps`: sentences about what was lost, newest last; `target_loss` is the one
+    about the destination that the lane has not continued behind. `owner`: the producer id and epoch that the
+    lane wrote under last, None when it never wrote. `version`: which stored record this is, None when it was
+    made here.
     """
 
     ledger: Ledger
@@ -58,6 +59,7 @@ class LaneProgress:
     life: int = 0
     pause: Mapping[str, Any] | None = None
     gaps: list[str] = field(default_factory=list)
+    target_loss: str = ""
     target_topic: str = ""
     owner: Owner | None = None
     version: Version | None = None
@@ -112,6 +114,8 @@ def entries_of(
         "owner": list(progress.owner or ()),
     }
     optional: dict[str, Any] = {"life": progress.life, "pause": progress.pause, "gaps": progress.gaps}
+    if progress.target_loss:
+        optional["target_loss"] = progress.target_loss
     if progress.source.cluster_id:
         optional["source_cluster"] = progress.source.cluster_id
     if progress.target_topic != key.partition.topic:
@@ -190,6 +194,7 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
         life=_number(document, "life", 0),
         pause=document.get("pause"),
         gaps=[str(gap) for gap in document.get("gaps", ())],
+        target_loss=str(document.get("target_loss", "")),
         target_topic=str(document.get("target", key.partition.topic)),
         owner=(int(owner[0]), int(owner[1])) if (owner := document.get("owner")) else None,
         version=version,

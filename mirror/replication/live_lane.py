@@ -8,6 +8,7 @@ from mirror.errors import DataLossDetected, Fenced
 from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import InHand, Intent, LaneState
+from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, Version
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import OnLoss
@@ -245,11 +246,25 @@ class LiveLane(Lane):
 
     @property
     def halting_loss(self) -> DataLossDetected | None:
-        """What to pause it with for the newest of its gaps; None where it continues behind that."""
-        if self.spec.policy.on_loss is not OnLoss.HALT:
+        """What to pause it with for what its destination has lost; None where it continues behind that."""
+        if not self.target_loss or self.spec.policy.on_loss is not OnLoss.HALT:
             return None
         advice = "copy the topic again, or set on_loss = continue to continue behind the gap"
-        return DataLossDetected(self.gaps[-1], advice=advice)
+        return DataLossDetected(self.target_loss, advice=advice)
+
+    def begin_target(self, sentence: str) -> None:
+        """The destination is another log, where nothing lies that was mirrored before. A former owner may
+        have written to it and not stored that."""
+        self.gaps.append(sentence)
+        self.offset_map = OffsetMap()
+        self.target_id, self.target_loss = b"", ""
+        if self.target_next is not None:
+            self.target_next = 0
+
+    def accept_target_loss(self) -> None:
+        """Continue behind what the destination has lost."""
+        self.target_loss = ""
+        self.dirty = True
 
     def load(self, progress: LaneProgress | None) -> None:
         """What is stored of the lane is this, or nothing."""

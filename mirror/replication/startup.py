@@ -225,6 +225,11 @@ class LaneStartup:
             _log.warning("%s; going on with the new one", problem.message)
             lane.begin_target(problem.message)
             problem = None
+        if problem is None and lane.target_loss:
+            problem = lane.halting_loss
+            if problem is None:
+                lane.accept_target_loss()
+                self._runner.mark_dirty(lane)
         return problem
 
     def _is_elsewhere(self, lane: LiveLane) -> bool:

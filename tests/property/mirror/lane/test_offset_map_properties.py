@@ -184,6 +184,7 @@ def test_everything_about_a_lane_is_stored_and_read() -> None:
         life=2,
         pause={"reason": "full", "since_ms": 5, "attempt": 3},
         gaps=["7 offsets are gone"],
+        target_loss="5 to 6 are gone",
     )
     entries, _ = entries_of(KEY, progress, 123)
     again = read_progress(KEY, {key: value for key, value in entries if value is not None})
@@ -192,4 +193,4 @@ def test_everything_about_a_lane_is_stored_and_read() -> None:
     assert list(again.offset_map) == [MapRun(100, 0, 50)]
     assert (again.next_offset, again.source, again.target_id) == (157, progress.source, progress.target_id)
     assert (again.clean, again.life, again.pause, again.gaps) == (True, 2, progress.pause, progress.gaps)
-    assert again.target_next == 1_050
+    assert (again.target_next, again.target_loss) == (1_050, "5 to 6 are gone")

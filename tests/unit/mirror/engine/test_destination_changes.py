@@ -218,11 +218,27 @@ def test_an_engine_that_is_killed_behind_a_re_creation_repeats_nothing(
     assert fakes.numbers("t") == list(range(20 + (deleted if is_stored else 0), 30))
 
 
-def test_a_destination_that_loses_what_it_had_acknowledged_is_noticed(fakes: MirroredFakes) -> None:
-    copying(fakes)
+@pytest.mark.parametrize("guarantee", Guarantee)
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_destination_that_loses_what_it_had_acknowledged_halts_its_lane_until_that_is_accepted(
+    fakes: MirroredFakes, guarantee: Guarantee, is_killed: bool
+) -> None:
+    policy = CopyPolicy(guarantee, on_loss=OnLoss.HALT)
+    copying(fakes, policy)
     fakes.target.elect_uncleanly("t", 0, 2, 10)
     fakes.write("t", 20, 5)
-    fakes.run_until_paused("t")
+    assert "has lost its offsets" in fakes.run_until_paused("t")
+    fakes.run(5.0)
+    fakes.write("t", 25, 5)
+    if is_killed:
+        fakes.restart("t", policy=policy)
+    fakes.run(60.0)
+    assert 25 not in fakes.numbers("t")
+    assert "has lost its offsets" in str(fakes.lane("t").pause)
+    fakes.restart("t", policy=CopyPolicy(guarantee, on_loss=OnLoss.CONTINUE))
+    fakes.run_to("t", 30)
+    assert fakes.numbers("t")[-10:] == list(range(20, 30))
+    assert fakes.lane("t").gaps
 
 
 @pytest.mark.parametrize("on_loss", OnLoss)

@@ -104,7 +104,9 @@ def test_an_election_between_two_transactions_makes_nothing_visible_twice(
     fakes.write("t", 25, 5)
     if on_loss is OnLoss.HALT:
         assert "has lost its offsets" in fakes.run_until_paused("t")
+        fakes.run(5.0)
         assert fakes.numbers("t") == list(range(20))
+        return
     fakes.run_to("t", 30)
     assert fakes.numbers("t") == [*range(20), *range(25, 30)]
     assert len(fakes.lane("t").gaps) == 1
