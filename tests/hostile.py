@@ -51,6 +51,7 @@ REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("source", "topics"),
     ("source", "exclude"),
     ("source", "internal"),
+    ("source", "match_all"),
     ("destination",),
     ("destination", "cluster"),
     ("destination", "name"),

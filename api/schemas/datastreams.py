@@ -35,6 +35,7 @@ from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
 
 _DAMAGED: Final = "DAMAGED"
+_TAKES_ALL: Final = "it takes every topic of the cluster, also those that come later"
 
 
 _ByName: Final = Field(strict=False)
@@ -81,6 +82,9 @@ class SourceBody(DatastreamModel):
     """Which of these are denied: a regular expression over whole names."""
     internal: bool = False
     """Whether names that begin with two underscores may be mirrored."""
+    match_all: bool = False
+    """Whether every topic of the cluster is meant, also those that come later. An expression that takes them
+    all, such as `.*` without `exclude`, is refused without it."""
 
     def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
         """The topics that are meant; the present ones where an expression is none, which is noted."""
@@ -88,9 +92,12 @@ class SourceBody(DatastreamModel):
             "/source/topics", lambda: TopicSelection(self.topics, "", self.internal), present
         )
         include = chosen.include if chosen is not None else ".*"
-        return problems.attempt(
+        found = problems.attempt(
             "/source/exclude", lambda: TopicSelection(include, self.exclude, self.internal), present
         )
+        if chosen and found and found.takes_all and found != present and not self.match_all:
+            problems.refuse("/source/topics", _TAKES_ALL, "say match_all = true, or name what to leave out")
+        return found
 
 
 class DestinationBody(DatastreamModel):
@@ -295,6 +302,7 @@ class DatastreamAnswer(DatastreamModel):
                 topics=datastream.selection.include,
                 exclude=datastream.selection.exclude,
                 internal=datastream.selection.internal,
+                match_all=datastream.selection.takes_all,
             ),
             destination=DestinationBody(
                 cluster=datastream.destination, name=datastream.naming.template, **typed["destination"]

@@ -23,6 +23,7 @@ DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
 LEGAL_TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
 """Regular expression of the names that Kafka accepts, but for `.` and `..`, which it refuses too."""
 
+_NAMES_OF_ANY_SHAPE: Final = ("a", "Z", "0", "_", "-", ".x", "x.y-Z_0", "q7f3.zx-19_Kw", "x" * 249)
 _LEGAL_TOPIC: Final = re.compile(LEGAL_TOPIC)
 
 MOST_PARTITIONS: Final = 1_000_000
@@ -130,6 +131,12 @@ class TopicSelection:
     def beginnings(self) -> frozenset[str]:
         """Every topic that is mirrored begins with one of these; the empty one where that is not known."""
         return self._included.beginnings
+
+    @cached_property
+    def takes_all(self) -> bool:
+        """Whether every topic is mirrored but those of Kafka and Headrace: nothing is excluded, and names of
+        every shape match. It is told by samples, since expressions can say one thing in many ways."""
+        return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:
         """Whether a topic that Headrace writes for itself is meant, and not taken by accident."""

@@ -85,7 +85,7 @@ def session(zookeeper_server: ZooKeeperServer, root: str) -> Iterator[ZooKeeper]
 def a_body(name: str, source: str, topics: str, destination: str, naming: str = "*", **more: Any) -> Any:
     return {
         "name": name,
-        "source": {"cluster": source, "topics": topics},
+        "source": {"cluster": source, "topics": topics, "match_all": topics == ".*"},
         "destination": {"cluster": destination, "name": naming},
         "metadata": {"owner": "tests", **more},
     }

@@ -65,6 +65,9 @@ FIELDS: Final = (
         "internal", ("source", "internal"), bool, "Whether names that begin with two underscores may match."
     ),
     FieldOption(
+        "match_all", ("source", "match_all"), bool, "Whether every topic is meant, as an expression .* says."
+    ),
+    FieldOption(
         "destination",
         ("destination", "cluster"),
         str,

@@ -20,7 +20,13 @@ from tests.fakes.site import Site, a_body
 
 FULL = {
     "name": "full",
-    "source": {"cluster": "source", "topics": "a.*", "exclude": "a-tmp", "internal": True},
+    "source": {
+        "cluster": "source",
+        "topics": "a.*",
+        "exclude": "a-tmp",
+        "internal": True,
+        "match_all": False,
+    },
     "owner": "me",
     "destination": {
         "cluster": "destination",
@@ -281,7 +287,7 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"objective": {"milliseconds": 5, "percentile": 100}}, "objective.percentile"),
         ({"metadata": {}}, "owner"),
         ({"metadata": {"owner": 5}}, "metadata.owner"),
-        ({"metadata": {"owner": "x", "note": "y" * 2**20}}, "metadata note has 1048576 characters"),
+        ({"metadata": {"owner": "x", "note": "y" * 500_000}}, "metadata note has 500000 characters"),
         ({"guarantee": "twice"}, "guarantee"),
         ({"policies": {"on_damage": "skip"}}, "policies.on_damage"),
         ({"quota": {"bytes_per_second": 0}}, "quota.bytes_per_second"),
@@ -461,3 +467,36 @@ def test_nothing_is_made_of_a_value_of_another_type(client: Client, field: str, 
     answer = client.post("/v1/datastreams", json=body)
     assert answer.status_code == 400
     assert [one["pointer"] for one in answer.json()["errors"]] == [f"/source/{field}"]
+
+
+def test_every_topic_is_taken_only_where_that_is_said(client: Client, site: Site) -> None:
+    everything = {"cluster": "source", "topics": ".*"}
+    refused = client.post("/v1/datastreams", json=a_body("all", source=everything))
+    assert (refused.status_code, [one["pointer"] for one in refused.json()["errors"]]) == (
+        400,
+        ["/source/topics"],
+    )
+    assert "match_all = true" in refused.text
+    less = {**everything, "exclude": "tmp-.*"}
+    assert client.post("/v1/datastreams", json=a_body("all", source=less)).status_code == 201
+    header = {"If-Match": "*"}
+    wider = {"source": {"exclude": ""}}
+    refused = client.patch("/v1/datastreams/all", json=wider, headers=header)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/source/topics")
+    said = {"source": {"exclude": "", "match_all": True}}
+    assert client.patch("/v1/datastreams/all", json=said, headers=header).status_code == 200
+    found = client.get("/v1/datastreams/all").json()
+    assert found["source"]["match_all"]
+    del found["source"]["match_all"]  # as one who does not know the field sends it back
+    assert client.put("/v1/datastreams/all", json=found, headers=header).status_code == 200
+
+
+def test_brooklins_clients_have_no_such_word(client: Client, site: Site) -> None:
+    document = {
+        "name": "all",
+        "connectorName": "kafkaMirroringConnector",
+        "source": {"connectionString": "kafka://source-host:9092/^.*$"},
+        "metadata": {"owner": "tests"},
+    }
+    assert client.post("/datastream", json=document).status_code == 201
+    assert client.get("/v1/datastreams/all").json()["source"]["match_all"]

@@ -18,8 +18,9 @@ from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace
 
 EVERYTHING = """
-    --topics t|u --owner me --source source --exclude x --internal --destination destination --rename copy.*
-    --shared --grow-existing --adopt --start latest --guarantee at-least-once --isolation read-uncommitted
+    --topics t|u --owner me --source source --exclude x --internal --match-all
+    --destination destination --rename copy.* --shared --grow-existing --adopt
+    --start latest --guarantee at-least-once --isolation read-uncommitted
     --on-loss continue --on-rejection skip --path record --transform drop-header:a --transform drop-header:b
     --bytes-per-second 1000 --min-tasks 2 --max-tasks 3 --max-partitions-per-task 4 --objective-ms 500
     --objective-percentile 95 --set note=a=b
@@ -27,7 +28,13 @@ EVERYTHING = """
 DEFINITION = {
     "name": "orders",
     "owner": "me",
-    "source": {"cluster": "source", "topics": "t|u", "exclude": "x", "internal": True},
+    "source": {
+        "cluster": "source",
+        "topics": "t|u",
+        "exclude": "x",
+        "internal": True,
+        "match_all": False,  # it is said, and is not so
+    },
     "destination": {
         "cluster": "destination",
         "name": "copy.*",

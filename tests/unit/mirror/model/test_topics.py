@@ -115,3 +115,19 @@ def test_kafka_refuses_these_names(name: str) -> None:
 )
 def test_topics_that_an_expression_names_in_full(expression: str, names: set[str]) -> None:
     assert TopicSelection(expression).names == names
+
+
+@pytest.mark.parametrize(
+    "expression", [".*", ".+", "^.*$", "(.*)", ".*|orders", "(?s:.)+", "[a-zA-Z0-9._-]*", "[^/]+", r"\S+"]
+)
+def test_an_expression_that_takes_every_topic_is_known_for_it(expression: str) -> None:
+    assert TopicSelection(expression).takes_all
+    assert not TopicSelection(expression, "orders").takes_all
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["orders", "orders.*", ".*orders", "[a-z].*", r"\w+", "..+", ".{1,200}", "[^.]*", "(?i)[a-z]*"],
+)
+def test_an_expression_that_leaves_some_out_is_none_of_these(expression: str) -> None:
+    assert not TopicSelection(expression).takes_all
