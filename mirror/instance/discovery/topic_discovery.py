@@ -134,6 +134,7 @@ class TopicDiscovery:
         self._hidden: dict[DatastreamName, _Hidden] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
+        self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
         """Ask a cluster something else, in a line of its own. Raises what the job raises, and StillAsking."""
@@ -273,7 +274,10 @@ class TopicDiscovery:
 
     def objection(self, datastream: Datastream) -> str:
         """What of its definition would be refused today; empty: nothing."""
-        return self._rules.objection(datastream)
+        known = self._objections.get(datastream.name)
+        if known is None or known[0] is not datastream:
+            known = self._objections[datastream.name] = datastream, self._rules.objection(datastream)
+        return known[1]
 
     def selects_nothing(self, datastream: Datastream) -> bool:
         """Whether its source has answered and has no topic that it selects."""

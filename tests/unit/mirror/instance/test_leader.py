@@ -775,16 +775,17 @@ def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None
 
 
 def test_what_would_be_refused_today_runs_on_and_is_remarked_on(house: House) -> None:
-    house.create(a_datastream("orders", "t"))
-    house.tick()
     rights = dict.fromkeys(house.clusters, ClusterRights(readers=["others"]))
     house.rig.admission = Admission(rights)
-    house.tick()
+    house.create(a_datastream("orders", "t"))
+    house.tick(2)
     problem = house.rig.stores.problems.all()[DatastreamName("orders")]
     assert not problem.sets_aside
     assert "'tests' may not read from cluster source; it runs on" in problem.reason
     assert house.planned() == {"orders:t-0", "orders:t-1"}
-    house.rig.admission = None
+    stored = house.definitions.get(DatastreamName("orders"))
+    given = {**stored.datastream.metadata, "owner": "others"}
+    house.definitions.replace(stored, replace(stored.datastream, metadata=given))
     house.tick()
     assert house.rig.stores.problems.all() == {}
 
