@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -149,7 +149,8 @@ class FieldChange(BaseModel):
 
 
 class LaneEffectAnswer(BaseModel):
-    """One lane that does not just go on. Tasks and instances are null where it does not run."""
+    """One lane that does not just go on. Tasks and instances are null where it does not run.
+    `bytes_per_second`: what arrives for it at its source; null: that is not known."""
 
     partition: str
     from_task: str | None
@@ -157,9 +158,10 @@ class LaneEffectAnswer(BaseModel):
     from_instance: str | None
     to_instance: str | None
     reason: str
+    bytes_per_second: float | None
 
     @classmethod
-    def from_effect(cls, one: LaneEffect) -> LaneEffectAnswer:
+    def from_effect(cls, one: LaneEffect, bytes_per_second: float | None) -> LaneEffectAnswer:
         """The JSON form."""
         return cls(
             partition=str(one.key.partition),
@@ -168,7 +170,14 @@ class LaneEffectAnswer(BaseModel):
             from_instance=one.before.instance if one.before else None,
             to_instance=one.after.instance if one.after else None,
             reason=one.reason,
+            bytes_per_second=bytes_per_second,
         )
+
+
+def _total(lanes: Sequence[LaneEffectAnswer]) -> float | None:
+    """None unless all are known."""
+    known = [one.bytes_per_second for one in lanes if one.bytes_per_second is not None]
+    return sum(known) if len(known) == len(lanes) else None
 
 
 def _differences(before: Datastream | None, after: Datastream) -> Iterator[ChangedValue]:
@@ -192,7 +201,10 @@ def _paused_numbers(datastream: Datastream) -> dict[str, list[int] | str]:
 
 class UpdatePlanAnswer(BaseModel):
     """What a change would do, which is not made. `starts`, `stops`, `moves`, `restarts`: the lanes that do
-    not just go on; all others do, undisturbed. `reasons`: why there are these tasks."""
+    not just go on; all others do, undisturbed. `reasons`: why there are these tasks. What it costs:
+    `started_bytes_per_second` arrives for the lanes that start, and is copied from then on;
+    `interrupted_bytes_per_second` for those that move or begin again, which stand still for a moment and
+    catch up on it. Null: that is not known of all of them."""
 
     name: str
     changes: list[FieldChange]
@@ -204,24 +216,31 @@ class UpdatePlanAnswer(BaseModel):
     moves: list[LaneEffectAnswer]
     restarts: list[LaneEffectAnswer]
     reasons: list[str]
+    started_bytes_per_second: float | None
+    interrupted_bytes_per_second: float | None
 
     @classmethod
     def from_preview(
         cls, before: Datastream | None, after: Datastream, preview: UpdatePreview
     ) -> UpdatePlanAnswer:
         """The JSON form. `before` None: it is created."""
-        found = [(one, LaneEffectAnswer.from_effect(one)) for one in preview.effects]
-        decision = preview.decision
+        carried, decision = preview.carried, preview.decision
+        found = [(one, LaneEffectAnswer.from_effect(one, carried.get(one.key))) for one in preview.effects]
+        starts = [answer for one, answer in found if one.before is None]
+        moves = [answer for one, answer in found if one.is_move]
+        restarts = [answer for one, answer in found if one.reason]
         return cls(
             name=after.name,
             changes=[FieldChange.from_difference(one) for one in _differences(before, after)],
             tasks_before=preview.before.tasks,
             tasks_after=preview.after.tasks,
             loads_known=decision.are_loads_known,
-            starts=[answer for one, answer in found if one.before is None],
+            starts=starts,
             stops=[answer for one, answer in found if one.after is None],
-            moves=[answer for one, answer in found if one.is_move],
-            restarts=[answer for one, answer in found if one.reason],
+            moves=moves,
+            restarts=restarts,
+            started_bytes_per_second=_total(starts),
+            interrupted_bytes_per_second=_total([*moves, *restarts]),
             reasons=[
                 *(reason for plan in decision.group_plans.values() for reason in plan.reasons),
                 *(

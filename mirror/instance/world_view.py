@@ -30,9 +30,10 @@ from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness, LoadWatch
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
-from mirror.model.load import LoadReport, TaskCapacity
+from mirror.model.load import LoadLevel, LoadReport, TaskCapacity
 from mirror.model.plan import Move, Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
@@ -82,11 +83,13 @@ class Planning:
 
 @dataclass(frozen=True)
 class UpdatePreview:
-    """What a change of definitions would do. `decision`: why there are these tasks then."""
+    """What a change of definitions would do. `decision`: why there are these tasks then. `carried`: bytes per
+    second of the lanes that would not just go on, as far as they are known."""
 
     before: Standing
     after: Standing
     decision: Decision
+    carried: Mapping[LaneKey, float] = field(default_factory=dict)
 
     @cached_property
     def effects(self) -> tuple[LaneEffect, ...]:
@@ -268,7 +271,24 @@ class WorldView:
             refused = self.judgement(everything, plan).refused
             world = replace(self.world(after, plan, refused), requests=(), is_whole=False)
             decision = self.decide(world)
-            return UpdatePreview(Standing(before, plan), Standing(after, decision.plan or plan), decision)
+            found = UpdatePreview(Standing(before, plan), Standing(after, decision.plan or plan), decision)
+            return replace(found, carried=self._carried(found.effects, (*before, *after)))
+
+    def _carried(
+        self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
+    ) -> Mapping[LaneKey, float]:
+        """Bytes per second of these lanes; what only a default is known of is left out."""
+        sources = {one.group: one.source for one in datastreams}
+        places: dict[ClusterRef, set[TopicPartition]] = {}
+        for one in found:
+            places.setdefault(sources[one.key.group], set()).add(one.key.partition)
+        reports = {source: self._ask(source, sorted(wanted), set()) for source, wanted in places.items()}
+        loads = {one.key: reports[sources[one.key.group]].loads.get(one.key.partition) for one in found}
+        return {
+            key: load.bytes_per_second
+            for key, load in loads.items()
+            if load is not None and load.level is not LoadLevel.DEFAULT
+        }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
         """For a preview, before its topics are judged. Raises Unreachable where a source cluster has not

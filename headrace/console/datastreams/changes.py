@@ -13,6 +13,10 @@ _LANES: Final = (
     ("moves", "would move"),
     ("restarts", "would begin again where they are"),
 )
+_COSTS: Final = (
+    (("starts",), "started_bytes_per_second", "would be copied in addition"),
+    (("moves", "restarts"), "interrupted_bytes_per_second", "would stand still for a moment"),
+)
 
 
 def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -40,9 +44,14 @@ def print_update_plan(answer: Mapping[str, Any], would: str = "would change") ->
     for field, what in _LANES:
         lanes = answer[field]
         if lanes:
-            columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
+            columns = ["partition", "from_task", "to_task", "from_instance", "to_instance"]
+            columns += ["bytes_per_second", "reason"]
             print_table(f"{len(lanes)} partitions {what}", columns, lanes)
     if not any(answer[field] for field, _ in _LANES):
         console().print("no partition would start, stop or move")
+    for fields, key, what in _COSTS:
+        if any(answer[field] for field in fields):
+            rate = answer.get(key)
+            console().print(f"{'an unknown rate' if rate is None else f'{rate:.0f} bytes/s'} {what}")
     for why in answer["reasons"]:
         console().print(f"- {why}")

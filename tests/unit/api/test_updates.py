@@ -11,6 +11,7 @@ from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjecti
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicDescription
 from tests.fakes.site import Site
+from tests.unit.api.test_plans import make_heavy
 
 PATH = "/v1/datastreams/orders"
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -359,6 +360,24 @@ def test_a_dry_run_says_why_lanes_begin_again(site: Site, orders: str) -> None:
     assert path["restarts"][0]["reason"] == "path: decided when a lane begins"
     narrow = patch(site.client, orders, {"limits": {"max_partitions_per_task": 1}}, dry_run="true").json()
     assert (narrow["tasks_before"], narrow["tasks_after"], len(narrow["moves"])) == (1, 2, 1)
+
+
+def test_a_dry_run_says_what_the_lanes_carry_that_it_concerns(site: Site, orders: str) -> None:
+    """As far as that is known; never a default."""
+    record = {"metadata": {"headrace.path": "record"}}
+    unknown = patch(site.client, orders, record, dry_run="true").json()
+    assert [one["bytes_per_second"] for one in unknown["restarts"]] == [None, None]
+    assert (unknown["interrupted_bytes_per_second"], unknown["started_bytes_per_second"]) == (None, 0)
+    make_heavy(site)
+    known = patch(site.client, orders, record, dry_run="true").json()
+    carried = [one["bytes_per_second"] for one in known["restarts"]]
+    assert all(carried)
+    assert known["interrupted_bytes_per_second"] == sum(carried)
+    site.source.create(TopicDescription("u", 1))
+    site.tick()
+    more = patch(site.client, orders, {"source": {"topics": "t|u"}}, dry_run="true").json()
+    assert [one["bytes_per_second"] for one in more["starts"]] == [None]
+    assert (more["started_bytes_per_second"], more["interrupted_bytes_per_second"]) == (None, 0)
 
 
 def test_a_dry_run_is_refused_as_the_change_would_be(site: Site, orders: str) -> None:

@@ -47,6 +47,7 @@ def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "from_instance": None,
         "to_instance": "one",
         "reason": "",
+        "bytes_per_second": 1234.5,
     }
     answer = {
         "name": "orders",
@@ -58,11 +59,23 @@ def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "moves": [],
         "restarts": [],
         "reasons": ["2 tasks for 3 partitions"],
+        "started_bytes_per_second": 1234.5,
+        "interrupted_bytes_per_second": None,
     }
     print_update_plan(answer)
     shown = capsys.readouterr().out
-    for text in ("[a-z]", "tasks: 1 now, 2 then", "1 partitions would start", "u-0", "- 2 tasks for"):
+    for text in (
+        "[a-z]",
+        "tasks: 1 now, 2 then",
+        "1 partitions would start",
+        "u-0",
+        "- 2 tasks for",
+        "1234 bytes/s would be",
+    ):
         assert text in shown
+    assert "stand still" not in shown
+    print_update_plan({**answer, "moves": [lane]})
+    assert "an unknown rate would stand still for a moment" in capsys.readouterr().out
     print_update_plan({**answer, "starts": []})
     assert "no partition would start, stop or move" in capsys.readouterr().out
     print_update_plan({**answer, "changes": []})
