@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from http import HTTPMethod, HTTPStatus
 from importlib.metadata import version
 
 import structlog
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from api.access.gate import CLOSED, Gate, endpoint_is_for_caller
 from api.bodies import CheckedBodies
 from api.brooklin.protocol import is_brooklins, protocol_of
 from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_of
@@ -27,6 +29,7 @@ from api.endpoints import (
     brooklin,
     datastreams,
     diagnostics,
+    documents,
     fleet,
     operations,
     plans,
@@ -51,6 +54,7 @@ _log = structlog.get_logger(__name__)
 def create_app(services: Services) -> FastAPI:
     """An application without globals: tests make as many as they like."""
     app = described_app()
+    services = replace(services, control=services.control.of(CLOSED))  # each call has its own
     app.state.services = services
     app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
     app.state.renditions = Renditions()
@@ -61,6 +65,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
     app.add_middleware(CheckedBodies, refuse=_explain)
+    app.add_middleware(Gate, access=services.access, refuse=_explain)
     app.add_middleware(SpokenVersions, refuse=_explain)
     app.add_middleware(CutOffCalls, refuse=_explain)
     app.exception_handler(HeadraceError)(_explain)
@@ -79,11 +84,10 @@ def described_app() -> DocumentedApi:
         version=version("headrace"),
         openapi_tags=TAGS,
         servers=SERVERS,
-        openapi_url="/v1/openapi.json",
-        docs_url="/v1/docs",
-        redoc_url=None,
+        openapi_url=None,  # `api.endpoints.documents` has them
         generate_unique_id_function=operation_id,
         default_response_class=LegibleJson,
+        dependencies=[Depends(endpoint_is_for_caller)],
         lifespan=_closing,
     )
     for router in (
@@ -98,7 +102,7 @@ def described_app() -> DocumentedApi:
         actions.router,
     ):
         app.include_router(router, responses=EVERYWHERE)
-    for router in (brooklin.router, diagnostics.router, fleet.router):
+    for router in (brooklin.router, diagnostics.router, fleet.router, documents.router):
         app.include_router(router, include_in_schema=False)
     return app
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
+from api.access.gate import caller_of
 from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import SlowCalls
 from api.fleet.credentials import Credentials
@@ -29,7 +31,13 @@ async def _reads(request: Request, response: Response) -> Reads:
     return Reads(request.app.state.services, request.app.state.memory, response.headers)
 
 
-ServicesDep = Annotated[Services, Depends(_of_state("services"))]
+async def _services(request: Request) -> Services:
+    """What they write is written for the caller."""
+    services: Services = request.app.state.services
+    return replace(services, control=services.control.of(caller_of(request)))
+
+
+ServicesDep = Annotated[Services, Depends(_services)]
 SlowCallsDep = Annotated[SlowCalls, Depends(_of_state("slow_calls"))]
 EventFeedDep = Annotated[EventFeed, Depends(_of_state("event_feed"))]
 ReadsDep = Annotated[Reads, Depends(_reads)]

@@ -18,6 +18,8 @@ class MethodNotAllowed(errors.InvalidRequest):
 
 
 STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
+    errors.NotAuthenticated: HTTPStatus.UNAUTHORIZED,
+    errors.Forbidden: HTTPStatus.FORBIDDEN,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.AlreadyExists: HTTPStatus.CONFLICT,
     errors.KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,

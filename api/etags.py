@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Header, Request
 
-from mirror.control.handlers import Control, stale
+from mirror.control.handlers import Control
+from mirror.control.versions import stale
 from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.errors import InvalidRequest, VersionNotGiven
 from mirror.model.bounds import shown

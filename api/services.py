@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from httpx import AsyncBaseTransport
 
+from api.access.gate import Access
 from mirror.control.handlers import Control
 from mirror.control.operations import Operations
 from mirror.coordination.planning import Decision, World
@@ -161,3 +162,5 @@ class Services:
     """How long another instance is waited for."""
     sleep: Callable[[float], Awaitable[None]]
     """Lets a call wait some seconds before it looks again."""
+    access: Access = field(default_factory=Access)
+    """Who may call."""

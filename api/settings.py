@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import ipaddress
+
+import structlog
 from pydantic import Field
 
+from api.access.settings import AccessSettings, BrooklinListenerSettings, TlsSettings
+from mirror.errors import ConfigError
+from mirror.instance.health import Health
 from mirror.options import Settings
+
+_log = structlog.get_logger(__name__)
 
 
 class ApiSettings(Settings):
     """Where REST listens."""
 
     host: str = "127.0.0.1"
-    """Address to bind; others than loopback make the interface reachable from the network."""
+    """Address to bind; others than loopback need `api.tls`, and tokens or certificates."""
+    insecure: bool = False
+    """Whether others than loopback are bound without TLS and without asking who calls; health shows it."""
     connector_names: list[str] = Field(default=["kafkaMirroringConnector", "headrace"])
     """What Brooklin's configuration calls its connectors that mirror Kafka; datastreams of another connector
     are refused."""
@@ -22,3 +32,63 @@ class ApiSettings(Settings):
     """How long an answer of all instances waits for one of them."""
     port: int = Field(default=32311, ge=0, le=65535)
     """Brooklin's port by default; 0 picks a free one."""
+    tls: TlsSettings = TlsSettings()
+    access: AccessSettings = AccessSettings()
+    brooklin: BrooklinListenerSettings = BrooklinListenerSettings()
+
+    @property
+    def asks_who_calls(self) -> bool:
+        """Whether callers prove who they are."""
+        return bool(self.access.token_file or self.access.certificates)
+
+    def check_exposure(self) -> None:
+        """Raises ConfigError where anybody could call who reaches this machine, and nobody has said that this
+        is meant."""
+        missing = []
+        if not self.tls.certificate_file:
+            missing.append("TLS (api.tls.certificate_file, api.tls.key_file)")
+        if not self.asks_who_calls:
+            missing.append("authentication (api.access.token_file, or api.access.certificates)")
+        if missing and not is_loopback(self.host) and not self.insecure:
+            raise ConfigError(
+                f"api.host = {self.host!r} can be reached from elsewhere without {' and '.join(missing)}",
+                advice="set them (docs/security.md), bind 127.0.0.1, or set api.insecure = true if all who"
+                " reach this machine may do everything",
+            )
+        brooklin = self.brooklin
+        if brooklin.port and not is_loopback(brooklin.host) and not brooklin.insecure:
+            raise ConfigError(
+                f"api.brooklin.host = {brooklin.host!r} can be reached from elsewhere, and asks nobody who"
+                f" they are: all who reach it would have the role {brooklin.role}",
+                advice="bind 127.0.0.1, or set api.brooklin.insecure = true if that is meant",
+            )
+
+    def exposure(self) -> str:
+        """What health shows of listeners that others than loopback reach without proof; empty: none."""
+        found = []
+        if not is_loopback(self.host) and not (self.tls.certificate_file and self.asks_who_calls):
+            found.append(f"INSECURE: {self.host} is bound without TLS and authentication (api.insecure)")
+        if self.brooklin.port and not is_loopback(self.brooklin.host):
+            found.append(
+                f"INSECURE: who reaches {self.brooklin.host}:{self.brooklin.port} has the role"
+                f" {self.brooklin.role} (api.brooklin.insecure)"
+            )
+        return "; ".join(found)
+
+    def report_exposure(self, health: Health) -> None:
+        """Have health show it."""
+        if exposure := self.exposure():
+            health.report("access", True, exposure)
+            _log.warning("listening without protection", reason=exposure)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what is bound there. A name other than localhost may mean another
+    address tomorrow, and counts as one that can be reached."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback

@@ -13,7 +13,6 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, NotFound
 from mirror.jobs.verify_job import VerifyJob, copied_ranges
-from mirror.model.clusters import bootstrap_servers
 from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.datastreams.policy import policy_from
 from mirror.model.identifiers import ClusterRef
@@ -79,11 +78,10 @@ def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
     is none."""
     clock = SystemClock()
     monitor = settings.monitor
-    address = at or monitor.service or f"{settings.api.host}:{settings.api.port}"
-    bootstrap_servers("--at", address)
+    address = settings.service_address(at or monitor.service)
     policy = IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds)
     measurements = PinotMeasurements(PinotClient(settings.pinot), clock)
-    service = RestService(RestClient(address))
+    service = RestService(RestClient(address, settings=settings.commands))
     return MonitorCycle(service, measurements, policy, clock, monitor.window_seconds)
 
 

@@ -26,9 +26,10 @@ from pydantic_settings import (
 
 from api.settings import ApiSettings
 from assigner.settings import AssignerSettings
+from headrace.console.settings import TOKEN_VARIABLE, ClientSettings
 from headrace.process.compilation import SWITCH
 from headrace.process.logs import LogSettings
-from mirror.errors import ConfigError, HeadraceError
+from mirror.errors import ConfigError, HeadraceError, InvalidRequest
 from mirror.model.clusters import bootstrap_servers, is_address
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
 from monitor.settings import MonitorSettings
@@ -43,7 +44,7 @@ DEFAULT_CLUSTERS: Final = {
     "destination": {"bootstrap_servers": "127.0.0.1:9192"},
 }
 """Taken when the file names no clusters; the environment may still change one of them."""
-_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, "HEADRACE_HOME", SWITCH})
+_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, "HEADRACE_HOME", SWITCH, TOKEN_VARIABLE})
 
 
 class HeadraceSettings(BaseSettings):
@@ -67,6 +68,7 @@ class HeadraceSettings(BaseSettings):
     monitor: MonitorSettings = MonitorSettings()
     assigner: AssignerSettings = AssignerSettings()
     logging: LogSettings = LogSettings()
+    commands: ClientSettings = ClientSettings()
 
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
@@ -88,6 +90,20 @@ class HeadraceSettings(BaseSettings):
         if wrong:
             raise _all_of(wrong)
         return self
+
+    def service_address(self, at: str = "") -> str:
+        """Where a command finds the service: at the address that it was given, or at that of these settings;
+        with `https://` where these have TLS, or what TLS needs. Raises InvalidRequest for an address that is
+        none."""
+        scheme, _, place = at.rpartition("://")
+        bootstrap_servers("--at", place or (place := f"{self.api.host}:{self.api.port}"))
+        if scheme not in ("", "http", "https"):
+            raise InvalidRequest(f"{at!r} is no address", advice="host:port, or https://host:port")
+        client = self.commands
+        is_tls = bool(self.api.tls.certificate_file or client.ca_file or client.certificate_file)
+        if not scheme and is_tls:
+            scheme = "https"
+        return f"{scheme}://{place}" if scheme else place
 
     def check_cluster(self, key: str, cluster: str) -> None:
         """Raises ConfigError unless it is an alias or an address."""

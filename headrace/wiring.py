@@ -6,22 +6,26 @@ import asyncio
 import os
 import queue
 import socket
+import ssl
 import subprocess
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import httpx
 import structlog
 
+from api.access.settings import TlsSettings
 from api.services import Services
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
+from headrace.process.access import who_may_call
 from headrace.process.compilation import data_plane, worker_command
 from headrace.process.cores import usable_cores
 from headrace.process.stop_signals import held_back
+from headrace.process.tls import of_instances
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
@@ -134,8 +138,9 @@ def build_instance(
     status = RunningStatus(name, follower, supervisor, leader, health, memory.newest)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
+    access = who_may_call(settings.api, rest_address, clock)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
-    return BuiltInstance(instance, services, event_topic)
+    return BuiltInstance(instance, replace(services, access=access), event_topic)
 
 
 def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> ZooKeeper:
@@ -209,10 +214,16 @@ def _services(
         topics=lambda cluster: questions.topics([cluster]).get(cluster),
         is_zookeeper_answering=session.is_answering,
         secret=lambda: service_secret(session),
-        transport=lambda: httpx.AsyncHTTPTransport(limits=_TO_OTHERS, trust_env=False),
+        transport=lambda: httpx.AsyncHTTPTransport(
+            verify=_of_instances(settings.api.tls), limits=_TO_OTHERS, trust_env=False
+        ),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
     )
+
+
+def _of_instances(tls: TlsSettings) -> ssl.SSLContext | bool:
+    return of_instances(tls) if tls.certificate_file else True
 
 
 def _answer(settings: HeadraceSettings, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:

@@ -9,6 +9,8 @@
     │   ├── IllegalTransition       not from the present state
     │   ├── NothingStored           nothing is known of it yet
     │   ├── RefusedFields           fields of a change cannot be as they are asked for
+    │   ├── NotAuthenticated        it is not known who asks
+    │   ├── Forbidden               who asks has no right to it
     │   └── VersionNotGiven         a change does not say which version it is a change of
     ├── Unreachable                 a server does not answer                     retriable
     │   └── TimedOut                it answered too late                         retriable
@@ -107,6 +109,14 @@ class NothingStored(InvalidRequest):
 
 class RefusedFields(InvalidRequest):
     """Fields of a change cannot be as they are asked for."""
+
+
+class NotAuthenticated(InvalidRequest):
+    """It is not known who asks, or what proves it is wrong."""
+
+
+class Forbidden(InvalidRequest):
+    """Who asks is known, and has no right to what is asked."""
 
 
 class VersionNotGiven(InvalidRequest):

@@ -61,7 +61,7 @@ async def change_status(
 
 def _change_group(name: DatastreamName, action: str, services: Services) -> list[DatastreamName]:
     """All that can be changed of those that share tasks; this one may be so already."""
-    named, (allowed, target) = services.control.get(name), TRANSITIONS[action]
+    named, (allowed, target) = services.control.check_right(name), TRANSITIONS[action]
     if named.status not in allowed and named.status is not target:
         services.control.change_status(ChangeStatus(name, action, requested_by=REST))
     changed = []

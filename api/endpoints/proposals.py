@@ -76,9 +76,12 @@ def apply(
         raise IllegalTransition(
             f"plan {identity} is not true any more: {'; '.join(changed)}", advice="compute another one"
         )
-    who = (body or ApplyBody()).requested_by
+    services.control.check_right_to_group(stored.proposal.group)
+    who = services.control.caller.signed((body or ApplyBody()).requested_by)
     request = ApplyRequest(stored.proposal.group, identity, who, services.clock.now_ms())
-    asked = located(waiting(services.proposals.ask_for(stored, request)), response)
+    waits = services.proposals.ask_for(stored, request)
+    services.control.note_asked(waits)
+    asked = located(waiting(waits), response)
     sentence = "queued; the leader puts it in force if it is still true"
     return ApplyAnswer(id=identity, sentence=sentence, operation=asked)
 

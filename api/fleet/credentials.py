@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from api.access.table import SCHEME
 from mirror.errors import NotAuthorized
 from mirror.model.identifiers import InstanceName
 from mirror.ports import Clock
 
-SCHEME: Final = "Headrace"
 _READ_AGAIN_SECONDS: Final = 10.0
 """A signature that is wrong may be of a secret that somebody has replaced."""
 

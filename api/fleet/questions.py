@@ -128,7 +128,8 @@ class Fleet:
     async def _answer(self, one: LiveInstance, subject: str, parameters: Mapping[str, str]) -> bytes:
         """Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
         nonce = secrets.token_hex(16)
-        url = httpx.URL(f"http://{one.rest_address}{PATH}/{subject}", params=parameters)
+        place = one.rest_address if "://" in one.rest_address else f"http://{one.rest_address}"
+        url = httpx.URL(f"{place}{PATH}/{subject}", params=parameters)
         asked = url.raw_path.decode()
         said = partial(self._credentials.authorization, one.name, asked, nonce)
         header = await to_thread.run_sync(said)  # it may have to read the secret first

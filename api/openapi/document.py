@@ -29,6 +29,9 @@ Errors are problem documents (RFC 9457): `kind` is the class of the error, `advi
 too; a caller may give its own. A change says which version it is a change of: the `ETag` of what was read
 goes into `If-Match`.
 
+Where the service asks who calls, a token goes into `Authorization: Bearer`, or the connection shows a
+certificate: 401 without either, 403 where the role or the owner of the datastream does not allow the call.
+
 Brooklin's clients are answered at `/datastream`, `/diag` and `/health`, in the forms of Rest.li, which are
 not part of this.
 """
@@ -38,6 +41,19 @@ TAGS: Final = [
     {"name": "operations", "description": "Long work that was asked for: how far it is, what became of it."},
     {"name": "status", "description": "The instance that is asked, the others, and lanes."},
 ]
+SECURITY_SCHEMES: Final = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of this service: `headrace token add`.",
+    },
+    "certificate": {
+        "type": "mutualTLS",
+        "description": "A certificate that the settings map to a principal.",
+    },
+}
+SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"certificate": []}, {}]
+"""The last one: a service that asks nobody who they are, as on loopback by default."""
 SERVERS: Final = [{"url": "/", "description": "The instance that serves this document."}]
 
 
@@ -65,6 +81,8 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     schemas.pop(_NEVER, None)
     schemas.pop("ValidationError", None)
     found = ProblemDocument.model_json_schema(ref_template=_SCHEMAS + "{model}", mode="serialization")
+    document["components"]["securitySchemes"] = SECURITY_SCHEMES
+    document["security"] = SECURITY
     schemas |= found.pop("$defs", {}) | {ProblemDocument.__name__: found}
     for method, path, operation in _operations(document):
         _forget_validation(operation["responses"])

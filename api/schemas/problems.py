@@ -66,10 +66,17 @@ _MEANINGS: Final = {
         "name: String should have at least 1 character",
     ),
     HTTPStatus.UNAUTHORIZED: _Meaning(
-        "A server that was asked for this call refuses Headrace's credentials.",
-        "NotAuthorized",
-        "cluster source refuses the credentials",
-        "see [clusters.source.security]",
+        "It is not known who asks, where that is asked; or a server that was asked for this call refuses"
+        " Headrace's credentials.",
+        "NotAuthenticated",
+        "this call says nothing of who asks",
+        "send Authorization: Bearer with a token of this service",
+    ),
+    HTTPStatus.FORBIDDEN: _Meaning(
+        "Who asks has no right to it.",
+        "Forbidden",
+        "ci may not change what belongs to team-orders",
+        "an operator or an admin may",
     ),
     HTTPStatus.NOT_FOUND: _Meaning(
         "There is nothing of that name.", "NotFound", "there is no datastream orders"
@@ -142,5 +149,5 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
     return {"description": meaning.text, "headers": headers, "content": {PROBLEM_TYPE: content}}
 
 
-EVERYWHERE: Final = problems(400, 401, 500, 502, 503, 504)
-"""Any call may be malformed, may need ZooKeeper or another server, or may meet a bug."""
+EVERYWHERE: Final = problems(400, 401, 403, 500, 502, 503, 504)
+"""Any call may be malformed or without a right, may need ZooKeeper or another server, or may meet a bug."""

@@ -17,7 +17,9 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Read the settings as `serve` would, and show what is in force (secrets are masked)."""
     from headrace.settings import config_file, load_settings
 
-    effective = load_settings(config).model_dump(mode="json")
+    settings = load_settings(config)
+    settings.api.check_exposure()
+    effective = settings.model_dump(mode="json")
     if as_json:
         print_json(effective)
         return

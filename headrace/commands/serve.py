@@ -31,29 +31,33 @@ def serve(
     from headrace.console.files import write_file
     from headrace.process.interpreter import collect_seldom, switch_often
     from headrace.process.logs import configure_logs
-    from headrace.process.rest import RestServer, advertised_address
+    from headrace.process.rest import RestServer, advertised_address, brooklin_listener
     from headrace.settings import config_file, load_settings
     from headrace.wiring import build_instance, instance_name
 
     collect_seldom()
     switch_often()
     settings = load_settings(config)
+    settings.api.check_exposure()
     rest_port = settings.api.port if port is None else port
     name = instance_name(settings, rest_port)
     configure_logs(settings.logging, instance=name)
     log = structlog.get_logger("headrace.serve")
-    rest = RestServer(settings.api.host, rest_port)
+    rest = RestServer(settings.api.host, rest_port, settings.api.tls)
     rest.bind()
-    address = advertised_address(settings.api.advertised_address, rest.address)
+    address = advertised_address(settings.api, rest.address)
     built = build_instance(settings, config_file(config), name, address)
     app = create_app(built.services)
     rest.attach(app)
+    listeners = [rest, *brooklin_listener(settings.api, app)]
     asked_to_stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_stop.set())
+    settings.api.report_exposure(built.instance.health)
     built.instance.start()
     try:
-        rest.start()
+        for one in listeners:
+            one.start()
         if address_file is not None:
             write_file(address_file, rest.address)
         log.info("serving", rest=rest.address)
@@ -61,7 +65,8 @@ def serve(
             while not asked_to_stop.wait(0.2) and not built.instance.health.has_died.is_set():
                 pass
     finally:
-        rest.stop(5.0)
+        for one in listeners:
+            one.stop(5.0)
         built.instance.stop(settings.mirror.worker.stop_deadline_seconds)
         built.event_topic.close(5.0)
     if built.instance.health.has_died.is_set():

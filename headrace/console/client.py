@@ -8,15 +8,19 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
+from api.settings import is_loopback
 from headrace.console.resources import OPERATIONS
+from headrace.console.settings import ClientSettings
 from mirror import errors
-from mirror.errors import HeadraceError, InvalidRequest, Unreachable
+from mirror.errors import ConfigError, HeadraceError, InvalidRequest, Unreachable
 
 _T = TypeVar("_T")
 _AS_OF: Final = "As-Of-Ms"
+_SSL: Final = "[SSL"
 _SILENCE_SECONDS: Final = 45.0
 """Three signs of life that a stream of events sends where nothing happens."""
 _AWAY: Final = frozenset({502, 503, 504})
@@ -29,10 +33,38 @@ def tls_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+def _context_of(settings: ClientSettings) -> ssl.SSLContext:
+    """Raises ConfigError."""
+    if not settings.ca_file and not settings.certificate_file:
+        return tls_context()
+    try:
+        found = ssl.create_default_context(cafile=settings.ca_file or None)
+        if settings.certificate_file:
+            found.load_cert_chain(settings.certificate_file, settings.key_file or None)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"commands.ca_file or commands.certificate_file cannot be used: {error}") from error
+    found.minimum_version = ssl.TLSVersion.TLSv1_2
+    return found
+
+
+def _headers_of(settings: ClientSettings, url: str) -> dict[str, str]:
+    """Raises ConfigError; InvalidRequest where the token would be sent as plain text to another machine."""
+    token = settings.token()
+    if not token:
+        return {}
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise InvalidRequest(
+            f"a token is not sent to {parts.netloc} without TLS", advice=f"use https://{parts.netloc}"
+        )
+    return {"Authorization": f"Bearer {token}"}
+
+
 class RestClient:
-    """Talks to one instance; any instance will do. `note_age`: gets the seconds since an answer was true that
-    is not as of now, as ZooKeeper is away. `keeps_connection` false: each is closed with its answer, so that
-    nothing is left to close."""
+    """Talks to one instance; any instance will do. `address`: `host:port`, or with `https://` before it.
+    `note_age`: gets the seconds since an answer was true that is not as of now, as ZooKeeper is away.
+    `keeps_connection` false: each is closed with its answer, so that nothing is left to close. `settings`:
+    how it says who calls; without them it says nothing."""
 
     def __init__(
         self,
@@ -41,14 +73,17 @@ class RestClient:
         note_age: Callable[[int], None] = lambda _: None,
         *,
         keeps_connection: bool = True,
+        settings: ClientSettings | None = None,
     ) -> None:
         self._address = address
+        url = address if "://" in address else f"http://{address}"
         self._timeout_seconds = timeout_seconds
         self._note_age = note_age
         self._client = httpx.Client(
-            base_url=f"http://{address}",
+            base_url=url,
             timeout=timeout_seconds,
-            verify=tls_context(),
+            verify=_context_of(settings) if settings else tls_context(),
+            headers=_headers_of(settings, url) if settings else {},
             limits=httpx.Limits(max_keepalive_connections=None if keeps_connection else 0),
         )
 
@@ -119,9 +154,14 @@ class RestClient:
                     raise self._stranger()
                 yield response.iter_bytes()
         except httpx.TransportError as error:
-            raise self._unreachable() from error
+            raise self._unreachable(error) from error
 
-    def _unreachable(self) -> Unreachable:
+    def _unreachable(self, error: httpx.TransportError) -> Unreachable:
+        if isinstance(error.__cause__ or error.__context__, ssl.SSLError) or _SSL in str(error):
+            return Unreachable(
+                f"no connection by TLS to {self._address}: {error}",
+                advice="see commands.ca_file and commands.certificate_file, and which address it is of",
+            )
         return Unreachable(
             f"no Headrace instance answers at {self._address}",
             advice="start one with headrace serve, or name another with --at host:port",
@@ -141,7 +181,7 @@ class RestClient:
         try:
             response = self._client.request(method, path, **arguments)
         except httpx.TransportError as error:
-            raise self._unreachable() from error
+            raise self._unreachable(error) from error
         except UnicodeEncodeError as error:
             raise InvalidRequest(f"the request holds text that is no UTF-8: {error.object!r}") from error
         if not response.is_success:

@@ -9,29 +9,46 @@ from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
+from api.access.settings import TlsSettings
 from api.app import end_streams
+from api.brooklin.surface import BrooklinSurface
+from api.settings import ApiSettings
+from headrace.process.access import BROOKLIN
+from headrace.process.tls import CertifiedProtocol, of_listener
 from mirror.errors import ConfigError
 
 _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 
 
-def advertised_address(configured: str, bound: str) -> str:
+def advertised_address(api: ApiSettings, bound: str) -> str:
     """Where other instances reach the one that listens at `bound`: as configured, or there; a socket on all
-    addresses is reached by the name of its host."""
-    if configured:
-        return configured
-    if bound.startswith(_EVERYWHERE):
-        return f"{socket.gethostname()}:{bound.rpartition(':')[2]}"
-    return bound
+    addresses is reached by the name of its host. With TLS it begins with `https://`."""
+    found = api.advertised_address or bound
+    if not api.advertised_address and bound.startswith(_EVERYWHERE):
+        found = f"{socket.gethostname()}:{bound.rpartition(':')[2]}"
+    return f"https://{found}" if api.tls.certificate_file else found
+
+
+def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
+    """That of Brooklin's clients, bound, if the settings have one. Raises ConfigError."""
+    if not api.brooklin.port:
+        return []
+    found = RestServer(api.brooklin.host, api.brooklin.port, key="api.brooklin.port")
+    found.bind()
+    found.attach(app, BrooklinSurface(app, BROOKLIN))
+    return [found]
 
 
 class RestServer:
     """`bind` first (a busy port is found at once), then `attach` and `start`."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, tls: TlsSettings | None = None, key: str = "api.port") -> None:
         self._host = host
         self._port = port
+        self._tls = tls if tls is not None and tls.certificate_file else None
+        self._key = key
         self._socket: socket.socket | None = None
         self._app: FastAPI | None = None
         self._server: uvicorn.Server | None = None
@@ -56,14 +73,27 @@ class RestServer:
             listener.close()
             raise ConfigError(
                 f"REST cannot listen on {self._host}:{self._port} ({error.strerror})",
-                advice="set api.port, or --port 0 for a free one",
+                advice=f"set {self._key}, or --port 0 for a free one",
             ) from error
         self._socket = listener
 
-    def attach(self, app: FastAPI) -> None:
-        """What is served."""
+    def attach(self, app: FastAPI, surface: ASGIApp | None = None) -> None:
+        """What is served: the application, or a part of it, which then begins and ends with another server.
+        Raises ConfigError for certificates that cannot be used."""
         self._app = app
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=3)
+        context = of_listener(self._tls) if self._tls else None
+        config = uvicorn.Config(
+            surface or app,
+            http=CertifiedProtocol,
+            lifespan="off" if surface else "auto",
+            ssl_context_factory=(lambda *_: context) if context else None,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=3,
+            proxy_headers=False,  # X-Forwarded-For is whatever a caller writes
+            server_header=False,
+            ws="none",
+        )
         self._server = uvicorn.Server(config)
 
     def start(self) -> None:

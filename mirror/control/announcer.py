@@ -1,23 +1,37 @@
-"""Events of what people asked for: who changed, paused, resumed, stopped or deleted what, and why."""
+"""What people asked for: who created, changed, paused, resumed, stopped, deleted or moved what, and why.
+
+Each change is an event, for people, and a line of the log for auditors, with what was before and after, who
+has asked, and from where.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
+from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
 from mirror.control.commands import ChangePauses, ChangeStatus, UpdateDatastream
+from mirror.coordination.stores.definitions import to_document
 from mirror.coordination.stores.events import EventLog, command_event
+from mirror.coordination.stores.requests import Request
+from mirror.errors import legible
 from mirror.model.datastreams.change import definition_changes
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.pauses import moment_text
+from mirror.model.documents import differences
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
+AUDIT: Final = "audit"
+"""What lines of the log say that are of changes which somebody asked for."""
 _FIELDS_SHOWN: Final = 10
+_VALUE_SHOWN: Final = 2_000
 _DONE: Final = {"pause": "paused", "resume": "resumed", "stop": "stopped", "delete": "deleted"}
 
 
@@ -30,19 +44,39 @@ class Announcer:
         self._events = log
         self._publish = publish
         self._clock = clock
+        self._caller = NOBODY_IN_PARTICULAR
+
+    def of(self, caller: Caller) -> Announcer:
+        """The same, of what this caller does."""
+        mine = copy.copy(self)
+        mine._caller = caller  # noqa: SLF001 - its own copy
+        return mine
+
+    def created(self, after: Datastream) -> None:
+        """A datastream is there that was not. Its event is that of the leader, which makes it READY."""
+        self._audit("create", after.name, None, after, "", "")
+
+    def asked(self, request: Request, name: DatastreamName) -> None:
+        """The leader is asked for something; its event is the leader's."""
+        kind = type(request).__name__.removesuffix("Request").lower()
+        self._audit(kind, name, None, None, request.requested_by, request.reason)
 
     def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
         """A definition has become another one."""
         fields = [one.pointer for one in definition_changes(before, after)]
         more = f" and {len(fields) - _FIELDS_SHOWN} more" if len(fields) > _FIELDS_SHOWN else ""
         self._announce(command, after.name, f"changed {', '.join(fields[:_FIELDS_SHOWN])}{more}")
+        self._audit("change", after.name, before, after, command.requested_by, command.reason)
 
-    def status_changed(self, command: ChangeStatus) -> None:
-        """A datastream was paused, resumed, stopped or deleted."""
+    def status_changed(
+        self, command: ChangeStatus, before: Datastream | None, after: Datastream | None
+    ) -> None:
+        """A datastream was paused, resumed, stopped or deleted; nothing is known of one that was damaged."""
         what = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
         self._announce(command, command.name, what)
+        self._audit(command.action, command.name, before, after, command.requested_by, command.reason)
 
-    def pauses_changed(self, command: ChangePauses) -> None:
+    def pauses_changed(self, command: ChangePauses, before: Datastream, after: Datastream) -> None:
         """Partitions were paused or resumed."""
         shown = ", ".join(
             f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
@@ -50,18 +84,54 @@ class Announcer:
         )
         what = f"{'paused' if command.pause else 'resumed'} {shown}{_until(command.until_ms)}"
         self._announce(command, command.name, what)
+        action = f"{'pause' if command.pause else 'resume'} partitions"
+        self._audit(action, command.name, before, after, command.requested_by, command.reason)
+
+    def _audit(
+        self,
+        action: str,
+        name: DatastreamName,
+        before: Datastream | None,
+        after: Datastream | None,
+        requested_by: str,
+        reason: str,
+    ) -> None:
+        """A line of the log. The values are of the fields that differ; all, of a creation."""
+        caller, empty = self._caller, dict[str, Any]()
+        changes = list(
+            differences(to_document(before) if before else empty, to_document(after) if after else empty)
+        )
+        _log.info(
+            AUDIT,
+            action=action,
+            datastream=legible(name),
+            principal=caller.name or "not asked",
+            role=caller.role,
+            remote=caller.remote,
+            call=caller.request_id,
+            requested_by=legible(requested_by),
+            reason=legible(reason),
+            before=_values([(one.pointer, one.before) for one in changes] if before else []),
+            after=_values([(one.pointer, one.after) for one in changes] if after else []),
+        )
 
     def _announce(
         self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, what: str
     ) -> None:
         because = f": {command.reason}" if command.reason else ""
-        sentence = f"{command.requested_by or 'somebody'} {what}{because}"
+        place = f" (from {self._caller.remote})" if self._caller.name and self._caller.remote else ""
+        sentence = f"{command.requested_by or 'somebody'}{place} {what}{because}"
         events = (command_event(name, sentence, self._clock.now_ms()),)
         try:
             self._events.append(events)
             self._publish(events)
         except Exception as error:  # noqa: BLE001 - the bulkhead around telling
             _log.warning("event lost", datastream=name, sentence=sentence, reason=str(error))
+
+
+def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
+    """By pointer, each cut where it is long."""
+    return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}
 
 
 def _until(moment_ms: int | None) -> str:

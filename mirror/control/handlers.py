@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from mirror.control.admission import Admission, check_joining
 from mirror.control.announcer import Announcer
+from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
 from mirror.control.commands import (
     ChangePauses,
     ChangeStatus,
@@ -17,6 +19,7 @@ from mirror.control.commands import (
     UpdateDatastream,
 )
 from mirror.control.outcomes import check_ready, outcome
+from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
 from mirror.coordination.operations.operation import ended_stop
 from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.stores.definitions import (
@@ -29,27 +32,25 @@ from mirror.coordination.stores.definitions import (
 )
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import Membership
-from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, Request, RequestQueue
 from mirror.errors import (
     AlreadyExists,
     HeadraceError,
     IllegalTransition,
     InvalidRequest,
     NotFound,
-    StaleVersion,
     VersionConflict,
 )
 from mirror.model.bounds import shown
 from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, TASK_PREFIX
-from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import joint_limits
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
 _ATTEMPTS: Final = 5
-_READ_AGAIN: Final = "read it again, and make the change of what it is now"
 _FIRST_STATUSES: Final = frozenset(
     {DatastreamStatus.INITIALIZING, DatastreamStatus.PAUSED, DatastreamStatus.STOPPED}
 )
@@ -90,26 +91,65 @@ class Control:
         self._admission = admission
         self._clock = clock
         self._announcer = Announcer(stores.events, stores.publish, clock)
+        self._caller = NOBODY_IN_PARTICULAR
+
+    def of(self, caller: Caller) -> Control:
+        """The same use cases for one caller: what it has no right to raises Forbidden, and what it does is
+        kept with its name."""
+        mine = copy.copy(self)
+        mine._caller, mine._announcer = caller, self._announcer.of(caller)  # noqa: SLF001 - its own copy
+        return mine
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return self._caller
+
+    def check_right(self, name: DatastreamName) -> Datastream:
+        """The datastream, whose tasks, and those of all that share them, the caller may change. Raises
+        NotFound, DamagedState, Forbidden."""
+        datastream = self.get(name)
+        self._check_right(name, datastream, datastream, of_tasks=True)
+        return datastream
+
+    def check_right_to_group(self, group: GroupName) -> None:
+        """As `check_right` of one of those that share these tasks. Raises Forbidden."""
+        one = next((one for one in self.list().datastreams if one.group == group), None)
+        self._check_right(one.name if one else DatastreamName(group), one, one, of_tasks=True)
+
+    def note_asked(self, request: Request) -> None:
+        """The leader was asked for something by other means than these use cases."""
+        self._announcer.asked(request, DatastreamName(request.group))
+
+    def _check_right(
+        self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
+    ) -> None:
+        """Raises Forbidden. `of_tasks`: it concerns the tasks of all datastreams that share them."""
+        self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
         """Returns the definition as stored, also one that the same call has created before. Raises
-        InvalidRequest, AlreadyExists, KeyReused, DamagedState."""
+        InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden."""
         created, others = self._there(command.datastream)
         if created is not None:
             return created
         datastream = self._checked(command, others)
         try:
-            return self._definitions.create(datastream)
+            stored = self._definitions.create(datastream)
         except AlreadyExists:
             created = self._created_before(datastream)
             if created is None:
                 raise
             return created
+        self._announcer.created(stored.datastream)
+        return stored
 
     def _there(self, asked: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
-        """What the same call has created before, and the others. Raises AlreadyExists, KeyReused."""
+        """What the same call has created before, and the others. Raises AlreadyExists, KeyReused,
+        Forbidden."""
         found, name = self.list(), asked.name
         others = [one for one in found.datastreams if one.name != name]
+        self._caller.check(name, None, asked, lambda: others)
         is_listed = len(others) < len(found.datastreams) or any(one.name == name for one in found.damaged)
         return self._created_before(asked) if is_listed else None, others
 
@@ -162,6 +202,7 @@ class Control:
         stored = [after.get(one.name, one) for one in self.list().datastreams]
         for command in commands:
             before, new = command.before.datastream, command.after
+            self._check_right(new.name, before, new, of_tasks=new.limits != before.limits)
             if before.status is DatastreamStatus.DELETING:
                 raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
             others = [one for one in stored if one.name != new.name]
@@ -192,14 +233,15 @@ class Control:
         return found
 
     def _become(self, command: UpdateDatastream) -> StoredDatastream:
+        command = replace(command, requested_by=self._caller.signed(command.requested_by))
         before, after = command.before.datastream, command.after
         for _ in range(_ATTEMPTS):
             stored = self._definitions.get(after.name)
             if command.is_exact and stored.version != command.before.version:
                 raise stale(after.name)
-            if _with_state_of(stored.datastream, before) != stored.datastream:
+            if with_state_of(stored.datastream, before) != stored.datastream:
                 break
-            changed = _with_state_of(stored.datastream, after)
+            changed = with_state_of(stored.datastream, after)
             if changed == stored.datastream:
                 return stored
             try:
@@ -210,7 +252,7 @@ class Control:
             self._announcer.updated(command, stored.datastream, changed)
             return written
         raise VersionConflict(
-            f"somebody else has changed datastream {after.name} meanwhile", advice=_READ_AGAIN
+            f"somebody else has changed datastream {after.name} meanwhile", advice=READ_AGAIN
         )
 
     def stored(self, name: DatastreamName) -> StoredDatastream:
@@ -246,23 +288,27 @@ class Control:
             return self.change_status(command)
         if command.before is not None:
             raise stale(command.name)
+        self._check_right(command.name, None, None, of_tasks=False)
         self._definitions.remove(command.name)
         self._known.changed(command.name)
-        self._announcer.status_changed(command)
+        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        self._announcer.status_changed(command, None, None)
         return found
 
     def change_status(self, command: ChangeStatus) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, StaleVersion,
         VersionConflict."""
-        changed = self._change(command)
-        self._announcer.status_changed(command)
+        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        before, changed = self._change(command)
+        self._announcer.status_changed(command, before, changed.datastream)
         return changed
 
     def change_pauses(self, command: ChangePauses) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
         InvalidRequest, StaleVersion, VersionConflict."""
-        stored = self._change(command)
-        self._announcer.pauses_changed(command)
+        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        before, stored = self._change(command)
+        self._announcer.pauses_changed(command, before, stored.datastream)
         return stored
 
     def move(self, command: MovePartitions) -> MoveRequest:
@@ -271,8 +317,9 @@ class Control:
         if command.before is not None:
             self.catch_up()
         stored = self.stored(command.name)
-        _check_unchanged(stored, command.before)
+        check_unchanged(stored, command.before)
         datastream = stored.datastream
+        self._check_right(command.name, datastream, datastream, of_tasks=True)
         check_ready(datastream)
         live = [one for one in self._membership.live() if not one.is_leaving]
         if not any(command.host in {one.name, one.host} for one in live):
@@ -284,20 +331,24 @@ class Control:
             group=datastream.group,
             partitions=command.partitions,
             host=command.host,
-            requested_by=command.requested_by,
+            requested_by=self._caller.signed(command.requested_by),
             requested_ms=self._clock.now_ms(),
         )
-        return replace(request, identity=self._requests.add(request))
+        added = replace(request, identity=self._requests.add(request))
+        self._announcer.asked(added, datastream.name)
+        return added
 
-    def _change(self, command: ChangeStatus | ChangePauses) -> StoredDatastream:
-        """Again from the stored definition when somebody else was faster, unless it had to be as `before`."""
+    def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
+        """As it was, and as it is stored now. Again from the stored definition when somebody else was faster,
+        unless it had to be as `before`."""
         now_ms = self._clock.now_ms()
         for attempt in range(_ATTEMPTS):
             stored = self._definitions.get(command.name)
-            _check_unchanged(stored, command.before)
+            self._check_right(command.name, stored.datastream, stored.datastream, of_tasks=False)
+            check_unchanged(stored, command.before)
             changed = outcome(stored.datastream, command, now_ms)
             if changed == stored.datastream:
-                return stored
+                return stored.datastream, stored
             try:
                 ended = outcome_entries(ended_stop(stored.datastream, changed, now_ms))
                 written = self._definitions.replace(stored, changed, ended)
@@ -306,7 +357,7 @@ class Control:
                     raise
             else:
                 self._known.changed(command.name)
-                return written
+                return stored.datastream, written
         raise AssertionError("the loop returns or raises")
 
     def expected(
@@ -320,23 +371,26 @@ class Control:
                 return created.datastream, created.datastream
             return None, self._checked(command, others)
         stored = self._definitions.get(command.name)
-        _check_unchanged(stored, command.before)
+        self._check_right(command.name, stored.datastream, stored.datastream, of_tasks=False)
+        check_unchanged(stored, command.before)
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
         """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition."""
         request = self.request_of(command)
-        return replace(request, identity=self._requests.add(request))
+        added = replace(request, identity=self._requests.add(request))
+        self._announcer.asked(added, command.name)
+        return added
 
     def request_of(self, command: TriggerRebalance) -> RebalanceRequest:
         """What `rebalance` would queue, for a dry run. Raises NotFound, IllegalTransition."""
-        datastream = self.get(command.name)
+        datastream = self.check_right(command.name)
         if not datastream.status.is_mirrored:
             raise IllegalTransition(f"datastream {command.name} is {datastream.status} and has no tasks")
         return RebalanceRequest(
             group=datastream.group,
             full=command.full,
-            requested_by=command.requested_by,
+            requested_by=self._caller.signed(command.requested_by),
             reason=command.reason,
             requested_ms=self._clock.now_ms(),
         )
@@ -372,21 +426,6 @@ def _check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None
                 f" {GROUP_ID} {theirs}, not to {mine}",
                 advice=f"give it {GROUP_ID} = {theirs}, or another {TASK_PREFIX}",
             )
-
-
-def _check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:
-    if before is not None and stored != before:
-        raise stale(stored.datastream.name)
-
-
-def stale(name: DatastreamName) -> StaleVersion:
-    """For a change of a version that is not the present one."""
-    return StaleVersion(f"datastream {name} has another version by now", advice=_READ_AGAIN)
-
-
-def _with_state_of(stored: Datastream, definition: Datastream) -> Datastream:
-    """A definition in the state in which the stored one is."""
-    return replace(definition, status=stored.status, pauses=stored.pauses, halt=stored.halt)
 
 
 def _way_of(datastream: Datastream) -> tuple[object, ...]:

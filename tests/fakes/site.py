@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from api.access.gate import Access
 from api.app import create_app
 from api.services import Services
 from headrace.clusters.directory import ClusterDirectory
@@ -31,6 +32,10 @@ from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 from tests.patience import PATIENCE_SECONDS
 
+HOSTS = frozenset(
+    {"test", "testserver", *(f"{name}.test" for name in ("one", "two", "three", "four", "five"))}
+)
+"""What tests call the instances."""
 ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192"}
 
 
@@ -59,7 +64,11 @@ class Site:
     """One instance, topic `t` with two partitions at the source. Sites of one server are one service."""
 
     def __init__(
-        self, server: FakeZooKeeper | None = None, name: str = "one", planner: Planner | None = None
+        self,
+        server: FakeZooKeeper | None = None,
+        name: str = "one",
+        planner: Planner | None = None,
+        access: Access | None = None,
     ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
@@ -122,6 +131,7 @@ class Site:
             transport=lambda: self.neighbours,
             fleet_deadline_seconds=PATIENCE_SECONDS,
             sleep=self._sleep,
+            access=access or Access(hosts=HOSTS),
         )
         self.app = create_app(services)
         self.client = client_of(self.app)

@@ -42,12 +42,9 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
     that is none."""
     from headrace.console.client import RestClient
     from headrace.settings import load_settings
-    from mirror.model.clusters import bootstrap_servers
 
-    if not at:
-        settings = load_settings(config)
-        at = f"{settings.api.host}:{settings.api.port}"
-    bootstrap_servers("--at", at)
+    settings = load_settings(config)
+    address = settings.service_address(at)
     ages: list[int] = []
 
     def note_age(seconds: int) -> None:
@@ -55,7 +52,7 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
             error_console().print(f"as of {seconds} s ago: ZooKeeper does not answer")
         ages.append(seconds)
 
-    return RestClient(at, timeout_seconds, note_age, keeps_connection=False)
+    return RestClient(address, timeout_seconds, note_age, keeps_connection=False, settings=settings.commands)
 
 
 def show_outcome(answer: dict[str, Any], *, as_json: bool, dry_run: bool) -> None:

@@ -51,7 +51,7 @@ def test_who_comes_before_it_is_started_waits_for_the_answer(server: RestServer)
     with socket.create_connection(
         ("127.0.0.1", int(server.address.rpartition(":")[2])), timeout=PATIENCE_SECONDS
     ) as early:
-        early.sendall(b"GET /v1/datastreams HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        early.sendall(b"GET /v1/datastreams HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         server.start()
         answer = b""
         while data := early.recv(65_536):

@@ -1,0 +1,160 @@
+"""Finds out who makes a call, before anything of its body is read; and whether the endpoint is for them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.access.origins import check_origin
+from api.access.rights import Action, Principal, PrincipalRights, Role, reason_against
+from api.access.table import FLEET_PATH, NEEDS, SCHEME
+from api.access.tokens import TokenFile
+from mirror.control.caller import AskedChange, Caller
+from mirror.errors import Forbidden, HeadraceError, NotAuthenticated
+
+SUBJECT: Final = "headrace.certificate_subject"
+"""In the state of a scope: whose certificate the connection has shown, where the listener verified it."""
+LISTENER: Final = "headrace.listener"
+"""In the state of a scope: which listener took the connection; nothing for the main one."""
+CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="headrace"'}
+_BEARER: Final = "bearer "
+_EVERYBODY: Final = Principal("everybody", Role.ADMIN)
+_OPEN_PATHS: Final = {"/v1/health": Action.HEALTH, "/health": Action.HEALTH, "/metrics": Action.METRICS}
+_AS_CALLER: Final = "caller"
+_AS_PRINCIPAL: Final = "principal"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How callers prove who they are. Without tokens and certificates nobody is asked. `certificates`: by
+    subject; `listeners`: principals of listeners whose callers send no credentials; `open_to_all`: what is
+    answered without any."""
+
+    tokens: TokenFile | None = None
+    certificates: Mapping[str, Principal] = field(default_factory=dict)
+    listeners: Mapping[str, Principal] = field(default_factory=dict)
+    open_to_all: frozenset[Action] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether callers have to say who they are."""
+        return self.tokens is not None or bool(self.certificates)
+
+    def principal_of(self, headers: Headers, state: Mapping[str, Any]) -> Principal | None:
+        """Who asks; None: the call says nothing of it. Raises NotAuthenticated, Unreachable."""
+        if state.get(LISTENER) in self.listeners:
+            return self.listeners[state[LISTENER]]
+        if not self.is_asked:
+            return _EVERYBODY
+        given = headers.getlist("authorization")
+        if len(given) > 1:
+            raise NotAuthenticated("this call has two Authorization headers")
+        if given and given[0].lower().startswith(_BEARER) and self.tokens is not None:
+            return self.tokens.principal_of(given[0][len(_BEARER) :].strip())
+        if given:
+            raise NotAuthenticated("callers are known by Authorization: Bearer, or by their certificates")
+        return self.certificates.get(state.get(SUBJECT, ""))
+
+
+class Gate:
+    """ASGI middleware: each call has its caller, or is refused by `refuse` before its body is read."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        refuse: Callable[[Request, HeadraceError], Awaitable[Response]],
+    ) -> None:
+        self._app = app
+        self._access = access
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            request = Request(scope)
+            try:
+                self._admit(request, scope)
+            except HeadraceError as error:
+                response = await self._refuse(request, error)
+                if isinstance(error, NotAuthenticated):
+                    response.headers.update(CHALLENGE)
+                await response(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+
+    def _admit(self, request: Request, scope: Scope) -> None:
+        """Raises NotAuthenticated, Forbidden, Unreachable."""
+        access, state, path = self._access, scope["state"], scope["path"]
+        remote = request.client.host if request.client else ""
+        structlog.contextvars.bind_contextvars(remote=remote)
+        check_origin(request.method, request.headers, access.hosts, access.origins)
+        is_signed = path.startswith(FLEET_PATH) and _is_of_an_instance(request.headers)
+        principal = None if is_signed else access.principal_of(request.headers, state)
+        if principal is None and not is_signed and _OPEN_PATHS.get(path) not in access.open_to_all:
+            raise NotAuthenticated(
+                "this call says nothing of who asks",
+                advice="send Authorization: Bearer with a token of this service (headrace token add)",
+            )
+        state[_AS_PRINCIPAL] = principal
+        state[_AS_CALLER] = _caller(principal, remote, state.get("request_id", ""))
+        if principal not in (None, _EVERYBODY):
+            structlog.contextvars.bind_contextvars(principal=principal.name)
+
+
+def _is_of_an_instance(headers: Headers) -> bool:
+    return headers.get("authorization", "").startswith(f"{SCHEME} ")
+
+
+def _caller(principal: Principal | None, remote: str, request_id: str) -> Caller:
+    if principal is None:
+        return Caller("nobody", "", remote, request_id, NoRights())
+    if principal is _EVERYBODY:
+        return Caller(remote=remote, request_id=request_id)
+    return Caller(principal.name, principal.role, remote, request_id, PrincipalRights(principal))
+
+
+class NoRights:
+    """Satisfies `mirror.control.caller.Rights`: of a call that has passed no gate."""
+
+    def check(self, change: AskedChange) -> None:
+        """Raises Forbidden."""
+        raise Forbidden(f"nobody has a right to change {change.name}")
+
+
+CLOSED: Final = Caller("nobody", rights=NoRights())
+
+
+async def endpoint_is_for_caller(request: Request) -> None:
+    """A dependency of every endpoint. Raises Forbidden, NotAuthenticated; also for endpoints that are not in
+    the table."""
+    method = "GET" if request.method == "HEAD" else request.method
+    key = method, request.scope["route"].path
+    if key not in NEEDS:
+        raise Forbidden(f"nobody has a right to {method} {key[1]}")
+    action, principal = NEEDS[key], request.scope["state"].get(_AS_PRINCIPAL)
+    if action is None:
+        return
+    if principal is None:
+        access: Access = request.app.state.services.access
+        if action not in access.open_to_all:
+            raise NotAuthenticated("this call says nothing of who asks")
+    elif reason := reason_against(principal, action):
+        raise Forbidden(reason)
+
+
+def caller_of(request: Request) -> Caller:
+    """Who makes the call."""
+    found: Caller = request.scope["state"].get(_AS_CALLER, CLOSED)
+    return found

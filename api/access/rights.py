@@ -1,0 +1,133 @@
+"""Whether a principal may do something, and why not. Pure.
+
+| role | may |
+|---|---|
+| viewer | read everything |
+| owner | that, and change the datastreams of its owners |
+| operator | that, and act on every datastream: create, change, pause, move, rebalance, delete |
+| admin | that, and change who owns a datastream |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from mirror.control.caller import AskedChange
+from mirror.errors import Forbidden
+from mirror.model.bounds import shown
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.metadata import GROUP_ID, OWNER
+
+
+class Role(StrEnum):
+    """What a principal is here, the least first."""
+
+    VIEWER = "viewer"
+    OWNER = "owner"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. `owners`: values of `metadata.owner` whose datastreams a principal of the role owner may
+    change."""
+
+    name: str
+    role: Role
+    owners: frozenset[str] = frozenset()
+
+
+class Action(StrEnum):
+    """What is asked for."""
+
+    HEALTH = "read the health"
+    METRICS = "read the metrics"
+    READ = "read"
+    CHANGE = "change"
+    HAND_OVER = "give to another owner"
+    COMMIT_AS = "choose the consumer group of"
+
+
+_LEAST: Final[Mapping[Action, Role]] = {
+    Action.HEALTH: Role.VIEWER,
+    Action.METRICS: Role.VIEWER,
+    Action.READ: Role.VIEWER,
+    Action.CHANGE: Role.OWNER,
+    Action.HAND_OVER: Role.OWNER,
+    Action.COMMIT_AS: Role.OPERATOR,
+}
+"""The role that may do it at all."""
+
+_EVERYWHERE: Final[Mapping[Action, Role]] = {
+    **_LEAST,
+    Action.CHANGE: Role.OPERATOR,
+    Action.HAND_OVER: Role.ADMIN,
+}
+"""The role that may do it to the datastreams of every owner."""
+
+_RANK: Final = {role: rank for rank, role in enumerate(Role)}
+_NO_OWNER: Final = ""
+
+
+def reason_against(principal: Principal, action: Action, owners: frozenset[str] | None = None) -> str:
+    """Why the principal may not do it; empty: it may. `owners`: of all datastreams that it concerns, "" for
+    one whose owner is not known; None: not one is known yet, so that only the role counts."""
+    least, everywhere = _LEAST[action], _EVERYWHERE[action]
+    if _RANK[principal.role] >= _RANK[everywhere]:
+        return ""
+    if _RANK[principal.role] < _RANK[least]:
+        return f"{_named(principal)} may not {action} datastreams: that takes the role {least}"
+    if owners is None or (_NO_OWNER not in owners and owners <= principal.owners):
+        return ""
+    foreign = ", ".join(sorted(shown(one) if one else "nobody known" for one in owners - principal.owners))
+    return (
+        f"{_named(principal)} may not {action} what belongs to {foreign}: that takes the role {everywhere}"
+        f" or a token for that owner"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalRights:
+    """Satisfies `mirror.control.caller.Rights`."""
+
+    principal: Principal
+
+    def check(self, change: AskedChange) -> None:
+        """Raises Forbidden."""
+        for action, owners in asked_for(change):
+            if reason := reason_against(self.principal, action, owners):
+                raise Forbidden(reason)
+
+
+def asked_for(change: AskedChange) -> list[tuple[Action, frozenset[str]]]:
+    """What a change needs rights to, each with the owners of what it concerns."""
+    sides = [one for one in (change.before, change.after) if one is not None]
+    owners = frozenset(map(_owner, sides)) or frozenset({_NO_OWNER})
+    needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.mates)))]
+    if change.before is not None and len(owners) > 1:
+        needed = [(Action.HAND_OVER, owners), *needed[1:]]
+        if change.mates:
+            needed.append((Action.CHANGE, frozenset(map(_owner, change.mates))))
+    if change.after is not None and _commits_elsewhere(change.before, change.after):
+        needed.append((Action.COMMIT_AS, owners))
+    return needed
+
+
+def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
+    """Whether positions would be committed into a group that the datastream's name does not say."""
+    said = after.metadata.get(GROUP_ID)
+    if not said or said == after.name:
+        return False
+    return before is None or before.metadata.get(GROUP_ID) != said
+
+
+def _owner(datastream: Datastream) -> str:
+    return datastream.metadata.get(OWNER, _NO_OWNER)
+
+
+def _named(principal: Principal) -> str:
+    return f"{principal.name} (role {principal.role})"

@@ -1,0 +1,91 @@
+"""What an operator can set about who may call."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from api.access.rights import Role
+from api.access.tokens import principal_named
+from mirror.errors import InvalidRequest
+from mirror.options import Settings
+
+
+class TlsSettings(Settings):
+    """Of the listener. The files are read again when they change, without a restart."""
+
+    certificate_file: str = ""
+    """Our certificate with its chain (PEM); empty: no TLS."""
+    key_file: str = ""
+    """Key of `certificate_file` (PEM)."""
+    key_password: SecretStr = SecretStr("")
+    """Password of `key_file`; best given in the environment."""
+    client_ca_file: str = ""
+    """Authorities (PEM) of the certificates that callers may show; empty: none is asked for."""
+    client_certificates: Literal["optional", "required"] = "optional"
+    """Whether a connection without a certificate is taken."""
+    instances_ca_file: str = ""
+    """Authorities (PEM) of the certificates of the other instances; empty: the machine's."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TlsSettings:
+        if bool(self.certificate_file) != bool(self.key_file):
+            raise ValueError("certificate_file and key_file go together")
+        if not self.certificate_file and (self.client_ca_file or self.client_certificates == "required"):
+            raise ValueError("client certificates are asked for by TLS only: certificate_file is needed")
+        if self.client_certificates == "required" and not self.client_ca_file:
+            raise ValueError("client_certificates = required needs client_ca_file")
+        return self
+
+
+class PrincipalSettings(Settings):
+    """What a caller is here that has no token."""
+
+    role: Role = Role.VIEWER
+    """What it may do."""
+    owners: list[str] = Field(default=[])
+    """With the role owner: owners of the datastreams that it may change."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> PrincipalSettings:
+        try:
+            principal_named("principal", self.role, self.owners)
+        except InvalidRequest as error:
+            raise ValueError(str(error)) from error
+        return self
+
+
+class CertificateSettings(PrincipalSettings):
+    """A principal that shows a certificate; `NAME` is what it is called here."""
+
+    subject: str = Field(min_length=1)
+    """Of the certificate, the most specific part first: `CN=ci,O=example` (RFC 4514)."""
+
+
+class AccessSettings(Settings):
+    """Who may call. Without `token_file` and certificates nobody is asked who they are."""
+
+    token_file: str = ""
+    """Hashes of the tokens (`headrace token add`); read again when it changes."""
+    certificates: dict[str, CertificateSettings] = Field(default={})
+    """Principals by their certificates."""
+    open_to_all: list[Literal["health", "metrics"]] = Field(default=[])
+    """What is answered without credentials: `/health` and `/v1/health`; `/metrics`."""
+    allowed_hosts: list[str] = Field(default=[])
+    """Names of this service in addresses, besides localhost, this host's name, `api.host` and
+    `api.advertised_address`."""
+    allowed_origins: list[str] = Field(default=[])
+    """Web pages that may change things here with a browser: `https://console.example`."""
+
+
+class BrooklinListenerSettings(PrincipalSettings):
+    """A listener for Brooklin's clients alone, which send no credentials: all who reach it are the principal
+    `brooklin`, and finds nothing but Brooklin's interface."""
+
+    host: str = "127.0.0.1"
+    """Address to bind."""
+    port: int = Field(default=0, ge=0, le=65535)
+    """0: there is none."""
+    insecure: bool = False
+    """Whether it may be reached from elsewhere; health shows it."""

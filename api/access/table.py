@@ -1,0 +1,77 @@
+"""Every endpoint, and what a call of it asks for. One that is not here answers nobody.
+
+Whose datastream it is about is asked where the datastream is read for the change (`mirror.control.caller`).
+`tests/unit/api/test_access_table.py` compares this with the endpoints of the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from api.access.rights import Action
+
+SIGNED: Final = None
+"""Signed by another instance: the endpoint itself checks that (`api.fleet.credentials`)."""
+
+SCHEME: Final = "Headrace"
+"""Of the Authorization header with which instances ask each other."""
+FLEET_PATH: Final = "/v1/fleet/"
+_DATASTREAM: Final = "/v1/datastreams/{name}"
+_BROOKLINS: Final = "/datastream/{name:path}"
+
+NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
+    ("GET", "/v1/health"): Action.HEALTH,
+    ("GET", "/health"): Action.HEALTH,
+    ("GET", "/metrics"): Action.METRICS,
+    ("GET", "/v1/fleet/{subject}"): SIGNED,
+    **{
+        ("GET", path): Action.READ
+        for path in (
+            "/v1/datastreams",
+            _DATASTREAM,
+            f"{_DATASTREAM}/gaps",
+            f"{_DATASTREAM}/lag",
+            f"{_DATASTREAM}/loads",
+            f"{_DATASTREAM}/progress",
+            f"{_DATASTREAM}/translation",
+            f"{_DATASTREAM}/translation/groups/{{group:path}}",
+            "/v1/docs",
+            "/v1/events",
+            "/v1/instances",
+            "/v1/lanes",
+            "/v1/loads",
+            "/v1/openapi.json",
+            "/v1/operations",
+            "/v1/operations/{operation}",
+            "/v1/plan",
+            "/v1/plans/{identity}",
+            "/datastream",
+            _BROOKLINS,
+            "/diag",
+        )
+    },
+    **{
+        ("POST", path): Action.CHANGE
+        for path in (
+            "/v1/datastreams",
+            f"{_DATASTREAM}/move",
+            f"{_DATASTREAM}/pause",
+            f"{_DATASTREAM}/pause-partitions",
+            f"{_DATASTREAM}/plan",
+            f"{_DATASTREAM}/resume",
+            f"{_DATASTREAM}/resume-partitions",
+            f"{_DATASTREAM}/stop",
+            "/v1/plans/{identity}/apply",
+            "/v1/rebalance",
+            "/datastream",
+            _BROOKLINS,
+        )
+    },
+    ("DELETE", _DATASTREAM): Action.CHANGE,
+    ("PATCH", _DATASTREAM): Action.CHANGE,
+    ("PUT", _DATASTREAM): Action.CHANGE,
+    ("DELETE", _BROOKLINS): Action.CHANGE,
+    ("PUT", _BROOKLINS): Action.CHANGE,
+    ("PUT", "/datastream"): Action.CHANGE,
+}

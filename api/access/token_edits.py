@@ -1,0 +1,69 @@
+"""Changes of a token file, for the command line: each replaces the file as a whole, one at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from api.access.tokens import TokenEntry, read_entries
+from mirror.errors import ConfigError, NotFound
+from mirror.model.bounds import shown
+
+
+def add_entry(path: Path, entry: TokenEntry) -> None:
+    """At the end; the file is made where it is missing, for its owner alone. Raises ConfigError."""
+    _edit(path, lambda lines: [*lines, entry.line()])
+
+
+def revoke(path: Path, identity: str) -> TokenEntry:
+    """Take a token out. Raises NotFound, ConfigError."""
+    found = read_entries(path).get(identity)
+    if found is None:
+        raise NotFound(f"there is no token {shown(identity)} in {path}", advice="headrace token list")
+    _edit(path, lambda lines: [one for one in lines if one.strip() != found.line()])
+    if identity in read_entries(path):
+        raise ConfigError(f"{path} has token {identity} in other words: take its line out by hand")
+    return found
+
+
+def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
+    try:
+        with _alone(path.parent):
+            lines: list[str] = []
+            if path.exists():
+                read_entries(path)
+                lines = path.read_text(encoding="utf-8").splitlines()
+            _replace(path, "".join(f"{line}\n" for line in change(lines)))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be changed ({error.strerror})") from error
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While no other command changes a token file in this folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Readers see the former file or this one. Only its owner may read it, as far as it is new."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            if path.exists():
+                os.fchmod(file.fileno(), path.stat().st_mode & 0o755)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

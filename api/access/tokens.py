@@ -1,0 +1,175 @@
+"""Tokens of callers: a file that has only their hashes, and is read again when it changes.
+
+A token is `hr_<id>_<secret>` of 256 random bits, so that a plain SHA-256 cannot be turned back. Each line of
+the file is one token as a JSON object. A file that cannot be read lets nobody in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from api.access.rights import Principal, Role
+from mirror.errors import ConfigError, HeadraceError, InvalidRequest, NotAuthenticated, Unreachable
+from mirror.model import bounds
+from mirror.model.documents import parsed
+from mirror.ports import Clock
+
+_TOKEN: Final = re.compile(r"hr_([0-9a-f]{8})_([0-9a-f]{64})")
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_ID: Final = re.compile(r"[0-9a-f]{8}")
+_MOST_OWNERS: Final = 1_000
+_WRITABLE_BY_OTHERS: Final = 0o022
+_NOBODYS: Final = "0" * 64
+"""Compared with where no token has the id, so that this takes as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEntry:
+    """What is kept of one token. `expires_ms` None: it does not expire. Raises InvalidRequest."""
+
+    identity: str
+    principal: Principal
+    sha256: str
+    created_ms: int
+    expires_ms: int | None = None
+
+    def line(self) -> str:
+        """As it is in the file."""
+        who = self.principal
+        return json.dumps(
+            {
+                "id": self.identity,
+                "name": who.name,
+                "role": who.role.value,
+                "owners": sorted(who.owners),
+                "sha256": self.sha256,
+                "created_ms": self.created_ms,
+                "expires_ms": self.expires_ms,
+            },
+            ensure_ascii=True,
+        )
+
+
+def new_token(principal: Principal, now_ms: int, expires_ms: int | None = None) -> tuple[str, TokenEntry]:
+    """The token, which is kept nowhere, and what is kept of it."""
+    identity, secret = secrets.token_hex(4), secrets.token_hex(32)
+    return f"hr_{identity}_{secret}", TokenEntry(identity, principal, _hash(secret), now_ms, expires_ms)
+
+
+def principal_named(name: object, role: object, owners: object) -> Principal:
+    """Raises InvalidRequest for what cannot be shown and compared."""
+    found = bounds.line("the name", name)
+    what = bounds.choice("the role", Role, role)
+    whose = frozenset(bounds.line("an owner", one) for one in bounds.sequence("owners", owners, _MOST_OWNERS))
+    if bool(whose) != (what is Role.OWNER):
+        raise InvalidRequest(f"{found}: owners are given with the role {Role.OWNER}, and only there")
+    return Principal(found, what, whose)
+
+
+def read_entries(path: Path) -> dict[str, TokenEntry]:
+    """By id. Raises ConfigError that names the line."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & _WRITABLE_BY_OTHERS:
+                raise ConfigError(f"{path}: others than its owner can write it", advice=f"chmod 600 {path}")
+            lines = file.read().splitlines()
+    except OSError as error:
+        raise ConfigError(f"the tokens in {path} cannot be read ({error.strerror})") from error
+    found: dict[str, TokenEntry] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith(b"#"):
+            continue
+        try:
+            entry = _entry(bounds.mapping("a token", parsed(line)))
+            if entry.identity in found:
+                raise InvalidRequest(f"there are two tokens {entry.identity}")
+        except HeadraceError as error:
+            raise ConfigError(f"{path}, line {number}: {error}") from error
+        found[entry.identity] = entry
+    return found
+
+
+def _entry(document: Mapping[str, Any]) -> TokenEntry:
+    identity = bounds.text("the id", bounds.field(document, "id"), 8)
+    sha256 = bounds.text("the hash", bounds.field(document, "sha256"), 64)
+    if not _ID.fullmatch(identity) or not _HASH.fullmatch(sha256):
+        raise InvalidRequest("id and sha256 are 8 and 64 hexadecimal digits")
+    expires = document.get("expires_ms")
+    return TokenEntry(
+        identity,
+        principal_named(
+            bounds.field(document, "name"), bounds.field(document, "role"), document.get("owners", [])
+        ),
+        sha256,
+        bounds.integer("created_ms", bounds.field(document, "created_ms"), 0, bounds.LARGEST_MS),
+        None if expires is None else bounds.integer("expires_ms", expires, 0, bounds.LARGEST_MS),
+    )
+
+
+class TokenFile:
+    """For any thread. It is looked at for every token, and read when it is another file than before."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: tuple[int, ...] = ()
+        self._entries: dict[str, TokenEntry] = {}
+
+    def check(self) -> None:
+        """Raises ConfigError where it cannot be read."""
+        self._read()
+
+    def problem(self) -> str:
+        """Why it lets nobody in; empty where it does."""
+        try:
+            self._read()
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def principal_of(self, token: str) -> Principal:
+        """Raises NotAuthenticated; Unreachable where the file cannot be read."""
+        try:
+            entries = self._read()
+        except ConfigError as error:
+            raise Unreachable(
+                "tokens cannot be looked up now", advice="see the log of this instance"
+            ) from error
+        found = _TOKEN.fullmatch(token)
+        identity, secret = (found[1], found[2]) if found else ("", token[:1_000])
+        entry = entries.get(identity)
+        is_right = hmac.compare_digest(_hash(secret), entry.sha256 if entry else _NOBODYS)
+        if entry is None or not is_right:
+            raise NotAuthenticated("this token is not one of this service, or was revoked")
+        if entry.expires_ms is not None and entry.expires_ms <= self._clock.now_ms():
+            raise NotAuthenticated(f"token {entry.identity} has expired", advice="ask for another one")
+        return entry.principal
+
+    def _read(self) -> dict[str, TokenEntry]:
+        with self._lock:
+            try:
+                now = os.stat(self._path)
+            except OSError as error:
+                self._seen = ()
+                raise ConfigError(f"the tokens in {self._path} cannot be read ({error.strerror})") from error
+            seen = (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
+            if seen != self._seen:
+                self._seen = ()
+                self._entries = read_entries(self._path)
+                self._seen = seen
+            return self._entries
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

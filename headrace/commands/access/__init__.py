@@ -1,0 +1,1 @@
+"""Commands of who may call the service. Read token.py first."""

@@ -1,0 +1,55 @@
+"""Who may call, out of the settings."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Final
+
+from api.access.gate import Access
+from api.access.rights import Action, Principal
+from api.access.tokens import TokenFile, principal_named
+from api.settings import ApiSettings
+from mirror.errors import ConfigError, InvalidRequest
+from mirror.ports import Clock
+
+BROOKLIN: Final = "brooklin"
+"""The listener of Brooklin's clients, and the principal that they are."""
+
+
+def who_may_call(api: ApiSettings, advertised: str, clock: Clock) -> Access:
+    """Raises ConfigError for tokens that cannot be read and names that cannot be."""
+    tokens = TokenFile(Path(api.access.token_file), clock) if api.access.token_file else None
+    if tokens is not None:
+        tokens.check()
+    return Access(
+        tokens=tokens,
+        certificates=_certificates(api),
+        listeners={BROOKLIN: Principal(BROOKLIN, api.brooklin.role, frozenset(api.brooklin.owners))},
+        open_to_all=frozenset(Action[one.upper()] for one in api.access.open_to_all),
+        hosts=_hosts(api, advertised),
+        origins=frozenset(api.access.allowed_origins),
+    )
+
+
+def _certificates(api: ApiSettings) -> dict[str, Principal]:
+    found: dict[str, Principal] = {}
+    for name, one in api.access.certificates.items():
+        key = f"api.access.certificates.{name}"
+        try:
+            principal = principal_named(name, one.role, one.owners)
+        except InvalidRequest as error:
+            raise ConfigError(f"{key}: {error}") from error
+        if one.subject in found:
+            raise ConfigError(f"{key}: {found[one.subject].name} has the same subject")
+        found[one.subject] = principal
+    if found and not api.tls.client_ca_file:
+        raise ConfigError("api.access.certificates: api.tls.client_ca_file is needed, so that they are shown")
+    return found
+
+
+def _hosts(api: ApiSettings, advertised: str) -> frozenset[str]:
+    own = socket.gethostname()
+    named = [api.host, own, socket.getfqdn(own), *api.access.allowed_hosts]
+    named.append(advertised.removeprefix("https://").rpartition(":")[0])
+    return frozenset(one.strip("[]").rstrip(".").lower() for one in named if one)

@@ -1,0 +1,173 @@
+"""Real listeners with TLS: who is let in, what a call is of, and certificates that change under way."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from api.access.gate import Access
+from api.access.rights import Principal, Role
+from api.access.settings import TlsSettings
+from api.access.token_edits import add_entry
+from api.access.tokens import TokenFile, new_token
+from headrace.console.client import RestClient
+from headrace.console.settings import ClientSettings
+from headrace.process.rest import RestServer
+from headrace.process.tls import of_instances, of_listener, subject_of
+from mirror.errors import ConfigError, Forbidden, HeadraceError, NotAuthenticated, Unreachable
+from tests.fakes.clock import ManualClock
+from tests.fakes.site import Site
+from tests.patience import PATIENCE_SECONDS
+
+FILES: Final = Path(__file__).parents[2] / "data/tls/rest"
+AUTHORITY: Final = str(FILES / "authority.pem")
+CI: Final = {"CN=ci,O=example": Principal("ci", Role.VIEWER)}
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> TlsSettings:
+    """A listener's settings whose certificate may be replaced."""
+    server = tmp_path / "server.pem"
+    shutil.copy(FILES / "server.pem", server)
+    return TlsSettings(
+        certificate_file=str(server),
+        key_file=str(server),
+        client_ca_file=AUTHORITY,
+        instances_ca_file=AUTHORITY,
+    )
+
+
+@contextmanager
+def serving(tls: TlsSettings, access: Access) -> Iterator[RestServer]:
+    site = Site(access=access)
+    server = RestServer("127.0.0.1", 0, tls)
+    server.bind()
+    try:
+        server.attach(site.app)
+        server.start()
+        yield server
+    finally:
+        server.stop(PATIENCE_SECONDS)
+
+
+def ask(server: RestServer, path: str = "/v1/datastreams", **settings: str) -> Any:
+    client = ClientSettings(**({"ca_file": AUTHORITY} | settings))
+    with closing(RestClient(f"https://{server.address}", PATIENCE_SECONDS, settings=client)) as rest:
+        return rest.get(path)
+
+
+def shown(server: RestServer, **limits: Any) -> str:
+    """The subject of the certificate that the listener shows."""
+    context = ssl.create_default_context(cafile=AUTHORITY)
+    for name, value in limits.items():
+        setattr(context, name, value)
+    host, _, port = server.address.rpartition(":")
+    with (
+        socket.create_connection((host, int(port)), PATIENCE_SECONDS) as plain,
+        context.wrap_socket(plain, server_hostname=host) as connection,
+    ):
+        certificate = connection.getpeercert()
+        assert certificate
+        return subject_of(certificate["subject"])  # type: ignore[arg-type]
+
+
+def test_who_shows_a_certificate_that_the_settings_name_is_its_principal(live: TlsSettings) -> None:
+    with serving(live, Access(certificates=CI)) as server:
+        mine = str(FILES / "client.pem")
+        assert ask(server, certificate_file=mine) == []
+        settings = ClientSettings(ca_file=AUTHORITY, certificate_file=mine)
+        with (
+            closing(RestClient(f"https://{server.address}", PATIENCE_SECONDS, settings=settings)) as rest,
+            pytest.raises(Forbidden, match=r"ci \(role viewer\) may not change"),
+        ):
+            rest.post("/v1/datastreams/orders/pause")
+        with pytest.raises(NotAuthenticated):
+            ask(server)
+        with pytest.raises(NotAuthenticated):
+            ask(server, certificate_file=str(FILES / "misleading.pem"))
+        with pytest.raises(Unreachable):
+            ask(server, certificate_file=str(FILES / "impostor.pem"))
+
+
+def test_a_listener_can_take_no_connection_without_a_certificate(live: TlsSettings) -> None:
+    required = live.model_copy(update={"client_certificates": "required"})
+    with serving(required, Access(certificates=CI)) as server:
+        with pytest.raises(HeadraceError):
+            ask(server)
+        assert ask(server, certificate_file=str(FILES / "client.pem")) == []
+
+
+def test_certificates_that_change_count_without_a_restart(live: TlsSettings) -> None:
+    file = Path(live.certificate_file)
+    with serving(live, Access(certificates=CI)) as server:
+        assert shown(server) == "CN=one,O=example"
+        shutil.copy(FILES / "server-2.pem", file)
+        assert shown(server) == "CN=two,O=example"
+        file.write_text("half a file")
+        assert shown(server) == "CN=two,O=example"
+        shutil.copy(FILES / "server.pem", file)
+        assert shown(server) == "CN=one,O=example"
+        assert ask(server, certificate_file=str(FILES / "client.pem")) == []
+
+
+def test_nothing_older_than_tls_1_2_is_spoken_and_nothing_plain(live: TlsSettings) -> None:
+    with serving(live, Access(certificates=CI)) as server:
+        assert shown(server, maximum_version=ssl.TLSVersion.TLSv1_2) == "CN=one,O=example"
+        with pytest.raises((ssl.SSLError, ConnectionError)), pytest.warns(DeprecationWarning, match="TLSv1"):
+            shown(server, minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
+        with closing(RestClient(server.address, PATIENCE_SECONDS)) as plain, pytest.raises(HeadraceError):
+            plain.get("/v1/datastreams")
+
+
+def test_a_token_goes_over_tls_or_stays_on_the_machine(live: TlsSettings, tmp_path: Path) -> None:
+    clock, hashes, secret = ManualClock(), tmp_path / "tokens", tmp_path / "mine"
+    token, entry = new_token(Principal("cli", Role.VIEWER), clock.now_ms())
+    add_entry(hashes, entry)
+    secret.write_text(f"{token}\n")
+    with serving(live, Access(TokenFile(hashes, clock))) as server:
+        assert ask(server, token_file=str(secret)) == []
+        with pytest.raises(Unreachable, match="TLS"):
+            ask(server, ca_file="", token_file=str(secret))
+    with pytest.raises(HeadraceError, match="without TLS") as refused:
+        RestClient("headrace.example:80", settings=ClientSettings(token_file=str(secret)))
+    assert token not in str(refused.value)
+
+
+def test_an_instance_shows_its_certificate_to_the_others(live: TlsSettings) -> None:
+    required = live.model_copy(update={"client_certificates": "required"})
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(required, Access(certificates=CI)))
+        client = stack.enter_context(httpx.Client(verify=of_instances(required), timeout=PATIENCE_SECONDS))
+        assert client.get(f"https://{server.address}/v1/fleet/health").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"certificate_file": "none.pem"}, {"key_file": AUTHORITY}, {"client_ca_file": "none.pem"}]
+)
+def test_certificates_that_cannot_be_used_are_found_at_the_start(
+    live: TlsSettings, wrong: dict[str, str]
+) -> None:
+    with pytest.raises(ConfigError, match=r"api\.tls"):
+        of_listener(live.model_copy(update=wrong))
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([[("organizationName", "example")], [("commonName", "ci")]], "CN=ci,O=example"),
+        ([[("commonName", "ci,O=example")]], "CN=ci\\,O\\=example"),
+        ([[("commonName", "a+CN=b")]], "CN=a\\+CN\\=b"),
+        ([[("commonName", " #x ")]], "CN=\\ #x\\ "),
+        ([[("commonName", "a"), ("userId", "b")]], "CN=a+UID=b"),
+    ],
+)
+def test_a_subject_has_one_text(parts: list[list[tuple[str, str]]], text: str) -> None:
+    assert subject_of(parts) == text

@@ -1,0 +1,99 @@
+"""Which calls of browsers are those of somebody else's page."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.access.origins import check_origin
+from mirror.errors import Forbidden
+from tests.fakes.site import Site
+
+HOSTS = frozenset({"headrace.example"})
+ORIGINS = frozenset({"https://console.example"})
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1:32311",
+        "[::1]:32311",
+        "[::1]",
+        "localhost",
+        "LOCALHOST:1",
+        "headrace.example",
+        "10.0.0.7:80",
+        "Headrace.Example.:443",
+        "",
+    ],
+)
+def test_addresses_and_names_of_the_service_are_hosts(host: str) -> None:
+    check_origin("POST", {"host": host}, HOSTS, ORIGINS)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:32311",
+        "headrace.example.evil.example",
+        "127.0.0.1.evil.example",
+        "a@127.0.0.1",
+        "127.0.0.1/",
+        "127.0.0.1:80:80",
+        "0x7f.1",
+        "[evil]",
+        "localhost\t",
+        " ",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_name_that_was_made_to_mean_this_machine_is_none(host: str, method: str) -> None:
+    with pytest.raises(Forbidden, match="not called"):
+        check_origin(method, {"host": host}, HOSTS, ORIGINS)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://127.0.0.1",
+        "http://127.0.0.1:80",
+        "file://",
+        "",
+        "http://[::1",
+        "https://console.example.evil",
+        "https://127.0.0.1:32311@evil.example",
+        "ftp://127.0.0.1:32311",
+    ],
+)
+def test_another_page_changes_nothing(origin: str) -> None:
+    headers = {"host": "127.0.0.1:32311", "origin": origin}
+    for method in ("POST", "PUT", "PATCH", "DELETE", "PURGE"):
+        with pytest.raises(Forbidden, match="may change nothing"):
+            check_origin(method, headers, HOSTS, ORIGINS)
+    check_origin("GET", headers, HOSTS, ORIGINS)
+
+
+def test_pages_of_the_service_and_those_that_are_named_may() -> None:
+    host = {"host": "127.0.0.1:32311"}
+    check_origin("POST", {**host, "origin": "http://127.0.0.1:32311"}, HOSTS, ORIGINS)
+    check_origin("POST", {**host, "origin": "https://console.example"}, HOSTS, ORIGINS)
+    check_origin("POST", {**host, "sec-fetch-site": "same-origin"}, HOSTS, ORIGINS)
+    with pytest.raises(Forbidden):
+        check_origin("POST", {**host, "sec-fetch-site": "cross-site"}, HOSTS, ORIGINS)
+
+
+def test_a_page_pauses_nothing_where_nobody_is_asked_who_they_are() -> None:
+    site = Site()
+    site.create()
+    for path in ("/v1/datastreams/orders/pause", "/datastream/orders?action=pause"):
+        assert site.client.post(path, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert site.client.get("/v1/datastreams", headers={"Host": "evil.example"}).status_code == 403
+    assert site.stored("orders").status == "READY"
+
+
+def test_the_page_of_the_interface_loads_nothing() -> None:
+    page = Site().client.get("/v1/docs")
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    assert [tag for tag in ("<script", "<link", "<img", "src=", "http:", "https:") if tag in page.text] == []

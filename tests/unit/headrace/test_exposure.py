@@ -1,0 +1,94 @@
+"""What `headrace serve` refuses to listen on, and what it says of that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.access.settings import BrooklinListenerSettings
+from api.settings import ApiSettings, is_loopback
+from headrace.process.access import who_may_call
+from mirror.errors import ConfigError
+from tests.fakes.clock import ManualClock
+
+TLS = {"certificate_file": "a.pem", "key_file": "a.pem"}
+TOKENS = {"token_file": "tokens"}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_on_loopback_nothing_is_asked(host: str) -> None:
+    settings = ApiSettings(host=host)
+    settings.check_exposure()
+    assert settings.exposure() == ""
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "", "10.0.0.1", "headrace.example", "localhost.example", "::ffff:10.0.0.1"]
+)
+@pytest.mark.parametrize("more", [{}, {"tls": TLS}, {"access": TOKENS}])
+def test_elsewhere_it_needs_tls_and_authentication(host: str, more: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="can be reached from elsewhere without") as refused:
+        ApiSettings(host=host, **more).check_exposure()
+    assert ("api.tls" in str(refused.value)) == ("tls" not in more)
+    assert ("api.access" in str(refused.value)) == ("access" not in more)
+    told = ApiSettings(host=host, insecure=True, **more)
+    told.check_exposure()
+    assert told.exposure().startswith("INSECURE")
+    whole = ApiSettings(host=host, tls=TLS, access=TOKENS)
+    whole.check_exposure()
+    assert whole.exposure() == ""
+
+
+def test_brooklins_listener_elsewhere_is_said_to_be_meant() -> None:
+    listener = BrooklinListenerSettings(host="0.0.0.0", port=1)
+    with pytest.raises(ConfigError, match="all who reach it would have the role viewer"):
+        ApiSettings(brooklin=listener).check_exposure()
+    meant = ApiSettings(brooklin=listener.model_copy(update={"insecure": True}))
+    meant.check_exposure()
+    assert "INSECURE" in meant.exposure()
+
+
+def test_a_name_is_not_loopback_because_it_begins_so() -> None:
+    assert not is_loopback("127.0.0.1.example")
+
+
+@pytest.mark.parametrize(
+    ("access", "says"),
+    [
+        ({"token_file": "none"}, "cannot be read"),
+        ({"certificates": {"a": {"subject": "CN=a"}}}, "client_ca_file"),
+        ({"certificates": {"a": {"subject": "CN=a"}, "b": {"subject": "CN=a"}}}, "the same subject"),
+        ({"certificates": {"a\n": {"subject": "CN=a"}}}, "printable"),
+    ],
+)
+def test_what_nobody_could_be_known_by_is_found_at_the_start(access: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        who_may_call(ApiSettings(access=access), "127.0.0.1:1", ManualClock())
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        {"certificates": {"a": {"subject": "CN=a", "role": "owner"}}},
+        {"certificates": {"a": {"subject": "CN=a", "role": "viewer", "owners": ["x"]}}},
+        {"certificates": {"a": {"subject": ""}}},
+        {"open_to_all": ["everything"]},
+    ],
+)
+def test_what_no_principal_can_be_is_no_setting(access: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"owners|subject|open_to_all"):
+        ApiSettings(access=access)
+
+
+def test_it_is_known_by_the_names_that_it_has(tmp_path: Path) -> None:
+    (tmp_path / "tokens").touch(0o600)
+    settings = ApiSettings(
+        host="headrace.example",
+        advertised_address="Node-1.Example:80",
+        access={"token_file": str(tmp_path / "tokens"), "allowed_hosts": ["alias"]},
+    )
+    access = who_may_call(settings, "https://Node-1.Example:80", ManualClock())
+    assert access.hosts >= {"headrace.example", "node-1.example", "alias"}
+    assert access.is_asked
