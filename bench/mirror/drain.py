@@ -4,7 +4,7 @@
 Each engine but MirrorMaker 2 has copied the topic once before anything is counted: the first engine
 would pay for Java's compilation and for memory that the host has to provide.
 Everything counts from the first record at the destination, so that start-up costs are left out. Cases:
-`BENCH_CASES=none,lz4,zstd,ten,one`.
+`BENCH_CASES=none,lz4,zstd,ten,one`. With `BENCH_FORMER` only this checkout and that one run, by turns.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from bench.mirror.rig.engines import (
     Engine,
     Work,
     confluent_loop,
+    formers,
     headrace,
     interpreted,
     mirror_maker,
@@ -38,7 +39,9 @@ _MAKERS: dict[str, Callable[[Pair, Work], Engine]] = {
     "interpreted": interpreted,
     "MirrorMaker 2": mirror_maker,
     "confluent-kafka": confluent_loop,
+    **formers(),
 }
+_TURNS_OF_FORMERS = (*formers(), _OURS) * 4
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def main() -> None:
             for warming in _WARMING:
                 _run(pair, warming, topic)
             runs: dict[str, list[Drain]] = {}
-            for turn in case.turns:
+            for turn in _TURNS_OF_FORMERS if formers() else case.turns:
                 page_us = new_page_us()
                 drain = _run(pair, turn, topic)
                 runs.setdefault(turn, []).append(drain)

@@ -2,7 +2,8 @@
 
 20 topics of 1,000 partitions on two clusters of two brokers; `headrace copy` with one worker holds a lane for
 each. Then nothing is written, or one record a second to some of the partitions, and the processes watched.
-`BENCH_PARTITIONS=5000` makes it smaller.
+`BENCH_PARTITIONS=5000` makes it smaller. With `BENCH_FORMER` that checkout is watched afterwards, on clusters
+of its own.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psutil
 
 from bench.mirror.rig.clusters import Pair, Topics, clusters
-from bench.mirror.rig.engines import Work, headrace
+from bench.mirror.rig.engines import Engine, Work, formers, headrace
 from bench.mirror.rig.watch import MIB, cpu_seconds, family, peak_mib
 from mirror.protocol.batches.compression import Codec
 from stack.process.managed_process import ManagedProcess
@@ -37,17 +38,23 @@ _BROKER = {
 
 def main() -> None:
     """Print a line for each rate."""
+    for make in (headrace, *formers().values()):
+        _measure(make)
+
+
+def _measure(make: Callable[[Pair, Work], Engine]) -> None:
     topics = int(os.environ.get("BENCH_PARTITIONS", "20000")) // _PARTITIONS_OF_TOPIC
     with clusters(nodes=_NODES, heap_mib=1024, properties=_BROKER) as pair:
         made = Topics(pair.source)
         for number in range(topics):
             made.create(f"bench-idle-{number:02}", _PARTITIONS_OF_TOPIC)
-        engine = headrace(pair, Work("bench-idle-.*", Codec.LZ4))
+        engine = make(pair, Work("bench-idle-.*", Codec.LZ4))
         began = time.monotonic()
         with engine.process:
             _wait_until_reading(pair, topics)
             seconds = time.monotonic() - began
-            print(f"{topics * _PARTITIONS_OF_TOPIC:,} partitions, every one flows after {seconds:.1f} s")
+            partitions = topics * _PARTITIONS_OF_TOPIC
+            print(f"{engine.name}: {partitions:,} partitions, every one flows after {seconds:.1f} s")
             print(_HEADING)
             mirror = psutil.Process(engine.process.pid)
             for rate in _RATES:

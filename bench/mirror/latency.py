@@ -5,7 +5,8 @@ reads the source), Headrace, a confluent-kafka loop and MirrorMaker 2, in turn b
 1 KB records, 16 partitions, acks from all replicas. Brokers grow quicker as Java compiles them: two runs
 of Headrace that are not counted come first, and it runs again at the end. Then the same on a machine that
 is busy with something else. Then: from the start of the process to the first record at the destination.
-Cases: `BENCH_CASES=bare,headrace,gathering,loop,mm2,again,busy,start`.
+Cases: `BENCH_CASES=bare,headrace,gathering,loop,mm2,again,busy,start`. With `BENCH_FORMER` only this checkout
+and that one run, by turns.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from bench.mirror.rig.engines import (
     Engine,
     Work,
     confluent_loop,
+    formers,
     headrace,
     mirror_maker,
 )
@@ -70,7 +72,9 @@ _CASES = {
 def main() -> None:
     """Print both tables."""
     with clusters() as pair:
-        cases, busy = chosen(*_CASES), chosen("busy")
+        cases, busy = [_CASES[name] for name in chosen(*_CASES)], chosen("busy")
+        if formers():
+            cases, busy = [*(_Case(*former) for former in formers().items()), _CASES["headrace"]] * 3, []
         if cases or busy:
             Topics(pair.source).create(_TOPIC, PARTITIONS)
             _print_latencies(pair, cases, busy=bool(busy))
@@ -78,7 +82,7 @@ def main() -> None:
             _print_starts(pair)
 
 
-def _print_latencies(pair: Pair, cases: list[str], *, busy: bool) -> None:
+def _print_latencies(pair: Pair, cases: list[_Case], *, busy: bool) -> None:
     print(f"latency at {_RECORDS_PER_SECOND:,} records/s of {_RECORD_BYTES:,} bytes, {_SECONDS} s")
     print(
         f"  {'engine':26}{'records':>9}{'p50 ms':>9}{'p90':>8}{'p99':>8}{'p99.9':>8}{'max':>8}"
@@ -88,8 +92,8 @@ def _print_latencies(pair: Pair, cases: list[str], *, busy: bool) -> None:
     with _probe("writer", pair, *arguments):
         for _ in range(_WARMING):
             _print_latency(pair, _Case("(warming)", headrace))
-        for name in cases:
-            _print_latency(pair, _CASES[name])
+        for case in cases:
+            _print_latency(pair, case)
         if busy:
             with _busy_machine() as processes:
                 print(f"  with {processes} processes beside that compute all the time")
@@ -174,7 +178,9 @@ def _probe(name: str, pair: Pair, *arguments: object) -> Iterator[None]:
 def _print_starts(pair: Pair) -> None:
     topic = write_topic(pair.source, Shape("start", Codec.LZ4, 10, 1_600))
     print(f"\nprocess start to first record at the destination; {PARTITIONS} partitions, a new topic there")
-    makers = {"headrace": (headrace, _STARTS), "MirrorMaker 2": (mirror_maker, 1)}
+    makers: dict[str, tuple[Callable[[Pair, Work], Engine], int]] = {"headrace": (headrace, _STARTS)}
+    makers |= {name: (make, _STARTS) for name, make in formers().items()}
+    makers |= {} if formers() else {"MirrorMaker 2": (mirror_maker, 1)}
     for name, (make, runs) in makers.items():
         seconds = []
         for _ in range(runs):

@@ -1,14 +1,15 @@
 """Resident memory of one worker that drains a backlog, at 16 and at 200 busy partitions.
 
 The worker is the process that copies; `headrace copy` has a parent beside it, which only plans and reports.
-The figure is the most that was ever resident (VmHWM). Cases: `BENCH_CASES=none-16,ten-200`.
+The figure is the most that was ever resident (VmHWM). Cases: `BENCH_CASES=none-16,ten-200`. With
+`BENCH_FORMER` that checkout runs as well.
 """
 
 from __future__ import annotations
 
 from bench.mirror.rig.clusters import Topics, chosen, clusters
 from bench.mirror.rig.data import Shape, write_topic
-from bench.mirror.rig.engines import Work, headrace
+from bench.mirror.rig.engines import Work, formers, headrace
 from bench.mirror.rig.watch import Watch
 from mirror.protocol.batches.compression import Codec
 
@@ -25,16 +26,17 @@ _SHAPES = {
 
 def main() -> None:
     """Print a line for each shape."""
-    print(f"{'topic':10}{'partitions':>12}{'worker MiB':>12}{'with its parent':>17}")
+    print(f"{'engine':10}{'topic':10}{'partitions':>12}{'worker MiB':>12}{'with its parent':>17}")
     with clusters() as pair:
         for name in chosen(*_SHAPES):
             topic = write_topic(pair.source, _SHAPES[name])
-            engine = headrace(pair, Work(topic.name, topic.shape.codec))
-            drain = Watch(pair).drain(engine, topic.shape.partitions, topic.records)
-            print(
-                f"{name.split('-')[0]:10}{topic.shape.partitions:12}"
-                f"{drain.largest_mib:12.1f}{drain.resident_mib:17.1f}",
-                flush=True,
-            )
-            for cluster in (pair.source, pair.target):
-                Topics(cluster).delete("bench-")
+            for make in (headrace, *formers().values()):
+                engine = make(pair, Work(topic.name, topic.shape.codec))
+                drain = Watch(pair).drain(engine, topic.shape.partitions, topic.records)
+                print(
+                    f"{engine.name:10}{name.split('-')[0]:10}{topic.shape.partitions:12}"
+                    f"{drain.largest_mib:12.1f}{drain.resident_mib:17.1f}",
+                    flush=True,
+                )
+                Topics(pair.target).delete("bench-")
+            Topics(pair.source).delete("bench-")

@@ -1,14 +1,17 @@
 """The mirrors that are compared: Headrace, MirrorMaker 2, and a loop around confluent-kafka.
 
 Each copies one topic from its beginning until it is stopped; `latency` tunes it for quick delivery. All
-write with acks from all replicas, idempotently, with the codec of the source.
+write with acks from all replicas, idempotently, with the codec of the source. `BENCH_FORMER` names the folder
+of another checkout of Headrace, set up and compiled as this one is, which then runs in turn with this one.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from bench.mirror.rig.clusters import Pair
@@ -19,6 +22,7 @@ from stack.jars.java import find_java
 from stack.process.managed_process import ManagedProcess
 
 _REPOSITORY = Path(__file__).parents[3]
+_FORMER = os.environ.get("BENCH_FORMER")
 MIRROR_MAKER_TOPICS = ("mm2-", "source.checkpoints", "heartbeats")
 
 
@@ -40,13 +44,31 @@ class Engine:
     process: ManagedProcess
 
 
-def headrace(pair: Pair, work: Work, *options: str, environment: Mapping[str, str] | None = None) -> Engine:
-    """`headrace copy` as it comes, with one worker."""
+def headrace(
+    pair: Pair,
+    work: Work,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    directory: Path = _REPOSITORY,
+) -> Engine:
+    """`headrace copy` as it comes, with one worker, of the checkout in that directory."""
     target = f"{work.topic}-headrace"
     command = [sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
     command += ["--destination", pair.target.address, "--topics", work.topic, "--rename", "*-headrace"]
     command += ["--from", "latest"] if work.latency else []
-    return Engine("headrace", target, _held(pair, "headrace", [*command, *options], environment))
+    process = _held(pair, "headrace", [*command, *options], environment, directory)
+    return Engine("headrace", target, process)
+
+
+def formers() -> dict[str, Callable[[Pair, Work], Engine]]:
+    """The other checkout that this one is compared with, by its name in tables; none unless it is named."""
+    return {"former": partial(_former, Path(_FORMER))} if _FORMER else {}
+
+
+def _former(directory: Path, pair: Pair, work: Work) -> Engine:
+    # Its modules come before this checkout's, which the interpreter may have on its path.
+    environment = {"PYTHONPATH": str(directory)}
+    return replace(headrace(pair, work, environment=environment, directory=directory), name="former")
 
 
 def interpreted(pair: Pair, work: Work) -> Engine:
@@ -84,9 +106,13 @@ def mirror_maker(pair: Pair, work: Work) -> Engine:
 
 
 def _held(
-    pair: Pair, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    pair: Pair,
+    name: str,
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    directory: Path = _REPOSITORY,
 ) -> ManagedProcess:
-    return ManagedProcess(name, command, environment, pair.folder / f"{name}.log", directory=_REPOSITORY)
+    return ManagedProcess(name, command, environment, pair.folder / f"{name}.log", directory=directory)
 
 
 def _mirror_maker_settings(pair: Pair, work: Work) -> dict[str, object]:
