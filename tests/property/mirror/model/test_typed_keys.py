@@ -23,6 +23,7 @@ LINES = st.text(max_size=8) | st.sampled_from(["drop-header:a", " b", "a\nb", ""
 CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "owner": st.sampled_from(["a", "b"]),
     "headrace.shared-destination": st.booleans(),
+    "headrace.adopt-existing": st.booleans(),
     "headrace.grow-existing": st.booleans(),
     "headrace.guarantee": st.sampled_from([one.value for one in Guarantee]),
     "headrace.isolation": st.sampled_from([one.value for one in Isolation]),
