@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from mirror.model.datastreams.metadata import TASK_PREFIX
+
 GUARANTEE: Final = "headrace.guarantee"
 
 
@@ -45,7 +47,8 @@ class Tenant:
             "source": {"cluster": "source", "topics": self.topic},
             "destination": {"cluster": "destination", "name": self.naming},
             "limits": {"min_tasks": 2},
-            "metadata": {"owner": f"team {self.name}", **self.metadata},
+            # Those that share tasks have one owner.
+            "metadata": {"owner": f"team {self.metadata.get(TASK_PREFIX, self.name)}", **self.metadata},
         }
 
 
@@ -78,7 +81,7 @@ def make_cast(run: str) -> Cast:
             Style("none", is_transactional=True),
             headrace_guarantee="exactly-once",
         ),
-        Tenant(f"{run}-pair-a", f"{run}.pair.a", 2, Style("none"), {"system.taskPrefix": group}),
-        Tenant(f"{run}-pair-b", f"{run}.pair.b", 2, Style("lz4"), {"system.taskPrefix": group}),
+        Tenant(f"{run}-pair-a", f"{run}.pair.a", 2, Style("none"), {TASK_PREFIX: group}),
+        Tenant(f"{run}-pair-b", f"{run}.pair.b", 2, Style("lz4"), {TASK_PREFIX: group}),
     )
     return Cast((*fixed, growing, reborn), growing, reborn)
