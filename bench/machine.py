@@ -8,8 +8,8 @@ import platform
 import time
 from importlib.metadata import version
 
-from headrace.process.compilation import found
 from headrace.process.cores import usable_cores
+from headrace.process.machine_code import found
 from stack.jars import ivy
 from stack.jars.coordinates import artefacts_of
 

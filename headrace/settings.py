@@ -27,8 +27,8 @@ from pydantic_settings import (
 from api.settings import ApiSettings
 from assigner.settings import AssignerSettings
 from headrace.console.settings import TOKEN_VARIABLE, ClientSettings
-from headrace.process.compilation import SWITCH
 from headrace.process.logs import LogSettings
+from headrace.process.machine_code import SWITCH
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest
 from mirror.model.clusters import bootstrap_servers, is_address
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings

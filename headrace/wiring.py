@@ -22,8 +22,8 @@ from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
 from headrace.process.access import who_may_call
-from headrace.process.compilation import data_plane, worker_command
 from headrace.process.cores import usable_cores
+from headrace.process.machine_code import data_plane, worker_command
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import of_instances
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Final
 
-from headrace.process.compilation import worker_command
+from headrace.process.machine_code import worker_command
 
 _RUNS: Final = 5
 _CASES: Final = {

@@ -82,8 +82,8 @@ def worker(
     """Copy partitions on behalf of `headrace serve`, which starts this."""
     import structlog
 
-    from headrace.process.compilation import data_plane
     from headrace.process.logs import configure_logs
+    from headrace.process.machine_code import data_plane
     from headrace.process.stop_signals import ignore_stop_signals
     from headrace.settings import load_settings
     from headrace.wiring import build_worker

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from headrace.process.compilation import worker_command
+from headrace.process.machine_code import worker_command
 from headrace.process.stop_signals import held_back
 from mirror.adapters.kafka.access import plain
 from mirror.adapters.system_clock import SystemClock

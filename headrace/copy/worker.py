@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 from headrace.console.escapes import visible_lines
-from headrace.process.compilation import data_plane
+from headrace.process.machine_code import data_plane
 from headrace.process.stop_signals import ignore_stop_signals
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from

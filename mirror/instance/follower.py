@@ -308,7 +308,7 @@ class Follower:
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
         """Once we want to go: until the leader has given our tasks to others, and they are released here."""
-        if not self._is_leaving or self._drained.is_set():
+        if not self._is_leaving or self.has_drained:
             return
         self._members.begin_to_leave(me)
         stays = any(not one.is_leaving for one in self._members.live())

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
-
-import re2
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+
+if TYPE_CHECKING:
+    import re2
 
 LONGEST: Final = 30_000
 """Characters of an expression: some hundreds of topics by name."""
@@ -38,17 +40,16 @@ _MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
 """Flags, and escapes that may mean the beginning or end of a text, which a line has not."""
 
 
-def _options() -> re2.Options:
+@cache
+def _options(*, of_lines: bool) -> re2.Options:
+    import re2
+
     options = re2.Options()
     options.max_mem = _MOST_MEMORY
     options.log_errors = False
     options.never_capture = True
+    options.never_nl = of_lines
     return options
-
-
-_OF_A_NAME: Final = _options()
-_OF_LINES: Final = _options()
-_OF_LINES.never_nl = True
 
 
 class Expression:
@@ -60,9 +61,11 @@ class Expression:
     __slots__ = ("_lines", "_pattern", "_prefixes", "beginnings")
 
     def __init__(self, what: str, expression: object) -> None:
+        import re2  # with the libraries behind it 2 MiB, of which the workers of copies have no use
+
         source = bounds.text(what, expression, LONGEST)
         try:
-            self._pattern = re2.compile(source, _OF_A_NAME)
+            self._pattern = re2.compile(source, _options(of_lines=False))
         except re2.error as error:
             raise InvalidRequest(
                 f"{what} {bounds.shown(source)} is not a regular expression: {_reason(error)}",
@@ -71,7 +74,7 @@ class Expression:
         self.beginnings = _beginnings(source)
         self._prefixes = tuple(self.beginnings) if len(self.beginnings) <= _MOST_AT_ONCE else ("",)
         is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
-        self._lines = re2.compile(f"(?m)^(?:{source})$", _OF_LINES) if is_small else None
+        self._lines = re2.compile(f"(?m)^(?:{source})$", _options(of_lines=True)) if is_small else None
 
     def matches(self, name: str) -> bool:
         """Whether the whole name matches; a name that UTF-8 cannot encode does not."""

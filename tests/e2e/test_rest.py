@@ -20,7 +20,7 @@ from confluent_kafka import OFFSET_INVALID
 from fastapi.routing import APIRoute
 
 from api.endpoints import brooklin, diagnostics
-from headrace.process.compilation import found as compiled_rooms
+from headrace.process.machine_code import found as compiled_rooms
 from tests.brooklin_exchanges import PROTOCOLS, STORIES, Replay, exchanges
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, commit_positions, group_positions, make_topic, produce, read_all

@@ -112,7 +112,11 @@ LATE_CALLBACKS: Final = {
 """Callbacks that are set on an object after its construction, by something else: none may be added. A
 connection is opened before it is known who reads what it answers, and a channel takes it over."""
 
-PRINTERS: Final = {"headrace/console/terminal.py", "headrace/process/compilation.py"}
+PRINTERS: Final = {
+    "headrace/console/terminal.py",
+    "headrace/process/compilation.py",
+    "headrace/process/machine_code.py",
+}
 """What writes to a terminal; the second of these prints nothing but its own docstring."""
 
 UNCLEAR_WORD: Final = re.compile(r"\b(?:anew|so many|so long|whoever|shall|tells)\b", re.IGNORECASE)

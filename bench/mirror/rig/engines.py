@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.mirror.rig.clusters import Pair
-from headrace.process.compilation import SWITCH
+from headrace.process.machine_code import SWITCH
 from mirror.protocol.batches.compression import Codec
 from stack.jars import jar_sets
 from stack.jars.java import find_java

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.process.compilation import DONE, NO_COMPILER, build, worker_command
+from headrace.process.compilation import DONE, NO_COMPILER, build
+from headrace.process.machine_code import worker_command
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
@@ -28,7 +29,7 @@ def suffix() -> str:
 )
 def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str, module: str) -> None:
     program = (
-        "from headrace.process.compilation import data_plane, take; take(); print(data_plane()); "
+        "from headrace.process.machine_code import data_plane, take; take(); print(data_plane()); "
         f"import {module} as it; print(it.__file__)"
     )
     done = subprocess.run(
@@ -47,7 +48,7 @@ def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str
 def test_the_worker_program_imports_what_it_needs_beside_machine_code(suffix: str) -> None:
     """A class that is compiled does not show every type of its fields, from which tables are derived."""
     program = (
-        "from headrace.process.compilation import take; take(); import headrace.settings, headrace.wiring"
+        "from headrace.process.machine_code import take; take(); import headrace.settings, headrace.wiring"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=_HOUSE, capture_output=True, text=True, check=False

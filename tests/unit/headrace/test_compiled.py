@@ -9,25 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.process.compilation import (
-    DONE,
-    FAILED,
-    NO_COMPILER,
-    SWITCH,
-    build_folder,
-    check,
-    data_plane,
-    is_built,
-    main,
-    take,
-    worker_command,
-)
+from headrace.process import compilation, machine_code
+from headrace.process.compilation import DONE, FAILED, NO_COMPILER, check
+from headrace.process.machine_code import SWITCH, build_folder, data_plane, is_built, take, worker_command
 from tests.patience import PATIENCE_SECONDS
 
 _PROGRAM = """
 import sys
 from pathlib import Path
-from headrace.process.compilation import take
+from headrace.process.machine_code import take
 print(take(Path(sys.argv[1])))
 import mirror.lane.flow
 print(mirror.lane.flow.__file__)
@@ -110,5 +100,21 @@ def test_a_worker_process_runs_its_module_with_its_arguments() -> None:
 
 
 def test_anything_else_is_told_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["walk"]) == 2
+    assert compilation.main(["walk"]) == 2
     assert "python -m headrace.process.compilation build" in capsys.readouterr().err
+    assert machine_code.main([]) == 2
+    assert "python -m headrace.process.machine_code MODULE" in capsys.readouterr().err
+
+
+def test_the_worker_of_a_copy_imports_no_library_that_it_has_no_use_for() -> None:
+    """Each takes memory of every worker process."""
+    program = "import sys, headrace.copy.worker; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    unused = {"asyncio", "kazoo", "ortools", "pydantic", "re2", "structlog", "subprocess"}
+    assert not unused & set(done.stdout.split())

@@ -1,0 +1,114 @@
+"""The rooms that every batch passes through, as machine code: where it lies, and processes that run it.
+
+    python -m headrace.process.machine_code MODULE [...]     run a module with it, as worker processes do
+
+What `headrace.process.compilation` has compiled is used only where it was made of exactly the sources that
+lie here, by their content; otherwise, and where there is no C compiler, the sources themselves run: they do
+the same at a higher price. So they do with `HEADRACE_COMPILED=0` in the environment. Every worker process
+imports this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.machinery
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+SWITCH: Final = "HEADRACE_COMPILED"
+"""Environment variable; 0: worker processes run the sources."""
+HOME: Final = Path(__file__).parents[2]
+"""The folder that the sources lie in."""
+_BUILDS: Final = Path(".cache") / "compiled"
+WHOLE_ROOMS: Final = ("mirror/protocol", "mirror/protocol/batches", "mirror/lane")
+MODULES: Final = (
+    "mirror/adapters/system_clock",
+    "mirror/client/cluster",
+    "mirror/client/connection",
+    "mirror/replication/engine",
+    "mirror/replication/handlers/open_transactions",
+    "mirror/replication/live_lane",
+    "mirror/client/event_loop",
+    "mirror/replication/handlers/fetch_handler",
+    "mirror/replication/channels/sender",
+    "mirror/replication/channels/fetcher",
+    "mirror/replication/lane_runner",
+    "mirror/replication/quotas/read_pacer",
+    "mirror/client/transport",
+    "mirror/replication/context",
+    "mirror/replication/handlers/ack_handler",
+)
+"""Of other rooms: what runs once a batch or more often, and what that calls."""
+_MAKER: Final = Path(__file__).with_name("compilation.py")
+"""How it is compiled is part of what it was made of."""
+
+COMPILED: Final = "compiled"
+INTERPRETED: Final = "interpreted"
+_SUFFIX: Final = importlib.machinery.EXTENSION_SUFFIXES[0]
+
+
+def worker_command(module: str, *arguments: str) -> list[str]:
+    """The command of a worker process that runs this module."""
+    return [sys.executable, "-m", "headrace.process.machine_code", module, *arguments]
+
+
+def build_folder(home: Path = HOME) -> Path:
+    """Where what is compiled of the sources in `home` lies, whether it is there or not."""
+    digest = hashlib.sha256(_SUFFIX.encode())
+    for file in [Path(__file__), _MAKER, *sorted((home / "mirror").rglob("*.py"))]:
+        digest.update(os.path.relpath(file, home).encode())
+        digest.update(file.read_bytes())
+    return home / _BUILDS / digest.hexdigest()[:32]
+
+
+def is_built(home: Path = HOME) -> bool:
+    """Whether there is machine code of exactly these sources."""
+    return build_folder(home).is_dir()
+
+
+def found(home: Path = HOME) -> Path | None:
+    """The machine code that worker processes run; None when the sources run."""
+    if os.environ.get(SWITCH) == "0":
+        return None
+    folder = build_folder(home)
+    return folder if folder.is_dir() else None
+
+
+def take(home: Path = HOME) -> bool:
+    """Import compiled rooms instead of their sources from now on, in this process, if there are any. To be
+    called before anything of them is imported."""
+    folder = found(home)
+    if folder is None:
+        return False
+    sys.path.append(str(folder))  # for the library that the modules share
+    for room in {*WHOLE_ROOMS, *(module.rpartition("/")[0] for module in MODULES)}:
+        importlib.import_module(room.replace("/", ".")).__path__.insert(0, str(folder / room))
+    return True
+
+
+def data_plane() -> str:
+    """What the rooms that every batch passes through are in this process: compiled or interpreted."""
+    rooms = [
+        importlib.import_module(one.replace("/", ".")) for one in ("mirror/protocol/batches/batch", *MODULES)
+    ]
+    return COMPILED if all(str(one.__file__).endswith(_SUFFIX) for one in rooms) else INTERPRETED
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the module that is named first, with the other arguments."""
+    if not arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    take()
+    sys.argv = [*arguments]
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
