@@ -41,6 +41,11 @@ class ApiSettings(Settings):
         """Whether callers prove who they are."""
         return bool(self.access.token_file or self.access.certificates)
 
+    @property
+    def knows_callers(self) -> bool:
+        """Whether there are calls of principals: rights are theirs, and not those of owners."""
+        return self.asks_who_calls or bool(self.brooklin.port)
+
     def check_exposure(self) -> None:
         """Raises ConfigError where anybody could call who reaches this machine, and nobody has said that this
         is meant."""

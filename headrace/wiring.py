@@ -185,7 +185,7 @@ def _services(
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     view = world_views.preview(stores, memory)
     questions = world_views.questions()
-    admission = directory.admission(settings.mirror.definitions)
+    admission = directory.admission(settings.mirror.definitions, knows_callers=settings.api.knows_callers)
     handlers = Control(control, admission, clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,

@@ -89,7 +89,8 @@ class WorldViews:
 
     def _topic_discovery(self, background_calls: BackgroundCalls, interval_seconds: float) -> TopicDiscovery:
         most = self.settings.mirror.leader.max_partitions_per_topic
-        admission = ClusterDirectory(self.settings.clusters).admission(self.settings.mirror.definitions)
+        directory, api = ClusterDirectory(self.settings.clusters), self.settings.api
+        admission = directory.admission(self.settings.mirror.definitions, knows_callers=api.knows_callers)
         rules = TopicRules(
             MadeTopics(self.nodes), most, own_topics(self.settings), admission.adopts, admission.objection
         )

@@ -72,7 +72,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
             now_ms=clock.now_ms(),
         )
         gate = WorldViews.of(settings, session).gate(PlanStore(session, writer="import"))
-        admission = directory.admission(settings.mirror.definitions)
+        admission = directory.admission(settings.mirror.definitions, knows_callers=settings.api.knows_callers)
         findings = _admitted(plan_import(found, here), here, admission, gate)
         if wishes.apply:
             _check_alone(found, findings)

@@ -62,13 +62,13 @@ class ClusterDirectory:
             return ClusterRef((whole or list(near))[0])
         return ClusterRef(address)
 
-    def admission(self, rules: DefinitionSettings) -> Admission:
-        """What definitions may do at these clusters."""
+    def admission(self, rules: DefinitionSettings, *, knows_callers: bool) -> Admission:
+        """What definitions may do at these clusters. `knows_callers`: rights are those of principals."""
         rights = {
             ClusterRef(alias): ClusterRights(one.readers, one.writers, one.adopters)
             for alias, one in self._clusters.items()
         }
-        return Admission(rights, rules.addresses, rules.most_tasks)
+        return Admission(rights, rules.addresses, rules.most_tasks, knows_callers)
 
     def address_of(self, cluster: ClusterRef) -> str:
         """Bootstrap servers."""

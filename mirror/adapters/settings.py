@@ -74,11 +74,12 @@ class KafkaCluster(Settings):
     """Our rack, as the brokers name racks (`broker.rack`): records are then read from the replica that the
     leader names, where brokers have a `replica.selector.class`; from the leader while that one fails."""
     readers: list[str] = Field(default=["*"])
-    """Owners whose datastreams may copy from it, with `*` for any text."""
+    """Principals that may have datastreams copy from it, with `*` for any text; where nobody is asked who
+    they are, owners of datastreams."""
     writers: list[str] = Field(default=["*"])
-    """Owners whose datastreams may make topics there and copy into them, with `*` for any text."""
+    """Likewise, those that may have topics made there and copied into."""
     adopters: list[str] = Field(default=["*"])
-    """Owners whose datastreams may copy into topics that were there before them and let these grow. Where
+    """Likewise, those that may have topics copied into that were there before, and let these grow. Where
     that is not everybody, a datastream must also say so (`destination.adopt` or `.grow_existing`)."""
 
 

@@ -1,7 +1,8 @@
-"""What a definition may do, regardless of who sends it: which clusters it may read, write and adopt. Pure.
+"""What a definition may do: which clusters it may read, write and adopt, by who asks for it. Pure.
 
-It is asked when a datastream is created, and when a change touches what it decides about. What is stored
-already runs on: `objection` says what would be refused today.
+Where callers are known, who asks is the principal: the owner is a field that callers write. Elsewhere it is
+the owner. It is asked when a datastream is created, and when a change touches what it decides about. What is
+stored already runs on: `objection` says what would be refused today.
 """
 
 from __future__ import annotations
@@ -82,11 +83,13 @@ class _Problem(NamedTuple):
 @dataclass(frozen=True)
 class Admission:
     """`clusters`: the configured ones by alias. `addresses`: patterns of others that may be named;
-    `most_tasks`: that the limits of a datastream may ask for."""
+    `most_tasks`: that the limits of a datastream may ask for. `knows_callers`: rights are those of
+    principals, which what is stored does not name."""
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
     addresses: Sequence[str] = ()
     most_tasks: int = MOST_TASKS
+    knows_callers: bool = False
 
     def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
         """Why an owner or a principal may not do this at a configured cluster; None: it may."""
@@ -100,12 +103,13 @@ class Admission:
         }[access]
         return f"{shown(who)} may not {what} cluster {alias}"
 
-    def check(self, new: Datastream, former: Datastream | None, same_as: SameAs) -> None:
+    def check(self, new: Datastream, former: Datastream | None, same_as: SameAs, principal: str = "") -> None:
         """Raises InvalidRequest with every field that may not be so. `former`: what it has been, if it is not
-        new: what a change leaves as it is, is none of this rule's."""
+        new: what a change leaves as it is, is none of this rule's. `principal`: who asks; empty: nobody was
+        asked who they are."""
         found = FieldProblems()
-        if former is None or _asks_for(former) != _asks_for(new):
-            for use, detail, advice in self._problems(new, same_as):
+        if former is None or _asks_for(former, principal) != _asks_for(new, principal):
+            for use, detail, advice in self._problems(new, same_as, principal or _owner(new)):
                 found.refuse(use.pointer, detail, advice)
         _check_owner(new, former, found)
         _check_expressions(new, former, found)
@@ -120,7 +124,8 @@ class Admission:
 
     def objection(self, stored: Datastream) -> str:
         """What of a stored definition would be refused now; empty: nothing, as far as its names say."""
-        problems = [detail for _, detail, _ in self._problems(stored, lambda cluster, aliases: ())]
+        who = None if self.knows_callers else _owner(stored)
+        problems = [detail for _, detail, _ in self._problems(stored, lambda cluster, aliases: (), who)]
         problems += [_secret(key) for key, value in stored.metadata.items() if holds_secret(key, value)]
         return f"{problems[0]}; it runs on, and cannot be created so again" if problems else ""
 
@@ -132,15 +137,17 @@ class Admission:
         rights = self.clusters.get(datastream.destination)
         return rights is None or "*" in rights.adopters
 
-    def _problems(self, one: Datastream, same_as: SameAs) -> list[_Problem]:
+    def _problems(self, one: Datastream, same_as: SameAs, who: str | None) -> list[_Problem]:
+        """`who` None: nobody's rights are looked at."""
         found = []
-        owner = one.metadata.get(OWNER, "")
         for use in _uses(one):
             if use.access is not Access.ADOPT and (problem := self._unknown(use)):
                 found.append(problem)
                 continue
+            if who is None:
+                continue
             for alias in self._aliases(use.cluster, same_as):
-                reason = self.reason(owner, alias, use.access)
+                reason = self.reason(who, alias, use.access)
                 if reason is not None:
                     same = "" if alias == use.cluster else f", which {use.cluster} is, or may be"
                     advice = f"the operator decides, in [clusters.{alias}] of the settings"
@@ -211,8 +218,14 @@ def _uses(one: Datastream) -> list[_Use]:
     return found
 
 
-def _asks_for(one: Datastream) -> tuple[object, ...]:
-    return one.selection, one.metadata.get(OWNER), one.adopts, one.grows_existing
+def _asks_for(one: Datastream, principal: str) -> tuple[object, ...]:
+    """What rights are needed for; also of whom, where they are the owner's."""
+    whose = "" if principal else _owner(one)
+    return one.selection, whose, one.adopts, one.grows_existing
+
+
+def _owner(one: Datastream) -> str:
+    return one.metadata.get(OWNER, "")
 
 
 def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
@@ -247,4 +260,4 @@ def _check_secrets(new: Datastream, former: Datastream | None, found: FieldProbl
 
 
 def _secret(key: str) -> str:
-    return f"metadata {shown(key)} reads as a secret, and definitions are stored and shown as they are"
+    return f"metadata {shown(key)} reads as a secret, and definitions are stored as they are"

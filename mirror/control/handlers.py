@@ -177,7 +177,7 @@ class Control:
             raise InvalidRequest(
                 f"datastream {datastream.name} has no owner", advice='give metadata {"owner": "your team"}'
             )
-        self._admission.check(datastream, None, self._routes.same_as)
+        self._admission.check(datastream, None, self._routes.same_as, self._caller.name)
         if (creation := datastream.creation) is not None:
             for other in others:
                 if creation.has_key_of(other.creation):
@@ -208,7 +208,7 @@ class Control:
             others = [one for one in stored if one.name != new.name]
             if new.limits != before.limits:  # the only part of what a group shares that can change
                 self._check_group(new, others)
-            self._admission.check(new, before, self._routes.same_as)
+            self._admission.check(new, before, self._routes.same_as, self._caller.name)
             if _way_of(new) != _way_of(before):
                 self._routes.check(new, others, before)
 

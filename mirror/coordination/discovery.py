@@ -115,8 +115,8 @@ def shortfalls(
         if present and name not in made and not adopts:
             reason = (
                 f"{name} at the destination was not made for this datastream: let it adopt topics"
-                f" ({ADOPT_EXISTING} = true), where its owner is among the cluster's adopters, or give its"
-                " copies another name"
+                f" ({ADOPT_EXISTING} = true), where you are among the cluster's adopters, or give its copies"
+                " another name"
             )
             found[topic] = Shortfall(0, reason, present)
             continue

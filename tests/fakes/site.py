@@ -69,6 +69,7 @@ class Site:
         name: str = "one",
         planner: Planner | None = None,
         access: Access | None = None,
+        rights: Mapping[str, KafkaCluster] | None = None,
     ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
@@ -86,13 +87,13 @@ class Site:
         self.follower.follower.on_joined = self.leader.leader.joined
         self.health = self.follower.health
         directory = ClusterDirectory(
-            {alias: KafkaCluster(bootstrap_servers=address) for alias, address in ADDRESSES.items()}
+            rights or {alias: KafkaCluster(bootstrap_servers=address) for alias, address in ADDRESSES.items()}
         )
         self.definitions = self.leader.stores.definitions
         stores = self.leader.stores
         control = Control(
             ControlStores(self.definitions, stores.requests, stores.membership, self.leader.events),
-            directory.admission(DefinitionSettings()),
+            directory.admission(DefinitionSettings(), knows_callers=access is not None and access.is_asked),
             self.clock,
             gate_of(self.session, clusters, self.clock),
         )

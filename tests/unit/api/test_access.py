@@ -19,6 +19,7 @@ from api.access.tokens import TokenFile, new_token
 from api.brooklin.surface import BrooklinSurface
 from mirror.control.announcer import AUDIT
 from mirror.model.datastreams.datastream import DatastreamStatus
+from mirror.settings import KafkaCluster
 from tests.fakes.clock import ManualClock
 from tests.fakes.in_process import client_of
 from tests.fakes.site import HOSTS, Site, a_body
@@ -277,6 +278,43 @@ def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -
     assert owner.post("/v1/datastreams/mine/pause").status_code == 200
     plan = guarded.admin.post("/v1/datastreams/guest/plan")
     assert owner.post(f"/v1/plans/{plan.json()['id']}/apply").status_code == 403
+
+
+def test_rights_at_a_cluster_are_those_of_the_principal(guarded: Guarded) -> None:
+    """Not of the owner, who is whatever a caller writes; and no role has them by itself."""
+    clusters = {
+        "source": KafkaCluster(bootstrap_servers="source-host:9092", readers=["otto", "theirs"]),
+        "destination": KafkaCluster(bootstrap_servers="destination-host:9192", adopters=["ada"]),
+    }
+    site = Site(access=guarded.access(), rights=clusters)
+
+    def asks(name: str, method: str, path: str, body: object) -> Response:
+        client = client_of(site.app)
+        client.headers.update({"Authorization": f"Bearer {guarded.tokens[name]}", "If-Match": "*"})
+        return client.request(method, path, json=body)
+
+    def create(name: str, owner: str, **more: Any) -> Response:
+        body = a_body(f"new-{name}-{owner}", metadata={"owner": owner}, **more)
+        dry = asks(name, "POST", "/v1/datastreams?dry_run=true", body)
+        answer = asks(name, "POST", "/v1/datastreams", body)
+        assert dry.is_success == answer.is_success
+        return answer
+
+    for name in ("operator", "admin"):
+        answer = create(name, "theirs")
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/source/cluster")
+        assert PEOPLE[name].name in answer.json()["detail"]
+    assert create("owner", "mine", destination={"cluster": "destination", "adopt": True}).status_code == 400
+    assert create("owner", "mine").status_code == 201
+    path = "/v1/datastreams/new-owner-mine"
+    wider = {"source": {"topics": "t|u"}}
+    assert asks("operator", "PATCH", path, wider).status_code == 400
+    restli = asks("operator", "GET", "/datastream/new-owner-mine", None).json()
+    restli["source"]["connectionString"] = restli["source"]["connectionString"].replace("/t", "/t|u")
+    assert asks("operator", "PUT", "/datastream/new-owner-mine", restli).status_code == 400
+    assert asks("operator", "PATCH", path, {"limits": {"max_tasks": 2}}).status_code == 200
+    assert asks("admin", "PATCH", path, {"owner": "theirs"}).status_code == 200
+    assert site.stored("new-owner-mine").selection.include == "t"
 
 
 DETOURS: Final = [

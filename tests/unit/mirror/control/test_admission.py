@@ -137,6 +137,23 @@ def test_a_change_is_looked_at_where_it_changes_what_is_decided() -> None:
     assert refused(stored, owned("orders")) == "/source/cluster,/destination/cluster"
 
 
+def test_of_known_callers_the_principal_counts_and_not_the_owner() -> None:
+    ADMISSION.check(owned("anybody"), None, another, "orders")
+    with pytest.raises(InvalidRequest, match="'mallory' may not read from cluster source"):
+        ADMISSION.check(owned("orders"), None, another, "mallory")
+    stored = owned("orders")
+    ADMISSION.check(owned("other"), stored, another, "mallory")  # giving it away asks for no cluster
+    wider = a_datastream(metadata={"owner": "orders"}, topics="t")
+    with pytest.raises(InvalidRequest, match="'mallory'"):
+        ADMISSION.check(wider, stored, another, "mallory")
+
+
+def test_where_principals_count_a_stored_owner_is_not_objected_to() -> None:
+    knowing = replace(ADMISSION, knows_callers=True)
+    assert knowing.objection(owned("anybody")) == ""
+    assert "is not configured" in knowing.objection(owned("anybody", source=ClusterRef("gone")))
+
+
 def test_what_is_stored_runs_on_and_is_objected_to() -> None:
     assert ADMISSION.objection(owned("orders")) == ""
     told = ADMISSION.objection(owned("anybody"))
