@@ -24,6 +24,7 @@ from mirror.model.bounds import LONGEST_NAME, digits, shown
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
 from mirror.model.datastreams.datastream import Datastream, StartPosition
 from mirror.model.datastreams.metadata import BROKERS, GROUP_ID, MANAGED, OWNER, TASK_PREFIX
+from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.documents import pointer_to
 from mirror.model.expressions import joined_look_ahead
@@ -137,9 +138,9 @@ def _cluster(address: str, role: str, place: object, terms: Terms) -> ClusterRef
 def datastream_to_restli(
     datastream: Datastream, address_of_cluster: Callable[[ClusterRef], str]
 ) -> dict[str, Any]:
-    """The definition as a Brooklin client expects it."""
+    """The definition as a Brooklin client expects it, without secrets."""
     brokers = address_of_cluster(datastream.destination)
-    metadata = {**datastream.metadata, **_limit_keys(datastream), **_pause_keys(datastream)}
+    metadata = {**without_secrets(datastream.metadata), **_limit_keys(datastream), **_pause_keys(datastream)}
     metadata |= _stamps(datastream, brokers)
     connector = metadata.pop(CONNECTOR, OUR_CONNECTOR)
     transport = metadata.pop(TRANSPORT, "")
@@ -333,7 +334,8 @@ def datastream_changed_by(
     if not place:
         raise InvalidRequest(f"{failed}. Can't update destination in update request")
     problems = FieldProblems()
-    metadata = _changed_metadata(present, _metadata(document.get("metadata")), known["metadata"], problems)
+    given = kept_secrets(_metadata(document.get("metadata")), present.metadata)
+    metadata = _changed_metadata(present, given, known["metadata"], problems)
     source, pattern = _split(_connection(document.get("source"), "source"), "source")
     wanted = WantedDefinition(
         selection=_changed_selection(present.selection, pattern, problems),

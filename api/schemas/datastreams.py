@@ -27,6 +27,7 @@ from mirror.model.datastreams.policy import (
     OnLoss,
     OnRejection,
 )
+from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import WORDS, Start, read_start
 from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
 from mirror.model.documents import pointer_to
@@ -173,7 +174,7 @@ class ChoicesBody(DatastreamModel):
     ) -> tuple[dict[str, str], dict[str, str]]:
         """The metadata to store, and where the body has what its keys say."""
         typed = given_values(self.model_dump(mode="json", exclude_unset=True))
-        for key, value in self.metadata.items():
+        for key, value in kept_secrets(self.metadata, present).items():
             if value != present.get(key):
                 pointer = pointer_to(["metadata", key])
                 problems.attempt(pointer, partial(refuse_ignored, {key: value}), None)
@@ -291,9 +292,10 @@ class DatastreamAnswer(DatastreamModel):
 
     @classmethod
     def from_datastream(cls, datastream: Datastream, problem: Problem | None = None) -> DatastreamAnswer:
-        """The JSON form."""
+        """The JSON form, without secrets."""
         limits, objective = datastream.limits, datastream.objective
-        typed = typed_document(datastream.metadata)
+        metadata = without_secrets(datastream.metadata)
+        typed = typed_document(metadata)
         return cls(
             name=datastream.name,
             owner=typed["owner"],
@@ -321,7 +323,7 @@ class DatastreamAnswer(DatastreamModel):
                 if objective
                 else None
             ),
-            metadata=free_metadata(datastream.metadata),
+            metadata=free_metadata(metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},

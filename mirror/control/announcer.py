@@ -22,6 +22,7 @@ from mirror.errors import legible
 from mirror.model.datastreams.change import definition_changes
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.pauses import moment_text
+from mirror.model.datastreams.secrets import without_secrets
 from mirror.model.documents import differences
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
@@ -99,7 +100,7 @@ class Announcer:
         """A line of the log. The values are of the fields that differ; all, of a creation."""
         caller, empty = self._caller, dict[str, Any]()
         changes = list(
-            differences(to_document(before) if before else empty, to_document(after) if after else empty)
+            differences(_document(before) if before else empty, _document(after) if after else empty)
         )
         _log.info(
             AUDIT,
@@ -127,6 +128,10 @@ class Announcer:
             self._publish(events)
         except Exception as error:  # noqa: BLE001 - the bulkhead around telling
             _log.warning("event lost", datastream=name, sentence=sentence, reason=str(error))
+
+
+def _document(datastream: Datastream) -> dict[str, Any]:
+    return {**to_document(datastream), "metadata": without_secrets(datastream.metadata)}
 
 
 def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:

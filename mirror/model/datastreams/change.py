@@ -14,6 +14,7 @@ from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, TASK_PREFIX, checked_metadata
 from mirror.model.datastreams.policy import PREFIX, lines_of, policy_from
+from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import Start
 from mirror.model.datastreams.typed_keys import (
     PLACES,
@@ -189,14 +190,15 @@ def joined_metadata(
     """The metadata to store where a request makes choices by typed fields (`typed`: by their keys) and gives
     keys itself; and `pointers` as in `WantedDefinition`. What means the same as at present stays as it is
     written there. Notes each choice that is made twice, with two values."""
-    before, found = typed_values(present), dict(metadata)
+    before, shown_as = typed_values(present), typed_values(without_secrets(present))
+    found = kept_secrets(metadata, present)
     for key, value in typed.items():
         pointers = pointer_to(PLACES[key]), pointer_to(["metadata", key])
         if key in metadata:
             if not _means(key, metadata[key], value):
                 said = f"{shown(text_of(value))} and {shown(metadata[key])} are two values of one choice"
                 problems.contradiction(pointers, said, "give one of them")
-        elif value == before[key]:
+        elif value in (before[key], shown_as[key]):
             found |= {key: present[key]} if key in present else {}
         elif value is not None and value != []:
             found[key] = text_of(value)
@@ -212,10 +214,11 @@ def _means(key: str, text: str, value: object) -> bool:
 
 
 def described(datastream: Datastream) -> dict[str, Any]:
-    """What people say of a datastream, without what becomes of it, as JSON-ready values: the fields that /v1
-    has."""
+    """What people say of a datastream, without what becomes of it and without secrets, as JSON-ready values:
+    the fields that /v1 has."""
     selection, objective = datastream.selection, datastream.objective
-    typed = typed_document(datastream.metadata)
+    metadata = without_secrets(datastream.metadata)
+    typed = typed_document(metadata)
     return {
         **typed,
         "name": datastream.name,
@@ -233,7 +236,7 @@ def described(datastream: Datastream) -> dict[str, Any]:
         "start": str(Start(datastream.start, datastream.start_ms)),
         "limits": asdict(datastream.limits),
         "objective": asdict(objective) if objective is not None else None,
-        "metadata": free_metadata(datastream.metadata),
+        "metadata": free_metadata(metadata),
     }
 
 

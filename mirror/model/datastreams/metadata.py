@@ -11,6 +11,7 @@ from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+from mirror.model.datastreams.secrets import holds_secret
 
 OWNER: Final = "owner"
 TASK_PREFIX: Final = "system.taskPrefix"
@@ -56,7 +57,7 @@ def checked_metadata(value: object) -> Mapping[str, str]:
     size = 0
     for key, one in metadata.items():
         bounds.line("a key of metadata", key)
-        found = bounds.text(f"metadata {key}", one, _LARGEST_BYTES)
+        found = _value(key, one)
         rule = _RULES.get(key)
         if rule is not None:
             rule(f"metadata {key}", found)
@@ -64,3 +65,13 @@ def checked_metadata(value: object) -> Mapping[str, str]:
     if size > _LARGEST_BYTES:
         raise InvalidRequest(f"metadata has {size} bytes", advice=f"{_LARGEST_BYTES} are possible")
     return metadata
+
+
+def _value(key: str, value: object) -> str:
+    """Raises InvalidRequest, which repeats no secret."""
+    try:
+        return bounds.text(f"metadata {key}", value, _LARGEST_BYTES)
+    except InvalidRequest:
+        if holds_secret(key, str(value)):
+            raise InvalidRequest(f"metadata {key} cannot be stored, and reads as a secret") from None
+        raise
