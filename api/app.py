@@ -37,7 +37,7 @@ from api.endpoints import (
     status,
 )
 from api.endpoints.partitions import lags, loads, translations
-from api.errors import LegibleJson, MethodNotAllowed, invalid_body, problem, status_of
+from api.errors import LegibleJson, MethodNotAllowed, headers_of, invalid_body, problem, status_of
 from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
 from api.fleet.questions import Fleet
@@ -58,13 +58,13 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
     app.state.renditions = Renditions()
-    app.state.slow_calls = SlowCalls()
+    app.state.slow_calls = SlowCalls(services.limits.slow_calls_at_once)
     app.state.credentials = Credentials(services.secret, services.clock)
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
     app.state.event_feed = EventFeed(services.events.publications)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock))
-    app.add_middleware(CheckedBodies, refuse=_explain)
+    app.add_middleware(CheckedBodies, refuse=_explain, seconds=services.limits.body_seconds)
     app.add_middleware(Gate, access=services.access, refuse=_explain)
     app.add_middleware(SpokenVersions, refuse=_explain)
     app.add_middleware(CutOffCalls, refuse=_explain)
@@ -125,13 +125,12 @@ async def _explain(request: Request, error: Exception) -> Response:
     if not is_brooklins(request.url.path):
         status = status_of(error)
         _log.info("request refused", status=status.value, kind=type(error).__name__, reason=reason_of(error))
-        headers = {"Retry-After": "5"} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
         body = problem(error, request_id_of(request))
-        return LegibleJson(body, status, headers=headers, media_type=PROBLEM_TYPE)
+        return LegibleJson(body, status, headers=headers_of(error), media_type=PROBLEM_TYPE)
     services: Services = request.app.state.services
     marker = protocol_of(request.headers).error_header
     body = restli_problem(error, services.status.name)
-    return LegibleJson(body, restli_status_of(error), headers={marker: "true"})
+    return LegibleJson(body, restli_status_of(error), headers={**headers_of(error), marker: "true"})
 
 
 async def _explain_validation(request: Request, error: Exception) -> Response:

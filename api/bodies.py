@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.errors import BodyTooLarge, BodyTooLate
 from mirror.errors import HeadraceError, InvalidRequest
 from mirror.model.documents import LARGEST, check_depth, parsed
 
@@ -18,28 +20,26 @@ Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 
 
 class CheckedBodies:
-    """ASGI middleware: a body is JSON of bounded size and depth whose text and numbers can be stored.
+    """ASGI middleware: a body is JSON of bounded size and depth whose text and numbers can be stored, and is
+    here within some seconds.
 
     `refuse` makes the answer to any other.
     """
 
-    def __init__(self, app: ASGIApp, refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, refuse: Refuse, seconds: float) -> None:
         self._app = app
         self._refuse = refuse
+        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body, has_more = b"", True
-        while has_more and len(body) <= LARGEST:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            has_more = message.get("more_body", False)
         try:
+            body = await self._read(receive)
+            if body is None:
+                return
             _check(body)
         except InvalidRequest as error:
             answer = await self._refuse(Request(scope), error)
@@ -47,10 +47,26 @@ class CheckedBodies:
         else:
             await self._app(scope, _again(body, receive), send)
 
+    async def _read(self, receive: Receive) -> bytes | None:
+        """None: whoever asks is gone. Raises BodyTooLate, BodyTooLarge."""
+        parts, size, has_more = list[bytes](), 0, True
+        try:
+            async with asyncio.timeout(self._seconds):
+                while has_more and size <= LARGEST:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    has_more = message.get("more_body", False)
+        except TimeoutError as error:
+            raise BodyTooLate(f"the body was not here within {self._seconds:g} seconds") from error
+        if size > LARGEST:
+            raise BodyTooLarge("the body is too large", advice=f"{LARGEST} bytes are possible")
+        return b"".join(parts)
+
 
 def _check(body: bytes) -> None:
-    if len(body) > LARGEST:
-        raise InvalidRequest("the body is too large", advice=f"{LARGEST} bytes are possible")
     if body:
         check_depth(parsed(body), _DEEPEST)
 

@@ -37,8 +37,15 @@ async def _services(request: Request) -> Services:
     return replace(services, control=services.control.of(caller_of(request)))
 
 
+async def _slow_calls(request: Request) -> SlowCalls:
+    """Those of a principal count apart; other instances ask for all theirs."""
+    found: SlowCalls = request.app.state.slow_calls
+    caller = caller_of(request)
+    return found.of(caller.name if caller.role else "")
+
+
 ServicesDep = Annotated[Services, Depends(_services)]
-SlowCallsDep = Annotated[SlowCalls, Depends(_of_state("slow_calls"))]
+SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
 EventFeedDep = Annotated[EventFeed, Depends(_of_state("event_feed"))]
 ReadsDep = Annotated[Reads, Depends(_reads)]
 """For answers that the framework makes of what a handler returns: they have the headers of the reads."""

@@ -17,6 +17,14 @@ class MethodNotAllowed(errors.InvalidRequest):
     """There is something at the path, but not for this method."""
 
 
+class BodyTooLarge(errors.InvalidRequest):
+    """More bytes than are taken."""
+
+
+class BodyTooLate(errors.InvalidRequest):
+    """What was announced has not come in time."""
+
+
 STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.NotAuthenticated: HTTPStatus.UNAUTHORIZED,
     errors.Forbidden: HTTPStatus.FORBIDDEN,
@@ -24,6 +32,9 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.AlreadyExists: HTTPStatus.CONFLICT,
     errors.KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
     MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
+    BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    BodyTooLate: HTTPStatus.REQUEST_TIMEOUT,
+    errors.TooOften: HTTPStatus.TOO_MANY_REQUESTS,
     errors.RefusedFields: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.VersionNotGiven: HTTPStatus.PRECONDITION_REQUIRED,
     errors.IllegalTransition: HTTPStatus.CONFLICT,
@@ -55,6 +66,15 @@ def status_of(error: errors.HeadraceError) -> HTTPStatus:
         if kind in STATUS:
             return STATUS[kind]
     return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def headers_of(error: errors.HeadraceError) -> dict[str, str]:
+    """What the answer says of the next call."""
+    if isinstance(error, errors.TooOften):
+        return {"Retry-After": str(error.after_seconds)}
+    if isinstance(error, BodyTooLate):
+        return {"Connection": "close"}  # the rest of the body is no next call
+    return {"Retry-After": "5"} if status_of(error) is HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
 def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:

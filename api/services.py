@@ -9,6 +9,7 @@ from typing import Protocol
 from httpx import AsyncBaseTransport
 
 from api.access.gate import Access
+from api.access.settings import LimitSettings
 from mirror.control.handlers import Control
 from mirror.control.operations import Operations
 from mirror.coordination.planning import Decision, World
@@ -164,3 +165,5 @@ class Services:
     """Lets a call wait some seconds before it looks again."""
     access: Access = field(default_factory=Access)
     """Who may call."""
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    """What a caller may take of this instance."""

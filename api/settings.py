@@ -7,7 +7,7 @@ import ipaddress
 import structlog
 from pydantic import Field
 
-from api.access.settings import AccessSettings, BrooklinListenerSettings, TlsSettings
+from api.access.settings import AccessSettings, BrooklinListenerSettings, LimitSettings, TlsSettings
 from mirror.errors import ConfigError
 from mirror.instance.health import Health
 from mirror.options import Settings
@@ -34,6 +34,7 @@ class ApiSettings(Settings):
     """Brooklin's port by default; 0 picks a free one."""
     tls: TlsSettings = TlsSettings()
     access: AccessSettings = AccessSettings()
+    limits: LimitSettings = LimitSettings()
     brooklin: BrooklinListenerSettings = BrooklinListenerSettings()
 
     @property

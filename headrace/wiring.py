@@ -219,6 +219,7 @@ def _services(
         ),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
+        limits=settings.api.limits,
     )
 
 

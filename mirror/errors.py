@@ -37,6 +37,7 @@
     ├── Unexpected                  a step failed in a way that nobody foresaw
     ├── PlanRejected                a plan breaks a rule; it is not published
     ├── Busy                        too many calls of a kind are under way       retriable
+    │   └── TooOften                one caller makes more calls than it may      retriable
     ├── LoadUnavailable             no provider can say what partitions carry
     └── AnalyticsError              Pinot or Spark answered with an error or half an answer
 
@@ -249,6 +250,14 @@ class Busy(HeadraceError):
     """Too many calls of this kind are under way."""
 
     retriable = True
+
+
+class TooOften(Busy):
+    """One caller makes more calls than it may, a second or at once. `after_seconds`: when to ask again."""
+
+    def __init__(self, message: str, *, advice: str = "", after_seconds: int = 1) -> None:
+        super().__init__(message, advice=advice)
+        self.after_seconds = after_seconds
 
 
 class LoadUnavailable(HeadraceError):

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.access.origins import check_origin
 from api.access.rights import Action, Principal, PrincipalRights, Role, reason_against
 from api.access.table import FLEET_PATH, NEEDS, SCHEME
+from api.access.throttle import Throttle
 from api.access.tokens import TokenFile
 from mirror.control.caller import AskedChange, Caller
 from mirror.errors import Forbidden, HeadraceError, NotAuthenticated
@@ -43,6 +44,7 @@ class Access:
     open_to_all: frozenset[Action] = frozenset()
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
+    throttle: Throttle | None = None
 
     @property
     def is_asked(self) -> bool:
@@ -95,7 +97,7 @@ class Gate:
                 await self._app(scope, receive, send)
 
     def _admit(self, request: Request, scope: Scope) -> None:
-        """Raises NotAuthenticated, Forbidden, Unreachable."""
+        """Raises NotAuthenticated, Forbidden, TooOften, Unreachable."""
         access, state, path = self._access, scope["state"], scope["path"]
         remote = request.client.host if request.client else ""
         structlog.contextvars.bind_contextvars(remote=remote)
@@ -109,8 +111,10 @@ class Gate:
             )
         state[_AS_PRINCIPAL] = principal
         state[_AS_CALLER] = _caller(principal, remote, state.get("request_id", ""))
-        if principal not in (None, _EVERYBODY):
+        if principal is not None and principal is not _EVERYBODY:
             structlog.contextvars.bind_contextvars(principal=principal.name)
+            if access.throttle is not None and path not in _OPEN_PATHS:
+                access.throttle.admit(principal.name)
 
 
 def _is_of_an_instance(headers: Headers) -> bool:

@@ -79,6 +79,26 @@ class AccessSettings(Settings):
     """Web pages that may change things here with a browser: `https://console.example`."""
 
 
+class LimitSettings(Settings):
+    """What callers may take of the REST interface of an instance, so that the others are answered."""
+
+    calls_per_second: float = Field(default=100.0, ge=0, le=1_000_000)
+    """Of one principal, over a while; 0: any number. `/health`, `/v1/health` and `/metrics` do not count, nor
+    does anything where nobody is asked who they are."""
+    burst: int = Field(default=1_000, ge=1)
+    """Calls of one principal at once, after a while without any."""
+    slow_calls_at_once: int = Field(default=4, ge=1)
+    """Calls of one principal that ask other servers, at the same time; of all there are 8."""
+    head_seconds: float = Field(default=10.0, gt=0)
+    """How long the head of a call may take, from the first byte or the beginning of the connection."""
+    body_seconds: float = Field(default=30.0, gt=0)
+    """How long the body of a call may take."""
+    connections: int = Field(default=1_000, ge=1)
+    """Connections at a time, of each listener."""
+    connections_of_one_address: int = Field(default=500, ge=1)
+    """Likewise, from the same address."""
+
+
 class BrooklinListenerSettings(PrincipalSettings):
     """A listener for Brooklin's clients alone, which send no credentials: all who reach it are the principal
     `brooklin`, and finds nothing but Brooklin's interface."""

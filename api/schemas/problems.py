@@ -98,6 +98,21 @@ _MEANINGS: Final = {
         "RefusedFields",
         "2 fields cannot be as they are asked for",
     ),
+    HTTPStatus.REQUEST_TIMEOUT: _Meaning(
+        "The body was not here in time.", "BodyTooLate", "the body was not here within 30 seconds"
+    ),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: _Meaning(
+        "The body is larger than a definition may be.",
+        "BodyTooLarge",
+        "the body is too large",
+        "900000 bytes are possible",
+    ),
+    HTTPStatus.TOO_MANY_REQUESTS: _Meaning(
+        "The caller makes more calls than it may.",
+        "TooOften",
+        "ci calls more than 100 times a second",
+        "wait as Retry-After says",
+    ),
     HTTPStatus.PRECONDITION_REQUIRED: _Meaning(
         "If-Match is missing: the change does not say of which version it is.",
         "VersionNotGiven",
@@ -127,6 +142,9 @@ _MEANINGS: Final = {
 }
 
 
+_WAITED_FOR: Final = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS})
+
+
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For `responses=` of an endpoint or a router: each status with a problem document."""
     return {status: _documented(HTTPStatus(status)) for status in sorted(statuses)}
@@ -136,7 +154,7 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
     """FastAPI's own `model` would be of the type of the answers that are none."""
     schema = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
     meaning = _MEANINGS[status]
-    headers = described("Retry-After") if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+    headers = described("Retry-After") if status in _WAITED_FOR else {}
     example = ProblemDocument(
         title=status.phrase,
         status=status,
@@ -149,5 +167,6 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
     return {"description": meaning.text, "headers": headers, "content": {PROBLEM_TYPE: content}}
 
 
-EVERYWHERE: Final = problems(400, 401, 403, 500, 502, 503, 504)
-"""Any call may be malformed or without a right, may need ZooKeeper or another server, or may meet a bug."""
+EVERYWHERE: Final = problems(400, 401, 403, 408, 413, 429, 500, 502, 503, 504)
+"""Any call may be malformed, too large, too often or without a right, may need ZooKeeper or another server,
+or may meet a bug."""

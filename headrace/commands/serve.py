@@ -43,7 +43,7 @@ def serve(
     name = instance_name(settings, rest_port)
     configure_logs(settings.logging, instance=name)
     log = structlog.get_logger("headrace.serve")
-    rest = RestServer(settings.api.host, rest_port, settings.api.tls)
+    rest = RestServer(settings.api.host, rest_port, settings.api.tls, limits=settings.api.limits)
     rest.bind()
     address = advertised_address(settings.api, rest.address)
     built = build_instance(settings, config_file(config), name, address)

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from api.access.gate import Access
+from api.access.rates import Rate
 from api.access.rights import Action, Principal
+from api.access.settings import LimitSettings
+from api.access.throttle import Throttle
 from api.access.tokens import TokenFile, principal_named
 from api.settings import ApiSettings
 from mirror.errors import ConfigError, InvalidRequest
@@ -29,7 +32,14 @@ def who_may_call(api: ApiSettings, advertised: str, clock: Clock) -> Access:
         open_to_all=frozenset(Action[one.upper()] for one in api.access.open_to_all),
         hosts=_hosts(api, advertised),
         origins=frozenset(api.access.allowed_origins),
+        throttle=_throttle(api.limits, clock),
     )
+
+
+def _throttle(limits: LimitSettings, clock: Clock) -> Throttle | None:
+    if not limits.calls_per_second:
+        return None
+    return Throttle(Rate(limits.calls_per_second, limits.burst), clock.monotonic)
 
 
 def _certificates(api: ApiSettings) -> dict[str, Principal]:

@@ -11,14 +11,15 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from api.access.settings import TlsSettings
+from api.access.settings import LimitSettings, TlsSettings
 from api.app import end_streams
 from api.brooklin.surface import BrooklinSurface
 from api.settings import ApiSettings
 from headrace.process.access import BROOKLIN
-from headrace.process.tls import CertifiedProtocol, of_listener
+from headrace.process.tls import of_listener, protocol_of
 from mirror.errors import ConfigError
 
+_USUAL: Final = LimitSettings()
 _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 
 
@@ -35,7 +36,7 @@ def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
     """That of Brooklin's clients, bound, if the settings have one. Raises ConfigError."""
     if not api.brooklin.port:
         return []
-    found = RestServer(api.brooklin.host, api.brooklin.port, key="api.brooklin.port")
+    found = RestServer(api.brooklin.host, api.brooklin.port, key="api.brooklin.port", limits=api.limits)
     found.bind()
     found.attach(app, BrooklinSurface(app, BROOKLIN))
     return [found]
@@ -44,11 +45,19 @@ def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
 class RestServer:
     """`bind` first (a busy port is found at once), then `attach` and `start`."""
 
-    def __init__(self, host: str, port: int, tls: TlsSettings | None = None, key: str = "api.port") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: TlsSettings | None = None,
+        key: str = "api.port",
+        limits: LimitSettings = _USUAL,
+    ) -> None:
         self._host = host
         self._port = port
         self._tls = tls if tls is not None and tls.certificate_file else None
         self._key = key
+        self._limits = limits
         self._socket: socket.socket | None = None
         self._app: FastAPI | None = None
         self._server: uvicorn.Server | None = None
@@ -84,7 +93,7 @@ class RestServer:
         context = of_listener(self._tls) if self._tls else None
         config = uvicorn.Config(
             surface or app,
-            http=CertifiedProtocol,
+            http=protocol_of(self._limits),
             lifespan="off" if surface else "auto",
             ssl_context_factory=(lambda *_: context) if context else None,
             log_config=None,

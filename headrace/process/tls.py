@@ -6,14 +6,15 @@ import asyncio
 import os
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.access.gate import SUBJECT
-from api.access.settings import TlsSettings
+from api.access.settings import LimitSettings, TlsSettings
+from headrace.process.connections import BoundedProtocol
 from mirror.errors import ConfigError
 
 _log = structlog.get_logger(__name__)
@@ -140,7 +141,7 @@ def _stamps(files: Sequence[str]) -> list[tuple[int, ...]]:
     return found
 
 
-class CertifiedProtocol(H11Protocol):
+class CertifiedProtocol(BoundedProtocol):
     """Says in the state of each call whose certificate its connection has shown."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -149,6 +150,16 @@ class CertifiedProtocol(H11Protocol):
         certificate = transport.get_extra_info("peercert")
         if certificate:
             self.app_state = {**self.app_state, SUBJECT: subject_of(certificate["subject"])}
+
+
+def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
+    """Of one listener, whose connections are counted apart."""
+
+    class Protocol(CertifiedProtocol):
+        pass
+
+    Protocol.limits, Protocol.by_address = limits, Counter()
+    return Protocol
 
 
 def subject_of(parts: Sequence[Sequence[tuple[str, str]]]) -> str:

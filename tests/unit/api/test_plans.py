@@ -106,7 +106,7 @@ def test_a_rebalance_that_cannot_be_read_is_refused(client: Client, body: dict[s
 
 def test_a_reason_that_does_not_fit_is_refused(client: Client, site: Site) -> None:
     site.create()
-    answer = client.post("/v1/rebalance", json={"datastream": "orders", "reason": "x" * 2**20})
+    answer = client.post("/v1/rebalance", json={"datastream": "orders", "reason": "x" * 2**19})
     assert answer.status_code == 400
 
 

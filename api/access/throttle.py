@@ -1,0 +1,41 @@
+"""Refuses callers that ask more often than they may, each by its own bucket."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from api.access.rates import Bucket, Rate, take
+from mirror.errors import TooOften
+
+_MOST: Final = 10_000
+"""Callers that are kept in mind. One that was forgotten has a full bucket again."""
+
+
+class Throttle:
+    """For any thread."""
+
+    def __init__(self, rate: Rate, monotonic: Callable[[], float], most: int = _MOST) -> None:
+        self._rate = rate
+        self._monotonic = monotonic
+        self._most = most
+        self._lock = threading.Lock()
+        self._buckets = OrderedDict[str, Bucket]()
+
+    def admit(self, who: str) -> None:
+        """Raises TooOften."""
+        with self._lock:
+            now = self._monotonic()
+            self._buckets[who], seconds = take(self._rate, self._buckets.get(who), now)
+            self._buckets.move_to_end(who)
+            if len(self._buckets) > self._most:
+                self._buckets.popitem(last=False)
+        if seconds:
+            raise TooOften(
+                f"{who} calls more than {self._rate.per_second:g} times a second",
+                after_seconds=max(1, math.ceil(seconds)),
+                advice="wait as Retry-After says; the operator decides, in [api.limits] of the settings",
+            )

@@ -1,0 +1,101 @@
+"""Bounds of the connections of a listener: how many there are, and how long the parts of a call may take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from api.access.settings import LimitSettings
+from api.errors import LegibleJson
+from api.schemas.problems import PROBLEM_TYPE
+
+_GRACE_SECONDS: Final = 2.0
+"""Longer than the application waits for a body, which it refuses in its own words."""
+
+
+class BoundedProtocol(H11Protocol):
+    """Answers 503 where there are too many connections, and 408 where a head does not come; closes where a
+    body does not, also that of a call which has been answered."""
+
+    limits: ClassVar[LimitSettings] = LimitSettings()
+    by_address: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._waits_for = ""
+        self._counted = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection is there; nothing has come of it."""
+        super().connection_made(transport)
+        self._counted = self.client[0] if self.client else "nobody known"
+        self.by_address[self._counted] += 1
+        if len(self.connections) > self.limits.connections:
+            self._end(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections")
+        elif self.by_address[self._counted] > self.limits.connections_of_one_address:
+            self._end(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections from this address")
+        else:
+            self._wait_for("head", self.limits.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        self._wait_for("")
+        self.by_address[self._counted] -= 1
+        if self.by_address[self._counted] <= 0:
+            del self.by_address[self._counted]
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes, of which nothing is looked at once the connection ends."""
+        if not self.transport.is_closing():
+            super().data_received(data)
+            self._look()
+            if self.conn.their_state is h11.IDLE and not self._waits_for:
+                self._wait_for("head", self.limits.head_seconds)
+
+    def on_response_complete(self) -> None:
+        """A call is answered; the head of the next may be here already."""
+        super().on_response_complete()
+        self._look()
+
+    def _look(self) -> None:
+        state = self.conn.their_state
+        if state is h11.SEND_BODY:
+            self._wait_for("body", self.limits.body_seconds + _GRACE_SECONDS)
+        elif state is not h11.IDLE or self._waits_for == "body":
+            self._wait_for("")
+
+    def _wait_for(self, what: str, seconds: float = 0.0) -> None:
+        """One deadline for all of it, however often a part comes; nothing: no more."""
+        if what == self._waits_for:
+            return
+        self._waits_for = what
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if what:
+            self._deadline = self.loop.call_later(seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        if self._waits_for == "head":
+            detail = f"the head of the call was not here within {self.limits.head_seconds:g} seconds"
+            self._end(HTTPStatus.REQUEST_TIMEOUT, detail)
+        else:
+            self.transport.close()
+
+    def _end(self, status: HTTPStatus, detail: str) -> None:
+        self._wait_for("")
+        document = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
+        body = bytes(LegibleJson(document).body)
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {PROBLEM_TYPE}\r\n"
+            f"Content-Length: {len(body)}\r\nRetry-After: 5\r\nConnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()

@@ -1,0 +1,179 @@
+"""Connections that hold on to a listener: heads and bodies that do not come, and too many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from api.access.settings import LimitSettings
+from headrace.process.tls import CertifiedProtocol, protocol_of
+
+LIMITS = LimitSettings(head_seconds=10, body_seconds=30, connections=3, connections_of_one_address=2)
+HEAD = b"GET /v1/plan HTTP/1.1\r\nHost: test\r\n\r\n"
+POST = b"POST /v1/datastreams HTTP/1.1\r\nHost: test\r\nContent-Length: 100000000\r\n\r\n"
+
+
+class Timer:
+    def __init__(self, at: float, call: Callable[[], None]) -> None:
+        self.at, self.call, self.is_cancelled = at, call, False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Call:
+    """One that never ends."""
+
+    def add_done_callback(self, call: Callable[[Any], None]) -> None:
+        pass
+
+
+class Loop:
+    """An event loop whose time is passed by the test, and that runs no application."""
+
+    def __init__(self) -> None:
+        self.now, self.timers, self.calls = 0.0, list[Timer](), 0
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(self.now + seconds, call))
+        return self.timers[-1]
+
+    def create_task(self, call: Coroutine[Any, Any, None]) -> Call:
+        call.close()
+        self.calls += 1
+        return Call()
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        for timer in [one for one in self.timers if one.at <= self.now]:
+            self.timers.remove(timer)
+            if not timer.is_cancelled:
+                timer.call()
+
+
+class Transport:
+    """What was written, and whether it was closed."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.written, self.is_closed = address, b"", False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return {"peername": (self.address, 1), "sockname": ("127.0.0.1", 2)}.get(name, default)
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class Listener:
+    """Takes connections."""
+
+    def __init__(self) -> None:
+        self.kind, self.loop, self.state = protocol_of(LIMITS), Loop(), ServerState()
+        self.config = uvicorn.Config(answer, log_config=None, ws="none", lifespan="off")
+
+    def connect(self, address: str = "10.0.0.1") -> tuple[CertifiedProtocol, Transport]:
+        transport = Transport(address)
+        made = self.kind(self.config, self.state, {}, _loop=self.loop)
+        made.connection_made(transport)  # type: ignore[arg-type]
+        return made, transport
+
+
+async def answer(scope: object, receive: object, send: object) -> None:
+    raise AssertionError("the loop runs nothing")
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET / HTTP/1.1\r\nHost: test\r\nX-A: "])
+def test_a_head_that_does_not_come_is_given_up(listener: Listener, sent: bytes) -> None:
+    protocol, transport = listener.connect()
+    if sent:
+        protocol.data_received(sent)
+    for _ in range(9):
+        listener.loop.pass_time(1)
+        if sent:
+            protocol.data_received(b"x")
+    assert not transport.is_closed
+    listener.loop.pass_time(1)
+    assert (transport.is_closed, b" 408 " in transport.written.splitlines()[0]) == (True, True)
+    assert listener.loop.calls == 0
+    protocol.data_received(HEAD)
+    assert listener.loop.calls == 0
+
+
+def test_a_body_that_does_not_come_is_given_up(listener: Listener) -> None:
+    protocol, transport = listener.connect()
+    protocol.data_received(POST)
+    assert listener.loop.calls == 1
+    for _ in range(31):
+        listener.loop.pass_time(1)
+        protocol.data_received(b"x")
+    assert not transport.is_closed
+    listener.loop.pass_time(1)
+    assert transport.is_closed
+
+
+def test_a_call_that_is_here_has_no_deadline(listener: Listener) -> None:
+    """Events are listened to for hours."""
+    protocol, transport = listener.connect()
+    protocol.data_received(HEAD)
+    listener.loop.pass_time(100_000)
+    assert (transport.is_closed, listener.loop.calls) == (False, 1)
+
+
+def test_a_body_in_parts_ends_its_deadline(listener: Listener) -> None:
+    protocol, transport = listener.connect()
+    protocol.data_received(POST.replace(b"100000000", b"4"))
+    protocol.data_received(b"{}")
+    listener.loop.pass_time(29)
+    protocol.data_received(b"  ")
+    listener.loop.pass_time(1_000)
+    assert not transport.is_closed
+
+
+def test_one_address_does_not_take_every_connection(listener: Listener) -> None:
+    mine = [listener.connect() for _ in range(3)]
+    assert [one.is_closed for _, one in mine] == [False, False, True]
+    assert b" 503 " in mine[2][1].written.splitlines()[0]
+    assert b"from this address" in mine[2][1].written
+    mine[2][0].data_received(HEAD)
+    assert listener.loop.calls == 0
+    mine[2][0].connection_lost(None)
+    other, late = listener.connect("10.0.0.2"), listener.connect("10.0.0.3")
+    assert (other[1].is_closed, late[1].is_closed) == (False, True)
+    assert b"there are too many connections" in late[1].written
+
+
+def test_what_ended_counts_no_more(listener: Listener) -> None:
+    for _ in range(10):
+        protocol, transport = listener.connect()
+        assert not transport.is_closed
+        protocol.connection_lost(None)
+    assert listener.kind.by_address == {}
+    assert listener.state.connections == set()
+    listener.loop.pass_time(1_000)
+
+
+def test_listeners_count_apart(listener: Listener) -> None:
+    for _ in range(2):
+        listener.connect()
+    assert not Listener().connect()[1].is_closed
