@@ -28,6 +28,8 @@ LONGEST_EXPRESSION: Final = 4_096
 """Bytes of an expression of a new datastream: some hundred topics by name. What is stored may be longer."""
 
 _EVERYBODY: Final = ("*",)
+_MAY_DIFFER: Final = frozenset({"limits"})
+"""Of members of a group, once they are there: the strictest count."""
 _MOST_TASKS: Final = "ask for fewer, or have mirror.definitions.most_tasks raised"
 
 
@@ -195,15 +197,41 @@ def check_joining(new: Datastream, mates: Iterable[Datastream]) -> None:
             )
 
 
-def _differing(new: Datastream, other: Datastream) -> str:
+def check_staying(
+    before: Datastream, new: Datastream, mates: Iterable[tuple[Datastream, Datastream]]
+) -> None:
+    """Raises InvalidRequest where a change makes a member of a group differ from another one in owner,
+    policies or start. `mates`: as they are, and as the same call leaves them."""
+    for other_before, other in mates:
+        if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):
+            raise InvalidRequest(
+                f"datastreams of group {other.group} are alike: {new.name} would have another {differing}"
+                f" than {other.name}",
+                advice="change all of them in one batch update (PUT /datastream?ids=List(…)), or create it"
+                f" under another name with another {TASK_PREFIX}",
+            )
+
+
+def _parted(one: Datastream, other: Datastream) -> set[str]:
+    """What two members differ in already, as former versions let them."""
+    theirs = _alike(other)
+    return {what for what, value in _alike(one).items() if value != theirs[what]}
+
+
+def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) -> str:
     """The first of what members of a group have alike that two have not."""
-    pairs = {
-        "owner": (new.metadata.get(OWNER), other.metadata.get(OWNER)),
-        "policy": (new.policy, other.policy),
-        "limits": (new.limits, other.limits),
-        "start": ((new.start, new.start_ms), (other.start, other.start_ms)),
+    parted = _parted(new, other)
+    return next((what for what in _alike(new) if what in parted and what not in but), "")
+
+
+def _alike(one: Datastream) -> dict[str, object]:
+    """What members of a group have alike."""
+    return {
+        "owner": _owner(one),
+        "policy": one.policy,
+        "limits": one.limits,
+        "start": (one.start, one.start_ms),
     }
-    return next((what for what, (one, another) in pairs.items() if one != another), "")
 
 
 def _uses(one: Datastream) -> list[_Use]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from mirror.control.admission import Admission, check_joining
+from mirror.control.admission import Admission, check_joining, check_staying
 from mirror.control.announcer import Announcer
 from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
 from mirror.control.commands import (
@@ -199,15 +199,18 @@ class Control:
         """Whether datastreams may all become what changes make of them, beside each other and the others.
         Raises IllegalTransition, InvalidRequest."""
         after = {one.after.name: one.after for one in commands}
-        stored = [after.get(one.name, one) for one in self.list().datastreams]
+        there = self.list().datastreams
+        stored = [after.get(one.name, one) for one in there]
         for command in commands:
             before, new = command.before.datastream, command.after
             self._check_right(new.name, before, new, of_tasks=new.limits != before.limits)
             if before.status is DatastreamStatus.DELETING:
                 raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
             others = [one for one in stored if one.name != new.name]
-            if new.limits != before.limits:  # the only part of what a group shares that can change
+            if new.limits != before.limits:
                 self._check_group(new, others)
+            mates = [one for one in there if one.group == new.group and one.name != new.name]
+            check_staying(before, new, [(one, after.get(one.name, one)) for one in mates])
             self._admission.check(new, before, self._routes.same_as, self._caller.name)
             if _way_of(new) != _way_of(before):
                 self._routes.check(new, others, before)

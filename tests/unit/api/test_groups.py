@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from httpx import Response
 
+from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicDescription
 from tests.fakes.site import Site, a_body
@@ -134,3 +135,49 @@ def test_members_give_one_consumer_group(site: Site) -> None:
     alone = a_body("d", metadata={"owner": "tests", "group.id": "other"}, destination=COPY)
     assert site.client.post("/v1/datastreams", json=alone).status_code == 201
     assert patch(site, "b", {"metadata": {"group.id": "other"}}).status_code == 422
+
+
+CHANGES: Final = [
+    {"owner": "others"},
+    {"guarantee": "at-least-once"},
+    {"policies": {"on_loss": "continue"}},
+    {"quota": {"bytes_per_second": 5}},
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+def test_a_member_becomes_no_other_than_its_mates(group: Site, changes: Any) -> None:
+    """Or its owner would have said what becomes of the records of others, whom joining must not surprise."""
+    for query in ({"dry_run": "true"}, {}):
+        refused = patch(group, "a", changes, **query)
+        assert (refused.status_code, "are alike" in refused.json()["detail"]) == (400, True)
+    assert group.stored("a").metadata["owner"] == "tests"
+    assert group.stored("a").policy == group.stored("b").policy
+
+
+def together(site: Site, **on_loss: str) -> Response:
+    """Change that of several members in one call."""
+    entities = {name: site.client.get(f"/datastream/{name}").json() for name in on_loss}
+    for name, value in on_loss.items():
+        entities[name]["metadata"]["headrace.on-loss"] = value
+    headers = {"X-RestLi-Protocol-Version": "2.0.0", "X-RestLi-Method": "batch_update"}
+    path = f"/datastream?ids=List({','.join(on_loss)})"
+    return site.client.put(path, json={"entities": entities}, headers=headers)
+
+
+def test_members_change_together(group: Site) -> None:
+    refused = together(group, a="continue", b="halt")
+    assert (refused.status_code, "are alike" in refused.text) == (400, True)
+    assert together(group, a="continue", b="continue").status_code == 200
+    assert [group.stored(name).policy.on_loss.value for name in "ab"] == ["continue"] * 2
+
+
+def test_members_that_differ_already_change_in_other_things_and_become_alike(group: Site) -> None:
+    stored = group.definitions.get(DatastreamName("b"))
+    metadata = {**stored.datastream.metadata, "owner": "others"}
+    group.definitions.replace(stored, replace(stored.datastream, metadata=metadata))
+    for name in "ab":
+        assert patch(group, name, {"metadata": {"note": "n"}}).status_code == 200
+        assert patch(group, name, {"quota": {"bytes_per_second": 5}}).status_code == 400
+    assert patch(group, "b", {"owner": "tests"}).status_code == 200
+    assert patch(group, "b", {"owner": "others"}).status_code == 400
