@@ -14,7 +14,7 @@ from mirror.model.identifiers import DatastreamName
 @dataclass(frozen=True, slots=True)
 class AskedChange:
     """What somebody asks for. `before` and `after`: the datastream as it is and as it would be; None where it
-    is not there, or cannot be read. `mates`: others whose tasks it concerns."""
+    is not there, or cannot be read. `mates`: others whose tasks, or positions, it concerns."""
 
     name: DatastreamName
     before: Datastream | None
@@ -58,11 +58,14 @@ class Caller:
         after: Datastream | None,
         others: Callable[[], Sequence[Datastream]],
     ) -> None:
-        """Raises Forbidden. `others`: the datastreams among which are those whose tasks it concerns."""
+        """Raises Forbidden. `others`: the datastreams among which are those whose tasks it concerns; and those
+        as whose consumer group a new one would commit positions."""
         if isinstance(self.rights, EveryRight):
             return
         known = after or before
-        mates = tuple(one for one in others() if known and one.group == known.group and one.name != name)
+        mates = tuple(
+            one for one in others() if known and one.name != name and _concerns(known, one, before is None)
+        )
         self.rights.check(AskedChange(name, before, after, mates))
 
     def signed(self, said: str) -> str:
@@ -70,6 +73,11 @@ class Caller:
         if not self.name or said == self.name:
             return said
         return f"{self.name} (for {said})"[:LONGEST_NAME] if said else self.name
+
+
+def _concerns(known: Datastream, other: Datastream, is_new: bool) -> bool:
+    """The consumer group counts whichever the source is: one cluster may have two names."""
+    return known.group == other.group or (is_new and known.consumer_group == other.consumer_group)
 
 
 NOBODY_IN_PARTICULAR: Final = Caller()

@@ -255,6 +255,40 @@ def test_an_owner_joins_no_group_of_another(guarded: Guarded, key: str) -> None:
         assert guarded.as_("operator").post("/v1/datastreams", json=body).status_code == 201
 
 
+@pytest.mark.parametrize("named", ["by its name", "by group.id"])
+def test_an_owner_commits_positions_into_no_group_of_another(guarded: Guarded, named: str) -> None:
+    """The consumer group of a datastream is its name, where `group.id` says no other."""
+    for topic in ("v", "w"):
+        guarded.site.source.topics |= {topic: guarded.site.source.topics["t"]}
+    operator, owner = guarded.as_("operator"), guarded.as_("owner")
+    metadata = {"owner": "theirs", "group.id": "billing"}
+    body = a_body("invoices", source={"cluster": "source", "topics": "v"}, metadata=metadata)
+    assert operator.post("/v1/datastreams", json=body).status_code == 201
+    name = "billing" if named == "by its name" else "mine-too"
+    metadata = {"owner": "mine"} if named == "by its name" else {"owner": "mine", "group.id": "billing"}
+    body = a_body(name, source={"cluster": "source", "topics": "w"}, metadata=metadata)
+    for query in ({"dry_run": "true"}, {}):
+        answer = owner.post("/v1/datastreams", json=body, params=query)
+        assert (answer.status_code, answer.json()["kind"]) == (403, "Forbidden")
+    source = {"connectionString": "kafka://source-host:9092/w"}
+    restli = {"name": name, "connectorName": "headrace", "source": source, "metadata": metadata}
+    assert owner.post("/datastream", json=restli).status_code == 403
+    assert operator.post("/v1/datastreams", json=body).status_code == 201
+
+
+def test_the_consumer_group_does_not_change(guarded: Guarded) -> None:
+    """Whoever asks: nobody's rights are needed for it."""
+    for name in ("owner", "operator", "admin"):
+        client = guarded.as_(name)
+        changes = {"metadata": {"group.id": "theirs"}}
+        answer = client.patch("/v1/datastreams/mine", json=changes, headers={"If-Match": "*"})
+        assert answer.status_code in (403, 422), name
+        restli = guarded.admin.get("/datastream/mine").json()
+        restli["metadata"]["group.id"] = "theirs"
+        assert client.put("/datastream/mine", json=restli).status_code in (400, 403), name
+    assert guarded.site.stored("mine").consumer_group == "mine"
+
+
 def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -> None:
     """Two owners share tasks: only who may change both may change them together."""
     guarded.site.source.topics |= {"v": guarded.site.source.topics["t"]}
