@@ -7,32 +7,25 @@ has asked, and from where.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
+from mirror.control.audit import audit
 from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
 from mirror.control.commands import ChangePauses, ChangeStatus, UpdateDatastream
-from mirror.coordination.stores.definitions import to_document
 from mirror.coordination.stores.events import EventLog, command_event
 from mirror.coordination.stores.requests import Request
-from mirror.errors import legible
 from mirror.model.datastreams.change import definition_changes
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.pauses import moment_text
-from mirror.model.datastreams.secrets import without_secrets
-from mirror.model.documents import differences
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
-AUDIT: Final = "audit"
-"""What lines of the log say that are of changes which somebody asked for."""
 _FIELDS_SHOWN: Final = 10
-_VALUE_SHOWN: Final = 2_000
 _DONE: Final = {"pause": "paused", "resume": "resumed", "stop": "stopped", "delete": "deleted"}
 
 
@@ -97,24 +90,7 @@ class Announcer:
         requested_by: str,
         reason: str,
     ) -> None:
-        """A line of the log. The values are of the fields that differ; all, of a creation."""
-        caller, empty = self._caller, dict[str, Any]()
-        changes = list(
-            differences(_document(before) if before else empty, _document(after) if after else empty)
-        )
-        _log.info(
-            AUDIT,
-            action=action,
-            datastream=legible(name),
-            principal=caller.name or "not asked",
-            role=caller.role,
-            remote=caller.remote,
-            call=caller.request_id,
-            requested_by=legible(requested_by),
-            reason=legible(reason),
-            before=_values([(one.pointer, one.before) for one in changes] if before else []),
-            after=_values([(one.pointer, one.after) for one in changes] if after else []),
-        )
+        audit(action, name, self._caller, before, after, requested_by, reason)
 
     def _announce(
         self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, what: str
@@ -128,15 +104,6 @@ class Announcer:
             self._publish(events)
         except Exception as error:  # noqa: BLE001 - the bulkhead around telling
             _log.warning("event lost", datastream=name, sentence=sentence, reason=str(error))
-
-
-def _document(datastream: Datastream) -> dict[str, Any]:
-    return {**to_document(datastream), "metadata": without_secrets(datastream.metadata)}
-
-
-def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """By pointer, each cut where it is long."""
-    return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}
 
 
 def _until(moment_ms: int | None) -> str:

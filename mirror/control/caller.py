@@ -58,8 +58,8 @@ class Caller:
         after: Datastream | None,
         others: Callable[[], Sequence[Datastream]],
     ) -> None:
-        """Raises Forbidden. `others`: the datastreams among which are those whose tasks it concerns; and those
-        as whose consumer group a new one would commit positions."""
+        """Raises Forbidden. `others`: the datastreams among which are those whose tasks it concerns; and
+        those as whose consumer group a new one would commit positions."""
         if isinstance(self.rights, EveryRight):
             return
         known = after or before

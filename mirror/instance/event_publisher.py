@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from mirror.control.audit import SERVICE, audit
 from mirror.coordination.leader_actions import Change
 from mirror.coordination.stores.events import EventLog, command_event
 from mirror.errors import CoordinationError, Unreachable
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.nodes import NextNode
 from mirror.model.plan import Plan
@@ -63,3 +66,21 @@ class EventPublisher:
 def change_events(change: Change, now_ms: int) -> Events:
     """What is told of a change of a definition, if anything."""
     return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()
+
+
+def audit_change(before: Datastream, change: Change) -> None:
+    """Log what nobody has asked for just now: a time to live or a pause that is over. What the leader makes
+    of a request is in the audit with that request."""
+    after = change.datastream
+    if not change.is_told:
+        return
+    action = "resume" if after.status is not before.status else "resume partitions"
+    if after.status is DatastreamStatus.DELETING:
+        action = "delete"
+    audit(action, after.name, SERVICE, before, after, reason=change.why)
+
+
+def audit_removal(name: DatastreamName, gone: Datastream | None) -> None:
+    """Log that the definition is there no more. `gone`: as it was, if it could be read."""
+    asked_by = gone.halt.requested_by if gone is not None and gone.halt is not None else ""
+    audit("remove", name, SERVICE, gone, None, asked_by, "nothing runs for it any more")

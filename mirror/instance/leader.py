@@ -53,7 +53,7 @@ from mirror.errors import (
     VersionConflict,
 )
 from mirror.instance.discovery.route_watch import written_by
-from mirror.instance.event_publisher import EventPublisher, change_events
+from mirror.instance.event_publisher import EventPublisher, audit_change, audit_removal, change_events
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment, assess, says_the_same
 from mirror.instance.loads.watch import LoadStanding
@@ -370,6 +370,7 @@ class Leader:
                     gone = next((one for one in known if one.name == name), None)
                     outcome = deleted(gone, self._clock.now_ms()) if gone is not None else None
                     self._stores.definitions.remove(name, outcome_entries(outcome))
+                    audit_removal(name, gone)
                     _log.info("datastream deleted", datastream=name)
 
     def _answer(self, answer: Answer, me: LiveInstance) -> None:
@@ -392,6 +393,7 @@ class Leader:
             _log.info("datastream not changed", datastream=datastream.name, reason=str(error))
             self._awake.set()
         else:
+            audit_change(stored.datastream, change)
             status = datastream.status.value
             _log.info("datastream changed", datastream=datastream.name, status=status, reason=change.why)
             if events:

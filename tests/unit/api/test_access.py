@@ -9,29 +9,23 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from httpx import Client, Response
+from httpx import Response
 from structlog.testing import capture_logs
 
 from api.access.gate import LISTENER, SUBJECT, Access
-from api.access.rights import Action, Principal, Role
+from api.access.rights import Action
 from api.access.table import NEEDS
-from api.access.token_edits import add_entry, revoke
-from api.access.tokens import TokenFile, new_token
+from api.access.token_edits import revoke
+from api.access.tokens import TokenFile
 from api.brooklin.surface import BrooklinSurface
-from mirror.control.announcer import AUDIT
+from mirror.control.audit import AUDIT
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import DatastreamName
-from mirror.settings import KafkaCluster
 from tests.fakes.clock import ManualClock
 from tests.fakes.in_process import client_of
 from tests.fakes.site import HOSTS, Site, a_body
+from tests.unit.api.guarded import PEOPLE, Guarded
 
-PEOPLE: Final = {
-    "viewer": Principal("wendy", Role.VIEWER),
-    "owner": Principal("otto", Role.OWNER, frozenset({"mine"})),
-    "operator": Principal("petra", Role.OPERATOR),
-    "admin": Principal("ada", Role.ADMIN),
-}
 NAMES: Final = {
     "name": "theirs",
     "name:path": "theirs",
@@ -40,42 +34,6 @@ NAMES: Final = {
     "identity": "1",
     "group:path": "g",
 }
-
-
-class Guarded:
-    """A site that asks who calls, with a datastream of `mine` and one of `theirs`."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file, self.clock = folder / "tokens", ManualClock()
-        self.tokens, self.ids = dict[str, str](), dict[str, str]()
-        for name, principal in PEOPLE.items():
-            self.tokens[name] = self.add(principal, name)
-        self.site = Site(access=self.access())
-        self.site.source.topics |= {"u": self.site.source.topics["t"]}
-        self.admin = self.as_("admin")
-        for name, topic in (("mine", "t"), ("theirs", "u")):
-            body = a_body(name, source={"cluster": "source", "topics": topic}, metadata={"owner": name})
-            assert self.admin.post("/v1/datastreams", json=body).status_code == 201
-        self.site.tick()
-
-    def access(self, **more: Any) -> Access:
-        return Access(tokens=TokenFile(self.file, self.clock), hosts=HOSTS, **more)
-
-    def add(self, principal: Principal, name: str = "", expires_ms: int | None = None) -> str:
-        token, entry = new_token(principal, self.clock.now_ms(), expires_ms)
-        add_entry(self.file, entry)
-        self.ids[name] = entry.identity
-        return token
-
-    def as_(self, name: str) -> Client:
-        client = client_of(self.site.app)
-        client.headers["Authorization"] = f"Bearer {self.tokens[name]}"
-        return client
-
-
-@pytest.fixture
-def guarded(tmp_path: Path) -> Guarded:
-    return Guarded(tmp_path)
 
 
 def calls() -> Iterator[tuple[str, str, Action | None]]:
@@ -255,40 +213,6 @@ def test_an_owner_joins_no_group_of_another(guarded: Guarded, key: str) -> None:
         assert guarded.as_("operator").post("/v1/datastreams", json=body).status_code == 201
 
 
-@pytest.mark.parametrize("named", ["by its name", "by group.id"])
-def test_an_owner_commits_positions_into_no_group_of_another(guarded: Guarded, named: str) -> None:
-    """The consumer group of a datastream is its name, where `group.id` says no other."""
-    for topic in ("v", "w"):
-        guarded.site.source.topics |= {topic: guarded.site.source.topics["t"]}
-    operator, owner = guarded.as_("operator"), guarded.as_("owner")
-    metadata = {"owner": "theirs", "group.id": "billing"}
-    body = a_body("invoices", source={"cluster": "source", "topics": "v"}, metadata=metadata)
-    assert operator.post("/v1/datastreams", json=body).status_code == 201
-    name = "billing" if named == "by its name" else "mine-too"
-    metadata = {"owner": "mine"} if named == "by its name" else {"owner": "mine", "group.id": "billing"}
-    body = a_body(name, source={"cluster": "source", "topics": "w"}, metadata=metadata)
-    for query in ({"dry_run": "true"}, {}):
-        answer = owner.post("/v1/datastreams", json=body, params=query)
-        assert (answer.status_code, answer.json()["kind"]) == (403, "Forbidden")
-    source = {"connectionString": "kafka://source-host:9092/w"}
-    restli = {"name": name, "connectorName": "headrace", "source": source, "metadata": metadata}
-    assert owner.post("/datastream", json=restli).status_code == 403
-    assert operator.post("/v1/datastreams", json=body).status_code == 201
-
-
-def test_the_consumer_group_does_not_change(guarded: Guarded) -> None:
-    """Whoever asks: nobody's rights are needed for it."""
-    for name in ("owner", "operator", "admin"):
-        client = guarded.as_(name)
-        changes = {"metadata": {"group.id": "theirs"}}
-        answer = client.patch("/v1/datastreams/mine", json=changes, headers={"If-Match": "*"})
-        assert answer.status_code in (403, 422), name
-        restli = guarded.admin.get("/datastream/mine").json()
-        restli["metadata"]["group.id"] = "theirs"
-        assert client.put("/datastream/mine", json=restli).status_code in (400, 403), name
-    assert guarded.site.stored("mine").consumer_group == "mine"
-
-
 def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -> None:
     """Two owners share tasks: only who may change both may change them together."""
     guarded.site.source.topics |= {"v": guarded.site.source.topics["t"]}
@@ -317,43 +241,6 @@ def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -
     assert owner.post("/v1/datastreams/mine/pause").status_code == 200
     plan = guarded.admin.post("/v1/datastreams/guest/plan")
     assert owner.post(f"/v1/plans/{plan.json()['id']}/apply").status_code == 403
-
-
-def test_rights_at_a_cluster_are_those_of_the_principal(guarded: Guarded) -> None:
-    """Not of the owner, who is whatever a caller writes; and no role has them by itself."""
-    clusters = {
-        "source": KafkaCluster(bootstrap_servers="source-host:9092", readers=["otto", "theirs"]),
-        "destination": KafkaCluster(bootstrap_servers="destination-host:9192", adopters=["ada"]),
-    }
-    site = Site(access=guarded.access(), rights=clusters)
-
-    def asks(name: str, method: str, path: str, body: object) -> Response:
-        client = client_of(site.app)
-        client.headers.update({"Authorization": f"Bearer {guarded.tokens[name]}", "If-Match": "*"})
-        return client.request(method, path, json=body)
-
-    def create(name: str, owner: str, **more: Any) -> Response:
-        body = a_body(f"new-{name}-{owner}", metadata={"owner": owner}, **more)
-        dry = asks(name, "POST", "/v1/datastreams?dry_run=true", body)
-        answer = asks(name, "POST", "/v1/datastreams", body)
-        assert dry.is_success == answer.is_success
-        return answer
-
-    for name in ("operator", "admin"):
-        answer = create(name, "theirs")
-        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/source/cluster")
-        assert PEOPLE[name].name in answer.json()["detail"]
-    assert create("owner", "mine", destination={"cluster": "destination", "adopt": True}).status_code == 400
-    assert create("owner", "mine").status_code == 201
-    path = "/v1/datastreams/new-owner-mine"
-    wider = {"source": {"topics": "t|u"}}
-    assert asks("operator", "PATCH", path, wider).status_code == 400
-    restli = asks("operator", "GET", "/datastream/new-owner-mine", None).json()
-    restli["source"]["connectionString"] = restli["source"]["connectionString"].replace("/t", "/t|u")
-    assert asks("operator", "PUT", "/datastream/new-owner-mine", restli).status_code == 400
-    assert asks("operator", "PATCH", path, {"limits": {"max_tasks": 2}}).status_code == 200
-    assert asks("admin", "PATCH", path, {"owner": "theirs"}).status_code == 200
-    assert site.stored("new-owner-mine").selection.include == "t"
 
 
 DETOURS: Final = [

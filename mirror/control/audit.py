@@ -1,0 +1,60 @@
+"""Lines of the log for auditors: what was changed, before and after, who has asked, and from where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import structlog
+
+from mirror.control.caller import Caller
+from mirror.coordination.stores.definitions import to_document
+from mirror.errors import legible
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.secrets import without_secrets
+from mirror.model.documents import differences
+from mirror.model.identifiers import DatastreamName
+
+_log = structlog.get_logger(__name__)
+AUDIT: Final = "audit"
+"""What all of them have as their event."""
+SERVICE: Final = Caller("headrace", "service")
+"""The leader, where nobody has asked just now. No token and no certificate has this role."""
+_VALUE_SHOWN: Final = 2_000
+
+
+def audit(
+    action: str,
+    name: DatastreamName,
+    caller: Caller,
+    before: Datastream | None,
+    after: Datastream | None,
+    requested_by: str = "",
+    reason: str = "",
+) -> None:
+    """Log one change. The values are of the fields that differ; all, of a creation and of a removal."""
+    empty = dict[str, Any]()
+    changes = list(differences(_document(before) if before else empty, _document(after) if after else empty))
+    _log.info(
+        AUDIT,
+        action=action,
+        datastream=legible(name),
+        principal=caller.name or "not asked",
+        role=caller.role,
+        remote=caller.remote,
+        call=caller.request_id,
+        requested_by=legible(requested_by),
+        reason=legible(reason),
+        before=_values([(one.pointer, one.before) for one in changes] if before else []),
+        after=_values([(one.pointer, one.after) for one in changes] if after else []),
+    )
+
+
+def _document(datastream: Datastream) -> dict[str, Any]:
+    return {**to_document(datastream), "metadata": without_secrets(datastream.metadata)}
+
+
+def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
+    """By pointer, each cut where it is long."""
+    return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}
