@@ -48,7 +48,7 @@ class CheckedBodies:
             await self._app(scope, _again(body, receive), send)
 
     async def _read(self, receive: Receive) -> bytes | None:
-        """None: whoever asks is gone. Raises BodyTooLate, BodyTooLarge."""
+        """None: the caller is gone. Raises BodyTooLate, BodyTooLarge."""
         parts, size, has_more = list[bytes](), 0, True
         try:
             async with asyncio.timeout(self._seconds):

@@ -11,6 +11,7 @@
     │   ├── RefusedFields           fields of a change cannot be as they are asked for
     │   ├── NotAuthenticated        it is not known who asks
     │   ├── Forbidden               who asks has no right to it
+    │   │   └── QuotaExceeded       its owner has no more of it
     │   └── VersionNotGiven         a change does not say which version it is a change of
     ├── Unreachable                 a server does not answer                     retriable
     │   └── TimedOut                it answered too late                         retriable
@@ -118,6 +119,10 @@ class NotAuthenticated(InvalidRequest):
 
 class Forbidden(InvalidRequest):
     """Who asks is known, and has no right to what is asked."""
+
+
+class QuotaExceeded(Forbidden):
+    """The datastreams of one owner would be, or take, more than that owner has."""
 
 
 class VersionNotGiven(InvalidRequest):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror.control.admission import Admission, ClusterRights
+from mirror.control.owner_quotas import OwnerQuota
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.model.clusters import bootstrap_servers
 from mirror.model.identifiers import ClusterRef
@@ -68,7 +69,10 @@ class ClusterDirectory:
             ClusterRef(alias): ClusterRights(one.readers, one.writers, one.adopters)
             for alias, one in self._clusters.items()
         }
-        return Admission(rights, rules.addresses, rules.most_tasks, knows_callers)
+        quotas = {
+            owner: OwnerQuota(one.datastreams, one.bytes_per_second) for owner, one in rules.quotas.items()
+        }
+        return Admission(rights, rules.addresses, rules.most_tasks, knows_callers, quotas)
 
     def address_of(self, cluster: ClusterRef) -> str:
         """Bootstrap servers."""

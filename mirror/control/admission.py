@@ -13,6 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
+from mirror.control.owner_quotas import OwnerQuota
 from mirror.errors import FieldProblem, InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_address
@@ -86,12 +87,13 @@ class _Problem(NamedTuple):
 class Admission:
     """`clusters`: the configured ones by alias. `addresses`: patterns of others that may be named;
     `most_tasks`: that the limits of a datastream may ask for. `knows_callers`: rights are those of
-    principals, which what is stored does not name."""
+    principals, which what is stored does not name. `quotas`: by owner."""
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
     addresses: Sequence[str] = ()
     most_tasks: int = MOST_TASKS
     knows_callers: bool = False
+    quotas: Mapping[str, OwnerQuota] = field(default_factory=dict)
 
     def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
         """Why an owner or a principal may not do this at a configured cluster; None: it may."""

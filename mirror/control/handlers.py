@@ -19,6 +19,7 @@ from mirror.control.commands import (
     UpdateDatastream,
 )
 from mirror.control.outcomes import check_ready, outcome
+from mirror.control.owner_quotas import check_quota
 from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
 from mirror.coordination.operations.operation import ended_stop
 from mirror.coordination.operations.outcome_store import outcome_entries
@@ -187,6 +188,7 @@ class Control:
         _check_consumer_group(datastream, mates)
         if not command.is_taken_over:
             check_joining(datastream, mates)
+            check_quota(self._admission.quotas, datastream, None, others)
         stamp = {CREATED_MS: str(self._clock.now_ms())}
         given = datastream.metadata
         metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
@@ -212,6 +214,7 @@ class Control:
             mates = [one for one in there if one.group == new.group and one.name != new.name]
             check_staying(before, new, [(one, after.get(one.name, one)) for one in mates])
             self._admission.check(new, before, self._routes.same_as, self._caller.name)
+            check_quota(self._admission.quotas, new, before, others)
             if _way_of(new) != _way_of(before):
                 self._routes.check(new, others, before)
 

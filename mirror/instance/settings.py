@@ -65,6 +65,16 @@ class LeaderSettings(Settings):
     """Of topics created at the destination; -1 means the destination's default."""
 
 
+class OwnerQuotaSettings(Settings):
+    """What the datastreams of the owner `NAME` may be, and take, together; `NAME` = `*`: of each owner that
+    no other entry names."""
+
+    datastreams: int = Field(default=0, ge=0)
+    """How many; 0: any number."""
+    bytes_per_second: int = Field(default=0, ge=0)
+    """Sum of their quotas, which each of them then has to have (`quota.bytes_per_second`); 0: any."""
+
+
 class DefinitionSettings(Settings):
     """What a new definition, or a changed one, may ask for. What is stored already runs on; where it asks for
     more, that is said of the datastream."""
@@ -75,6 +85,8 @@ class DefinitionSettings(Settings):
     possible: they mean that cluster."""
     most_tasks: int = Field(default=1_000, ge=1, le=MOST_TASKS)
     """Tasks that the limits of one datastream may ask for."""
+    quotas: dict[str, OwnerQuotaSettings] = Field(default={})
+    """By owner."""
 
     @field_validator("addresses")
     @classmethod

@@ -70,6 +70,7 @@ class Site:
         planner: Planner | None = None,
         access: Access | None = None,
         rights: Mapping[str, KafkaCluster] | None = None,
+        rules: DefinitionSettings | None = None,
     ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
@@ -93,7 +94,9 @@ class Site:
         stores = self.leader.stores
         control = Control(
             ControlStores(self.definitions, stores.requests, stores.membership, self.leader.events),
-            directory.admission(DefinitionSettings(), knows_callers=access is not None and access.is_asked),
+            directory.admission(
+                rules or DefinitionSettings(), knows_callers=access is not None and access.is_asked
+            ),
             self.clock,
             gate_of(self.session, clusters, self.clock),
         )

@@ -176,6 +176,7 @@ def test_members_that_differ_already_change_in_other_things_and_become_alike(gro
     stored = group.definitions.get(DatastreamName("b"))
     metadata = {**stored.datastream.metadata, "owner": "others"}
     group.definitions.replace(stored, replace(stored.datastream, metadata=metadata))
+    group.tick()
     for name in "ab":
         assert patch(group, name, {"metadata": {"note": "n"}}).status_code == 200
         assert patch(group, name, {"quota": {"bytes_per_second": 5}}).status_code == 400

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from api.access.tokens import principal_named
 from mirror.control.audit import AUDIT, SERVICE
 from mirror.errors import InvalidRequest
+from mirror.instance.settings import DefinitionSettings
 from mirror.settings import KafkaCluster
 from tests.fakes.in_process import client_of
 from tests.fakes.site import Site, a_body
@@ -77,7 +78,7 @@ def test_an_owner_commits_positions_into_no_group_of_another(guarded: Guarded, n
 
 
 def test_the_consumer_group_does_not_change(guarded: Guarded) -> None:
-    """Whoever asks: nobody's rights are needed for it."""
+    """Not even for an admin."""
     for name in ("owner", "operator", "admin"):
         client = guarded.as_(name)
         changes = {"metadata": {"group.id": "theirs"}}
@@ -87,6 +88,38 @@ def test_the_consumer_group_does_not_change(guarded: Guarded) -> None:
         restli["metadata"]["group.id"] = "theirs"
         assert client.put("/datastream/mine", json=restli).status_code in (400, 403), name
     assert guarded.site.stored("mine").consumer_group == "mine"
+
+
+def test_quotas_of_owners_are_looked_at_where_something_is_created_changed_or_given(guarded: Guarded) -> None:
+    quotas = {"mine": {"datastreams": 1, "bytes_per_second": 100}}
+    site = Site(access=guarded.access(), rules=DefinitionSettings.model_validate({"quotas": quotas}))
+
+    def asks(name: str, method: str, path: str, body: object) -> Response:
+        client = client_of(site.app)
+        client.headers.update({"Authorization": f"Bearer {guarded.tokens[name]}", "If-Match": "*"})
+        return client.request(method, path, json=body)
+
+    def create(name: str, topic: str, owner: str, rate: int) -> dict[str, Any]:
+        source, quota = {"cluster": "source", "topics": topic}, {"bytes_per_second": rate}
+        body = a_body(name, source=source, metadata={"owner": owner}, quota=quota)
+        found: dict[str, Any] = asks("operator", "POST", "/v1/datastreams", body).json()
+        return found
+
+    def refused(answer: dict[str, Any]) -> tuple[int, str]:
+        return answer["status"], answer["kind"]
+
+    assert refused(create("one", "t", "mine", 101)) == (403, "QuotaExceeded")
+    assert create("one", "t", "mine", 60)["name"] == "one"
+    assert refused(create("two", "u", "mine", 10)) == (403, "QuotaExceeded")
+    assert create("other", "v", "theirs", 1_000)["name"] == "other"
+    more = asks("owner", "PATCH", "/v1/datastreams/one", {"quota": {"bytes_per_second": 101}})
+    assert refused(more.json()) == (403, "QuotaExceeded")
+    given = asks("admin", "PATCH", "/v1/datastreams/other", {"owner": "mine"})
+    assert refused(given.json()) == (403, "QuotaExceeded")
+    restli = asks("owner", "GET", "/datastream/one", None).json()
+    restli["metadata"]["headrace.bytes-per-second"] = "101"
+    assert asks("owner", "PUT", "/datastream/one", restli).status_code == 403
+    assert asks("owner", "PATCH", "/v1/datastreams/one", {"quota": {"bytes_per_second": 100}}).is_success
 
 
 def test_what_the_leader_changes_by_itself_is_in_the_same_audit(guarded: Guarded) -> None:
