@@ -68,11 +68,11 @@ def _document(outcome: TakeOver) -> dict[str, Any]:
 
 
 def _finding_document(finding: Finding) -> dict[str, Any]:
-    from mirror.coordination.stores.definitions import to_document
+    from mirror.control.audit import shown_document
 
     definition = None
     if finding.datastream is not None:
-        definition = to_document(finding.datastream) | {"status": str(finding.status)}
+        definition = shown_document(finding.datastream) | {"status": str(finding.status)}
     return {
         "name": finding.name,
         "verdict": str(finding.verdict),

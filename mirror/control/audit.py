@@ -34,8 +34,8 @@ def audit(
     reason: str = "",
 ) -> None:
     """Log one change. The values are of the fields that differ; all, of a creation and of a removal."""
-    empty = dict[str, Any]()
-    changes = list(differences(_document(before) if before else empty, _document(after) if after else empty))
+    was, becomes = (shown_document(one) if one else {} for one in (before, after))
+    changes = list(differences(was, becomes))
     _log.info(
         AUDIT,
         action=action,
@@ -51,7 +51,8 @@ def audit(
     )
 
 
-def _document(datastream: Datastream) -> dict[str, Any]:
+def shown_document(datastream: Datastream) -> dict[str, Any]:
+    """A definition as it is logged and printed: without secrets."""
     return {**to_document(datastream), "metadata": without_secrets(datastream.metadata)}
 
 

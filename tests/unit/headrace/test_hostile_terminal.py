@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from headrace.brooklin.importer import TakeOver
 from headrace.brooklin.verdicts import Finding, Verdict
+from headrace.commands.import_brooklin import _finding_document
 from headrace.commands.import_brooklin import _tell as tell_take_over
 from headrace.console.escapes import json_text, visible, visible_lines
 from headrace.console.terminal import complain, console, print_json, print_table, print_text
 from headrace.copy.worker import VisibleFormatter
 from headrace.process.logs import LogSettings, configure_logs, log_to_stderr
+from tests.builders import a_datastream
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve
@@ -236,3 +238,10 @@ def test_no_cell_title_or_line_reaches_the_terminal_as_a_command(
         print_text(text)
         print_json(text)
     assert visible_lines("".join(written)) == "".join(written)
+
+
+def test_a_secret_of_brooklins_definition_is_not_printed() -> None:
+    found = a_datastream("orders", metadata={"sasl.jaas.config": "hunter2", "note": "n"})
+    document = _finding_document(Finding("orders", Verdict.IMPOSSIBLE, ("why",), found))
+    assert "hunter2" not in json.dumps(document)
+    assert document["definition"]["metadata"]["note"] == "n"
