@@ -138,7 +138,7 @@ def build_instance(
     status = RunningStatus(name, follower, supervisor, leader, health, memory.newest)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
-    access = who_may_call(settings.api, rest_address, clock)
+    access = who_may_call(settings.api, rest_address, clock, health)
     instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
     return BuiltInstance(instance, replace(services, access=access), event_topic)
 

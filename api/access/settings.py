@@ -101,7 +101,7 @@ class LimitSettings(Settings):
 
 class BrooklinListenerSettings(PrincipalSettings):
     """A listener for Brooklin's clients alone, which send no credentials: all who reach it are the principal
-    `brooklin`, and finds nothing but Brooklin's interface."""
+    `brooklin`, and find nothing but Brooklin's interface."""
 
     host: str = "127.0.0.1"
     """Address to bind."""

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -117,11 +117,14 @@ def _entry(document: Mapping[str, Any]) -> TokenEntry:
 
 
 class TokenFile:
-    """For any thread. It is looked at for every token, and read when it is another file than before."""
+    """For any thread. It is looked at for every token, and read when it is another file than before. `tell`:
+    gets why it lets nobody in when that changes; empty: it does."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, tell: Callable[[str], None] = lambda _: None) -> None:
         self._path = path
         self._clock = clock
+        self._tell = tell
+        self._problem = ""
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] = ()
         self._entries: dict[str, TokenEntry] = {}
@@ -129,14 +132,6 @@ class TokenFile:
     def check(self) -> None:
         """Raises ConfigError where it cannot be read."""
         self._read()
-
-    def problem(self) -> str:
-        """Why it lets nobody in; empty where it does."""
-        try:
-            self._read()
-        except ConfigError as error:
-            return str(error)
-        return ""
 
     def principal_of(self, token: str) -> Principal:
         """Raises NotAuthenticated; Unreachable where the file cannot be read."""
@@ -157,6 +152,19 @@ class TokenFile:
         return entry.principal
 
     def _read(self) -> dict[str, TokenEntry]:
+        """Raises ConfigError."""
+        problem = ""
+        try:
+            return self._newest()
+        except ConfigError as error:
+            problem = str(error)
+            raise
+        finally:
+            if problem != self._problem:
+                self._problem = problem
+                self._tell(problem)
+
+    def _newest(self) -> dict[str, TokenEntry]:
         with self._lock:
             try:
                 now = os.stat(self._path)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Final
+
+import structlog
 
 from api.access.gate import Access
 from api.access.rates import Rate
@@ -14,15 +17,19 @@ from api.access.throttle import Throttle
 from api.access.tokens import TokenFile, principal_named
 from api.settings import ApiSettings
 from mirror.errors import ConfigError, InvalidRequest
+from mirror.instance.health import Health
 from mirror.ports import Clock
 
+_log = structlog.get_logger(__name__)
 BROOKLIN: Final = "brooklin"
 """The listener of Brooklin's clients, and the principal that they are."""
 
 
-def who_may_call(api: ApiSettings, advertised: str, clock: Clock) -> Access:
-    """Raises ConfigError for tokens that cannot be read and names that cannot be."""
-    tokens = TokenFile(Path(api.access.token_file), clock) if api.access.token_file else None
+def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health) -> Access:
+    """`health`: shows where tokens cannot be read any more. Raises ConfigError for those that cannot be read
+    now, and for names that cannot be."""
+    file, tell = api.access.token_file, partial(_report_tokens, health)
+    tokens = TokenFile(Path(file), clock, tell) if file else None
     if tokens is not None:
         tokens.check()
     return Access(
@@ -34,6 +41,16 @@ def who_may_call(api: ApiSettings, advertised: str, clock: Clock) -> Access:
         origins=frozenset(api.access.allowed_origins),
         throttle=_throttle(api.limits, clock),
     )
+
+
+def _report_tokens(health: Health, problem: str) -> None:
+    """The instance is well, as it copies on. Health may be open to all: only the log names the file."""
+    if problem:
+        _log.warning("no token is taken", reason=problem)
+        health.report("tokens", True, "NO TOKEN IS TAKEN: their file cannot be read; the log has why")
+    else:
+        health.forget("tokens")
+        _log.info("tokens are taken again")
 
 
 def _throttle(limits: LimitSettings, clock: Clock) -> Throttle | None:

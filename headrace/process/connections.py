@@ -14,6 +14,8 @@ from api.access.settings import LimitSettings
 from api.errors import LegibleJson
 from api.schemas.problems import PROBLEM_TYPE
 
+_FRAMINGS: Final = frozenset({b"content-length", b"transfer-encoding"})
+_CLOSE: Final = (b"connection", b"close")
 _GRACE_SECONDS: Final = 2.0
 """Longer than the application waits for a body, which it refuses in its own words."""
 
@@ -58,6 +60,13 @@ class BoundedProtocol(H11Protocol):
             self._look()
             if self.conn.their_state is h11.IDLE and not self._waits_for:
                 self._wait_for("head", self.limits.head_seconds)
+
+    def handle_events(self) -> None:
+        """What has come is looked at. A call that says the end of its body in two ways is the last one of its
+        connection, as what is in front of this listener may see another end (RFC 9112, 6.3)."""
+        super().handle_events()
+        if self.headers and _CLOSE not in self.headers and {name for name, _ in self.headers} >= _FRAMINGS:
+            self.headers.append(_CLOSE)
 
     def on_response_complete(self) -> None:
         """A call is answered; the head of the next may be here already."""

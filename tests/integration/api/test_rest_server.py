@@ -12,6 +12,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
+from api.access.settings import LimitSettings
 from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import MOST_AT_ONCE
 from headrace.console.client import RestClient
@@ -31,6 +32,20 @@ def server() -> Iterator[RestServer]:
     server.stop(PATIENCE_SECONDS)
 
 
+def until_closed(connection: socket.socket) -> bytes:
+    """What is sent before the other end closes."""
+    answer = b""
+    while data := connection.recv(65_536):
+        answer += data
+    return answer
+
+
+def connected(server: RestServer) -> socket.socket:
+    return socket.create_connection(
+        ("127.0.0.1", int(server.address.rpartition(":")[2])), timeout=PATIENCE_SECONDS
+    )
+
+
 def test_it_answers_from_the_moment_that_it_is_started_until_it_is_stopped(server: RestServer) -> None:
     server.attach(Site().app)
     server.start()
@@ -48,16 +63,50 @@ def test_it_answers_from_the_moment_that_it_is_started_until_it_is_stopped(serve
 
 def test_who_comes_before_it_is_started_waits_for_the_answer(server: RestServer) -> None:
     server.attach(Site().app)
-    with socket.create_connection(
-        ("127.0.0.1", int(server.address.rpartition(":")[2])), timeout=PATIENCE_SECONDS
-    ) as early:
+    with connected(server) as early:
         early.sendall(b"GET /v1/datastreams HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         server.start()
-        answer = b""
-        while data := early.recv(65_536):
-            answer += data
+        answer = until_closed(early)
     assert answer.startswith(b"HTTP/1.1 200")
     assert answer.endswith(b"[]")
+
+
+@pytest.mark.parametrize("path", ["/v1/datastreams", "/v1/none"])
+def test_a_call_with_two_ends_is_the_last_of_its_connection(server: RestServer, path: str) -> None:
+    """What a proxy takes for its body may be the next call here, and the other way round."""
+    server.attach(Site().app)
+    server.start()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+    both = head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    smuggled = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with connected(server) as connection:
+        connection.sendall(both + smuggled)
+        answer = until_closed(connection)
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b"connection: close" in answer.lower()
+    with connected(server) as connection:
+        plain = head + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        connection.sendall(plain + smuggled.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert until_closed(connection).count(b"HTTP/1.1") == 2
+
+
+def test_connections_that_hold_on_end_and_the_others_are_answered() -> None:
+    limits = LimitSettings(head_seconds=0.2, connections_of_one_address=2)
+    server = RestServer("127.0.0.1", 0, limits=limits)
+    server.bind()
+    try:
+        server.attach(Site().app)
+        server.start()
+        with connected(server) as silent, connected(server) as slow:
+            slow.sendall(b"GET /v1/health HTTP/1.1\r\nX-A: ")
+            with connected(server) as late:
+                assert until_closed(late).startswith(b"HTTP/1.1 503")
+            for one in (silent, slow):
+                assert until_closed(one).startswith(b"HTTP/1.1 408")
+        url = f"http://{server.address}/v1/health"
+        wait_until(lambda: httpx.get(url, timeout=PATIENCE_SECONDS).status_code == 200)
+    finally:
+        server.stop(PATIENCE_SECONDS)
 
 
 def test_what_is_logged_says_which_process_and_which_call_it_is_of(server: RestServer) -> None:

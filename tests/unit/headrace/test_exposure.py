@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from api.access.settings import BrooklinListenerSettings
 from api.settings import ApiSettings, is_loopback
 from headrace.process.access import who_may_call
-from mirror.errors import ConfigError
+from mirror.errors import ConfigError, NotAuthenticated, Unreachable
+from mirror.instance.health import Health
 from tests.fakes.clock import ManualClock
 
 TLS = {"certificate_file": "a.pem", "key_file": "a.pem"}
@@ -65,7 +67,7 @@ def test_a_name_is_not_loopback_because_it_begins_so() -> None:
 )
 def test_what_nobody_could_be_known_by_is_found_at_the_start(access: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        who_may_call(ApiSettings(access=access), "127.0.0.1:1", ManualClock())
+        who_may_call(ApiSettings(access=access), "127.0.0.1:1", ManualClock(), Health())
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,26 @@ def test_it_is_known_by_the_names_that_it_has(tmp_path: Path) -> None:
         advertised_address="Node-1.Example:80",
         access={"token_file": str(tmp_path / "tokens"), "allowed_hosts": ["alias"]},
     )
-    access = who_may_call(settings, "https://Node-1.Example:80", ManualClock())
+    access = who_may_call(settings, "https://Node-1.Example:80", ManualClock(), Health())
     assert access.hosts >= {"headrace.example", "node-1.example", "alias"}
     assert access.is_asked
+
+
+def test_health_and_the_log_say_where_no_token_is_taken_any_more(tmp_path: Path) -> None:
+    file, health = tmp_path / "tokens", Health()
+    file.touch(0o600)
+    access = who_may_call(ApiSettings(access={"token_file": str(file)}), "", ManualClock(), health)
+    assert access.tokens is not None
+    file.chmod(0o666)
+    with capture_logs() as lines:
+        for _ in range(3):
+            with pytest.raises(Unreachable):
+                access.tokens.principal_of("hr_")
+    assert [str(file) in one["reason"] for one in lines] == [True]
+    shown = health.conditions()["tokens"]
+    assert (shown.is_well, "NO TOKEN IS TAKEN" in shown.sentence) == (True, True)
+    assert str(file) not in shown.sentence
+    file.chmod(0o600)
+    with pytest.raises(NotAuthenticated):
+        access.tokens.principal_of("hr_")
+    assert "tokens" not in health.conditions()
