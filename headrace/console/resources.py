@@ -10,6 +10,8 @@ from mirror.errors import InvalidRequest
 
 DATASTREAMS: Final = "/v1/datastreams"
 OPERATIONS: Final = "/v1/operations"
+PLANS: Final = "/v1/plans"
+_ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
 class Condition(StrEnum):
@@ -25,6 +27,17 @@ class Condition(StrEnum):
 def path_of(name: str) -> str:
     """Where REST has a datastream of any name, also one that is damaged. Raises InvalidRequest for names
     that would lead elsewhere."""
-    if name in ("", ".", ".."):
+    if name in _ELSEWHERE:
         raise InvalidRequest(f"no datastream is named {name!r}", advice="headrace datastream list shows them")
-    return f"{DATASTREAMS}/{quote(name, safe='', errors='surrogatepass')}"
+    return _below(DATASTREAMS, name)
+
+
+def path_of_plan(identity: str) -> str:
+    """Where REST has a plan that was computed. Raises InvalidRequest for what would lead elsewhere."""
+    if identity in _ELSEWHERE:
+        raise InvalidRequest(f"{identity!r} is no plan", advice="headrace datastream plan computes one")
+    return _below(PLANS, identity)
+
+
+def _below(folder: str, name: str) -> str:
+    return f"{folder}/{quote(name, safe='', errors='surrogatepass')}"

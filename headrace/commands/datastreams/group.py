@@ -6,7 +6,7 @@ from typing import Final
 
 import typer
 
-from headrace.commands.datastreams import definitions, reads, states
+from headrace.commands.datastreams import definitions, plans, reads, states
 
 app: Final = typer.Typer(no_args_is_help=True)
 for command in (
@@ -20,6 +20,9 @@ for command in (
     states.pause_partitions,
     states.resume_partitions,
     states.move,
+    plans.plan,
+    plans.show_plan,
+    plans.apply_plan,
     reads.lag,
     reads.gaps,
     reads.wait,

@@ -1,4 +1,4 @@
-"""What a change of a datastream would do, for a person."""
+"""What a change of a datastream, or a plan of its tasks, would do, for a person."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from headrace.console.terminal import console, print_table
+from mirror.model.datastreams.pauses import moment_text
 
 _LANES: Final = (
     ("starts", "would start"),
@@ -55,3 +56,29 @@ def print_update_plan(answer: Mapping[str, Any], would: str = "would change") ->
             console().print(f"{'an unknown rate' if rate is None else f'{rate:.0f} bytes/s'} {what}")
     for why in answer["reasons"]:
         console().print(f"- {why}")
+
+
+def print_proposal(answer: Mapping[str, Any]) -> None:
+    """A plan that is kept for an hour, and whether it can still be put in force."""
+    out = console()
+    out.print(f"plan {answer['id']} of {answer['datastream']}: {answer['sentence']}")
+    for why in answer["reasons"]:
+        out.print(f"- {why}")
+    _print_moves(answer)
+    if answer["asked_by"] is not None:
+        out.print(f"{answer['asked_by']} has had it applied")
+    elif answer["changed"]:
+        out.print(f"it is not true any more: {'; '.join(answer['changed'])}")
+    else:
+        until = moment_text(answer["expires_ms"])
+        out.print(f"until {until} it can be put in force: headrace datastream apply-plan {answer['id']}")
+
+
+def _print_moves(answer: Mapping[str, Any]) -> None:
+    if not answer["moves"]:
+        console().print("no partition would change its task or instance")
+        return
+    columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
+    print_table(f"{len(answer['moves'])} partitions would move", columns, answer["moves"])
+    moved = answer["moved"]
+    console().print(f"{'an unknown rate' if moved is None else f'{moved:.0f} bytes/s'} would move")

@@ -67,6 +67,7 @@ def hostile(serve: Serve) -> Site:
     site.create("orders")
     body = {"partitions": {"t": "1"}, "reason": "to see", "requested_by": "me"}
     site.client.post("/v1/datastreams/orders/pause-partitions", json=body)
+    site.client.post("/v1/datastreams/orders/plan")
     serve(Hostile(site))
     return site
 
@@ -90,6 +91,9 @@ def hostile(serve: Serve) -> Site:
         "datastream pause-partitions orders t:0 --reason why",
         "datastream resume-partitions orders t:0",
         "datastream move orders one t-0",
+        "datastream plan orders",
+        "datastream show-plan p-0000000000",
+        "datastream apply-plan p-0000000000",
         "datastream delete orders",
         "rebalance orders",
         "events",
