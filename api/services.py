@@ -17,7 +17,7 @@ from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem, ProblemStore
-from mirror.coordination.stores.requests import RebalanceRequest
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.instance.health import Condition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
@@ -136,6 +136,8 @@ class Services:
     preview: Callable[[RebalanceRequest], Decision]
     preview_world: Callable[[RebalanceRequest], tuple[World, Decision]]
     """The same, with the world that it was decided for."""
+    preview_move: Callable[[MoveRequest], UpdatePreview]
+    """What would become of lanes and tasks if the leader carried this out."""
     proposals: ProposalStore
     operations: Operations
     preview_update: Callable[[Sequence[Datastream]], UpdatePreview]

@@ -199,6 +199,7 @@ def _services(
         live=stores.membership.live,
         preview=view.preview,
         preview_world=view.preview_world,
+        preview_move=view.preview_move,
         proposals=stores.proposals,
         operations=Operations(handlers, stores.requests, stores.outcomes, clock),
         preview_update=view.preview_update,

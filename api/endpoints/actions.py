@@ -4,6 +4,7 @@ would do."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
@@ -12,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.calls.callers import caller_of
 from api.datastreams.answers import cause_of, damaged_answer, located, written_answer
 from api.datastreams.calls import SHOWN, CallDep, DatastreamCall, DryRun
+from api.datastreams.moves import shown_move
 from api.etags import etag_of
 from api.schemas.changes import UpdatePlanAnswer
 from api.schemas.datastreams import DatastreamAnswer
@@ -85,20 +87,25 @@ async def _change_pauses(
     return await call.done(command, change, dry_run=dry_run)
 
 
-@router.post("/{name}/move", status_code=202, responses={202: _BEGUN, **problems(404, 409, 412)})
-async def move(call: CallDep, body: MoveBody) -> MoveAnswer:
+@router.post("/{name}/move", status_code=202, responses={**SHOWN, 202: _BEGUN, **problems(404, 409, 412)})
+async def move(call: CallDep, body: MoveBody, dry_run: DryRun = False) -> MoveAnswer | UpdatePlanAnswer:
     """Bring partitions to an instance; the next plan does it. The definition keeps its version."""
     control = call.services.control
 
-    def ask() -> MoveAnswer:
+    def command() -> MovePartitions:
         partitions = frozenset(TopicPartition.parse(one) for one in body.partitions)
-        before = call.version()
-        stored = before or control.stored(call.name)
-        command = MovePartitions(call.name, partitions, body.instance, body.requested_by, before)
-        asked = waiting(control.move(command))
+        return MovePartitions(call.name, partitions, body.instance, body.requested_by, call.version())
+
+    def ask() -> MoveAnswer:
+        asked_for = command()
+        stored = asked_for.before or control.stored(call.name)
+        asked = waiting(control.move(asked_for))
         call.response.headers["ETag"] = etag_of(stored)
         return MoveAnswer(request=asked.identity, operation=located(asked, call.response))
 
+    if dry_run:
+        call.response.status_code = HTTPStatus.OK
+        return await call.slow_calls.run(lambda: shown_move(command(), call.services))
     return await run_in_threadpool(ask)
 
 

@@ -221,9 +221,13 @@ class UpdatePlanAnswer(BaseModel):
 
     @classmethod
     def from_preview(
-        cls, before: Datastream | None, after: Datastream, preview: UpdatePreview
+        cls,
+        before: Datastream | None,
+        after: Datastream,
+        preview: UpdatePreview,
+        remarks: Sequence[str] = (),
     ) -> UpdatePlanAnswer:
-        """The JSON form. `before` None: it is created."""
+        """The JSON form. `before` None: it is created. `remarks`: what else a person must know."""
         carried, decision = preview.carried, preview.decision
         found = [(one, LaneEffectAnswer.from_effect(one, carried.get(one.key))) for one in preview.effects]
         starts = [answer for one, answer in found if one.before is None]
@@ -242,6 +246,7 @@ class UpdatePlanAnswer(BaseModel):
             started_bytes_per_second=_total(starts),
             interrupted_bytes_per_second=_total([*moves, *restarts]),
             reasons=[
+                *remarks,
                 *(reason for plan in decision.group_plans.values() for reason in plan.reasons),
                 *(
                     f"{group} is not planned: {reason_of(error)}"

@@ -320,6 +320,14 @@ class Control:
     def move(self, command: MovePartitions) -> MoveRequest:
         """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition,
         InvalidRequest, StaleVersion."""
+        request = self.move_request_of(command)
+        added = replace(request, identity=self._requests.add(request))
+        self._announcer.asked(added, command.name)
+        return added
+
+    def move_request_of(self, command: MovePartitions) -> MoveRequest:
+        """What `move` would queue, for a dry run. Raises NotFound, IllegalTransition, InvalidRequest,
+        StaleVersion."""
         if command.before is not None:
             self.catch_up()
         stored = self.stored(command.name)
@@ -333,16 +341,13 @@ class Control:
                 f"no instance is named {shown(command.host)}",
                 advice=f"these are here: {', '.join(sorted(one.name for one in live)) or 'none'}",
             )
-        request = MoveRequest(
+        return MoveRequest(
             group=datastream.group,
             partitions=command.partitions,
             host=command.host,
             requested_by=self._caller.signed(command.requested_by),
             requested_ms=self._clock.now_ms(),
         )
-        added = replace(request, identity=self._requests.add(request))
-        self._announcer.asked(added, datastream.name)
-        return added
 
     def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
         """As it was, and as it is stored now. Again from the stored definition when somebody else was faster,

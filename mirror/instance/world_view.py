@@ -19,7 +19,7 @@ from mirror.coordination.stores.definitions import DefinitionCache, DefinitionSt
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reason_of
-from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.instance.background_calls import LoadsOnTheWay
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
@@ -248,13 +248,27 @@ class WorldView:
     def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
         """As `preview`, with the world that it was decided for."""
         with self._previewing:
-            definitions, plan = self._latest_definitions.newest(), self._latest_plan()
-            mine = tuple(one for one in definitions.datastreams if one.group == request.group)
-            self._ask_sources(mine)
-            refused = self.judgement(definitions.datastreams, plan).refused
-            # The other groups are not named, so that they keep what they have.
-            world = replace(self.world(mine, plan, refused), requests=(request,), is_whole=False)
-            return world, self.decide(world)
+            return self._previewed(request)
+
+    def preview_move(self, request: MoveRequest) -> UpdatePreview:
+        """What would become of lanes and tasks of its group if the leader carried the request out now. Raises
+        as `preview` does; InvalidRequest where it cannot be carried out."""
+        with self._previewing:
+            world, decision = self._previewed(request)
+            for failure in decision.impossible.values():
+                raise failure
+            mine, plan = world.datastreams, decision.plan or world.plan
+            found = UpdatePreview(Standing(mine, world.plan), Standing(mine, plan), decision)
+            return replace(found, carried=self._carried(found.effects, mine))
+
+    def _previewed(self, request: RebalanceRequest | MoveRequest) -> tuple[World, Decision]:
+        definitions, plan = self._latest_definitions.newest(), self._latest_plan()
+        mine = tuple(one for one in definitions.datastreams if one.group == request.group)
+        self._ask_sources(mine)
+        refused = self.judgement(definitions.datastreams, plan).refused
+        # The other groups are not named, so that they keep what they have.
+        world = replace(self.world(mine, plan, refused), requests=(request,), is_whole=False)
+        return world, self.decide(world)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
         """What would become of lanes and tasks if these definitions, known or new, were stored now; only the

@@ -119,6 +119,7 @@ class Site:
             live=Membership(self.session).live,
             preview=self.leader.world_view.preview,
             preview_world=self.leader.world_view.preview_world,
+            preview_move=self.leader.world_view.preview_move,
             proposals=stores.proposals,
             operations=Operations(control, stores.requests, stores.outcomes, self.clock),
             preview_update=self.leader.world_view.preview_update,

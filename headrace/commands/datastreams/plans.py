@@ -1,4 +1,4 @@
-"""`headrace datastream plan`, `show-plan`, `apply-plan`: a plan is computed, looked at, put in force as it is."""
+"""`headrace datastream plan`, `show-plan`, `apply-plan`: a plan is computed, looked at, and put in force."""
 
 from __future__ import annotations
 

@@ -152,6 +152,7 @@ def move(
     name: NameArgument,
     instance: Annotated[str, typer.Argument(help="Name or host of the instance to copy them.")],
     partitions: Annotated[list[str], typer.Argument(help="topic-0 topic-1 …")],
+    dry_run: DryRunOption = False,
     wait: WaitOption = False,
     timeout: TimeoutOption = "",
     at: AtOption = "",
@@ -159,13 +160,18 @@ def move(
     as_json: JsonOption = False,
 ) -> None:
     """Bring partitions to an instance; the leader's next plan does it."""
+    from headrace.console.datastreams.changes import print_move_plan
+
     body = {"partitions": partitions, "instance": instance, "requested_by": "headrace datastream move"}
-    seconds, client = seconds_to_wait(wait, timeout, is_done=True, how=""), connect(at, config)
-    answer, location = client.begin("POST", path_of(name) + "/move", body)
+    seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
+    client = connect(at, config)
+    answer, location = client.begin("POST", path_of(name) + "/move", body, dry_run=dry_run)
     if seconds is not None:
         await_end(client, location, seconds, as_json=as_json)
     elif as_json:
         print_json(answer)
+    elif dry_run:
+        print_move_plan(answer)
     else:
         console().print(
             f"{name}: {len(partitions)} partitions will move to {instance}; headrace events shows it"

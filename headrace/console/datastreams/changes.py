@@ -41,6 +41,16 @@ def print_update_plan(answer: Mapping[str, Any], would: str = "would change") ->
         console().print(f"{answer['name']}: nothing would change")
         return
     print_table(f"{answer['name']} {would}", ["field", "before", "after"], _rows(answer["changes"]))
+    _print_effects(answer)
+
+
+def print_move_plan(answer: Mapping[str, Any]) -> None:
+    """What a dry run of a move found."""
+    console().print(f"{answer['name']}:")
+    _print_effects(answer)
+
+
+def _print_effects(answer: Mapping[str, Any]) -> None:
     console().print(f"tasks: {answer['tasks_before']} now, {answer['tasks_after']} then")
     for field, what in _LANES:
         lanes = answer[field]

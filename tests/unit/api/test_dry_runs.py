@@ -8,7 +8,8 @@ import pytest
 from httpx import Response
 
 from mirror.model.topics import TopicDescription
-from tests.fakes.site import Site, a_body
+from tests.fakes.site import Site, a_body, settle, two_sites
+from tests.unit.api.test_plans import make_heavy
 
 PATH: Final = "/v1/datastreams/orders"
 DRY: Final = {"dry_run": "true"}
@@ -149,3 +150,86 @@ def test_a_dry_run_is_refused_as_the_call_would_be(two: Site) -> None:
         assert (answer.status_code, answer.json()["detail"]) == (real.status_code, real.json()["detail"])
         assert answer.status_code in {status, 422}
     assert ask(two, "pause", dry_run="perhaps").status_code == 400
+
+
+def test_a_move_is_shown_with_its_lanes_and_what_it_costs_and_comes_true() -> None:
+    one, two = two_sites()
+    one.create()
+    settle(one, two)
+    make_heavy(one)
+    (task,) = one.client.get("/v1/plan").json()["tasks"]
+    there = "two" if task["instance"] == "one" else "one"
+    body = {"partitions": ["t-1", "t-9"], "instance": there}
+    before = one.server.dump()
+    answer = one.client.post(f"{PATH}/move", json=body, params=DRY)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert one.server.dump() == before
+    assert "location" not in answer.headers
+    (lane,) = found["moves"]
+    assert lane == {
+        "partition": "t-1",
+        "from_task": "orders-0",
+        "to_task": "orders-1",
+        "from_instance": task["instance"],
+        "to_instance": there,
+        "reason": "",
+        "bytes_per_second": 80.0,
+    }
+    assert (found["changes"], found["starts"], found["stops"], found["restarts"]) == ([], [], [], [])
+    assert (found["tasks_before"], found["tasks_after"]) == (1, 2)
+    assert found["interrupted_bytes_per_second"] == 80.0
+    assert found["reasons"] == ["no task has t-9: left out"]
+    assert one.client.post(f"{PATH}/move", json=body).status_code == 202
+    settle(one, two)
+    homes = {one["task"]: one["instance"] for one in two.client.get("/v1/plan").json()["tasks"]}
+    assert homes == {"orders-0": task["instance"], "orders-1": there}, "what was said came true"
+
+
+def test_what_a_move_would_not_move_is_said(two: Site) -> None:
+    def reasons(*partitions: str) -> Any:
+        body = {"partitions": partitions, "instance": "one"}
+        found = two.client.post(f"{PATH}/move", json=body, params=DRY).json()
+        assert (found["moves"], found["interrupted_bytes_per_second"]) == ([], 0)
+        return found["reasons"]
+
+    assert reasons("t-0") == ["t-0: on one already"]
+    assert reasons("t-8", "t-9") == ["no task of orders has any of these partitions: the move would fail"]
+    names = [f"x-{number}" for number in range(12)]
+    assert reasons("t-0", *names)[0] == (
+        "no task has x-0, x-1, x-2, x-3, x-4, x-5, x-6, x-7, x-8, x-9 and 2 more: left out"
+    )
+
+
+def test_a_move_of_what_is_paused_changes_its_task_only() -> None:
+    one, two = two_sites()
+    one.create()
+    settle(one, two)
+    one.client.post(f"{PATH}/pause-partitions", json={"partitions": {"t": "1"}})
+    settle(one, two)
+    (task,) = one.client.get("/v1/plan").json()["tasks"]
+    there = "two" if task["instance"] == "one" else "one"
+    body = {"partitions": ["t-1"], "instance": there}
+    found = one.client.post(f"{PATH}/move", json=body, params=DRY).json()
+    assert (found["moves"], found["tasks_after"]) == ([], 2)
+    assert found["reasons"] == ["t-1: not copied now; only the task changes"]
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        ({"partitions": ["t-0"], "instance": "nobody"}, {}, 400),
+        ({"partitions": ["?"], "instance": "one"}, {}, 400),
+        ({"partitions": ["t-0"], "instance": "one"}, {"If-Match": '"0-0"'}, 412),
+    ],
+)
+def test_a_dry_run_of_a_move_is_refused_as_the_move_would_be(
+    two: Site, body: dict[str, Any], headers: dict[str, str], status: int
+) -> None:
+    answers = [
+        two.client.post(f"{PATH}/move", json=body, params=query, headers=headers) for query in (DRY, {})
+    ]
+    assert [one.status_code for one in answers] == [status, status]
+    assert answers[0].json()["detail"] == answers[1].json()["detail"]
+    ask(two, "pause")
+    assert two.client.post(f"{PATH}/move", json=body, params=DRY).status_code in {400, 409}

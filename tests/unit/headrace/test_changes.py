@@ -39,6 +39,18 @@ def test_a_dry_run_of_every_command_shows_and_does_nothing(
     assert site.client.get("/v1/datastreams").json() == before
 
 
+def test_a_dry_run_of_a_move_is_shown(site: Site, headrace: Headrace) -> None:
+    site.create()
+    move = ("datastream", "move", "orders", "one", "t-0", "--dry-run")
+    shown = headrace(*move)
+    assert shown.code == 0, shown.err
+    for text in ("orders:", "tasks: 1 now, 1 then", "no partition would start", "- t-0: on one already"):
+        assert text in shown.out
+    assert '"moves": []' in headrace(*move, "--json").out
+    assert "with --dry-run there is nothing to wait" in headrace(*move, "--wait").err
+    assert site.client.get("/v1/operations").json() == []
+
+
 def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     lane = {
         "partition": "u-0",

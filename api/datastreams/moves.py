@@ -1,0 +1,54 @@
+"""A move of partitions that is only shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from api.schemas.changes import UpdatePlanAnswer
+from api.services import Services
+from mirror.control.commands import MovePartitions
+from mirror.coordination.stores.requests import MoveRequest
+from mirror.instance.world_view import UpdatePreview
+from mirror.model.identifiers import GroupName, InstanceName, TaskName
+from mirror.model.plan import Plan
+from mirror.model.topics import TopicPartition
+
+_NAMES_SHOWN: Final = 10
+
+
+def shown_move(command: MovePartitions, services: Services) -> UpdatePlanAnswer:
+    """What the move would do, as things are now. Raises what asking for it would raise, and Unreachable."""
+    request = services.control.move_request_of(command)
+    datastream = services.control.get(command.name)
+    preview = services.preview_move(request)
+    return UpdatePlanAnswer.from_preview(datastream, datastream, preview, list(remarks(request, preview)))
+
+
+def remarks(request: MoveRequest, preview: UpdatePreview) -> Iterator[str]:
+    """What of the request moves no lane, and why. Pure."""
+    before, after = (_homes(one.plan, request.group) for one in (preview.before, preview.after))
+    missing = request.partitions - after.keys()
+    settled = {one for one in request.partitions & after.keys() if before.get(one) == after[one]}
+    changed = {one.key.partition for one in preview.effects}
+    if missing and missing == request.partitions:
+        yield f"no task of {request.group} has any of these partitions: the move would fail"
+    elif missing:
+        yield f"no task has {_names(missing)}: left out"
+    if settled:
+        yield f"{_names(settled)}: on {request.host} already"
+    if resting := request.partitions - missing - settled - changed:
+        yield f"{_names(resting)}: not copied now; only the task changes"
+
+
+def _homes(plan: Plan, group: GroupName) -> dict[TopicPartition, tuple[TaskName, InstanceName | None]]:
+    return {
+        partition: (placement.task, placement.instance)
+        for placement in plan.of_group(group)
+        for partition in placement.partitions
+    }
+
+
+def _names(partitions: Collection[TopicPartition]) -> str:
+    named = ", ".join(str(one) for one in sorted(partitions)[:_NAMES_SHOWN])
+    return f"{named} and {len(partitions) - _NAMES_SHOWN} more" if len(partitions) > _NAMES_SHOWN else named
