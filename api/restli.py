@@ -70,15 +70,20 @@ class UnknownConnector(InvalidRequest):
     """The connector that is asked for is none that mirrors Kafka."""
 
 
+class UnknownTransport(InvalidRequest):
+    """The transport provider that is asked for is none that writes into Kafka."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What a definition is read with. `tls`: clusters that are reached through TLS; `connectors`: names that
-    stand for mirroring Kafka."""
+    stand for mirroring Kafka; `transports`: those that stand for writing into Kafka."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
     tls: Collection[ClusterRef]
     connectors: Collection[str]
+    transports: Collection[str]
 
 
 def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastream:
@@ -98,7 +103,7 @@ def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastr
     prefix = metadata.get(PREFIX, "")
     metadata[CONNECTOR] = _connector(document["connectorName"], terms)
     if document.get("transportProviderName"):
-        metadata[TRANSPORT] = _text(document["transportProviderName"], "transportProviderName")
+        metadata[TRANSPORT] = _transport(document["transportProviderName"], terms)
     return Datastream(
         name=DatastreamName(_text(document["name"], "name").strip()),
         source=_cluster(source, "source", document["source"], terms),
@@ -119,6 +124,17 @@ def _connector(value: object, terms: Terms) -> str:
             f"Invalid connector: {plain(name)}",
             advice=f"known are {', '.join(sorted(terms.connectors))}; others that mirror Kafka"
             " are named in the setting api.connector_names",
+        )
+    return name
+
+
+def _transport(value: object, terms: Terms) -> str:
+    name = _text(value, "transportProviderName")
+    if name not in terms.transports:
+        raise UnknownTransport(
+            f'Transport provider "{plain(name)}" is undefined',
+            advice=f"known are {', '.join(sorted(terms.transports))}; others that write into Kafka"
+            " are named in the setting api.transport_provider_names",
         )
     return name
 

@@ -149,6 +149,8 @@ class Services:
     """Clusters that are reached through TLS."""
     connectors: frozenset[str]
     """Connector names of Brooklin's that stand for mirroring Kafka."""
+    transports: frozenset[str]
+    """Names of its transport providers that stand for writing into Kafka."""
     progress: Callable[[ClusterRef, GroupName], StoredLanes]
     """What a group of datastreams has stored at a destination. Raises NothingStored, Unreachable."""
     group_positions: Callable[[TranslateJob], GroupPositions]

@@ -25,6 +25,9 @@ class ApiSettings(Settings):
     connector_names: list[str] = Field(default=["kafkaMirroringConnector", "headrace"])
     """What Brooklin's configuration calls its connectors that mirror Kafka; datastreams of another connector
     are refused."""
+    transport_provider_names: list[str] = Field(default=["kafkaTransportProvider"])
+    """What Brooklin's configuration calls its transport providers that write into Kafka; datastreams of
+    another one are refused, those that name none are not."""
     advertised_address: str = ""
     """Where the other instances reach this one, `host:port`; empty: where it listens, by the name of this
     host if that is on every address."""

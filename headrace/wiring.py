@@ -208,6 +208,7 @@ def _services(
         address_of_cluster=directory.address_of,
         tls=directory.tls,
         connectors=frozenset(settings.api.connector_names),
+        transports=frozenset(settings.api.transport_provider_names),
         progress=lambda destination, group: _answer(
             settings, lambda bench: stored_and_current(bench, destination, group)
         ),

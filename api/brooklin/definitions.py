@@ -25,7 +25,11 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
     """The definition that a client sends, without what the service itself says of it. Raises InvalidRequest
     also for metadata that would not be followed."""
     terms = Terms(
-        services.cluster_of_address, services.default_destination, services.tls, services.connectors
+        services.cluster_of_address,
+        services.default_destination,
+        services.tls,
+        services.connectors,
+        services.transports,
     )
     datastream = datastream_from_restli(document, terms)
     brokers = datastream.metadata.get(BROKERS, "")

@@ -18,6 +18,7 @@ from api.dependencies import ReadsDep, ServicesDep
 from api.fleet.reads import Reads
 from api.restli import (
     UnknownConnector,
+    UnknownTransport,
     batch_keys,
     damaged_to_restli,
     datastream_changed_by,
@@ -58,6 +59,7 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
     with in_brooklins_words(
         {
             UnknownConnector: f"Failed to initialize Datastream: {name}",
+            UnknownTransport: f"Failed to initialize Datastream: {name}",
             AlreadyExists: f"Datastream with the same name already exists: {name}",
             InvalidRequest: "Invalid input params for create request",
         }

@@ -67,6 +67,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
             damaged={one.name: one.problem for one in known.damaged},
             tls=directory.tls,
             connectors=frozenset(settings.api.connector_names),
+            transports=frozenset(settings.api.transport_provider_names),
             owner=wishes.owner,
             paused=wishes.paused,
             now_ms=clock.now_ms(),

@@ -91,13 +91,15 @@ class Finding:
 class TopicDiscovery:
     """What the import needs to know of this side. `present`: definitions by name; `damaged`: what is wrong
     with those that cannot be read, by name; `tls`: clusters that are reached through TLS; `connectors`:
-    names of those that mirror Kafka; `paused`: everything that runs arrives paused."""
+    names of those that mirror Kafka; `transports`: of transport providers that write into Kafka; `paused`:
+    everything that runs arrives paused."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
     present: Mapping[str, Datastream]
     tls: frozenset[ClusterRef]
     connectors: frozenset[str]
+    transports: frozenset[str]
     owner: str
     paused: bool
     now_ms: int
@@ -153,7 +155,9 @@ def _carried(one: BrooklinDatastream, here: TopicDiscovery) -> tuple[Datastream,
         metadata[OWNER] = here.owner
     _check_expression(_source(one).rpartition("/")[2])
     document = {**one.document, "metadata": metadata, "destination": _destination(one)}
-    terms = Terms(here.cluster_of_address, here.default_destination, here.tls, here.connectors)
+    terms = Terms(
+        here.cluster_of_address, here.default_destination, here.tls, here.connectors, here.transports
+    )
     datastream = replace(
         datastream_from_restli(document, terms),
         start=StartPosition.COMMITTED_OR_LATEST if reset == "latest" else StartPosition.COMMITTED,

@@ -128,6 +128,7 @@ class Site:
             address_of_cluster=directory.address_of,
             tls=directory.tls,
             connectors=frozenset({"kafkaMirroringConnector", "headrace"}),
+            transports=frozenset({"kafkaTransportProvider"}),
             progress=lambda _, group: self._progress_of(group),
             group_positions=self._positions_of,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),

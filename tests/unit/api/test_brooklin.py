@@ -35,7 +35,9 @@ CREATE = (
 
 def terms(cluster_of_address: Callable[[str], ClusterRef]) -> Terms:
     """The source cluster is reached through TLS, the destination is not."""
-    return Terms(cluster_of_address, DESTINATION, {SOURCE}, {"kafkaMirroringConnector"})
+    return Terms(
+        cluster_of_address, DESTINATION, {SOURCE}, {"kafkaMirroringConnector"}, {"kafkaTransportProvider"}
+    )
 
 
 def document(**change: Any) -> dict[str, Any]:
@@ -325,6 +327,17 @@ def test_a_connector_that_does_not_mirror_kafka_is_refused(client: Client, site:
     assert answer.status_code == 400
     assert "Invalid connector: no-such-connector" in answer.json()["message"]
     assert site.definitions.names() == ()
+
+
+def test_a_transport_provider_that_does_not_write_into_kafka_is_refused(client: Client, site: Site) -> None:
+    answer = client.post("/datastream", json=document(transportProviderName="another"), headers=JAVA)
+    assert answer.status_code == 400
+    message = answer.json()["message"]
+    assert message.startswith("msg=Failed to initialize Datastream: m1")
+    assert 'cause=Transport provider "another" is undefined' in message
+    assert "api.transport_provider_names" in message
+    assert site.definitions.names() == ()
+    assert client.post("/datastream", json=document(transportProviderName=None)).status_code == 201
 
 
 REFUSED = {

@@ -30,6 +30,7 @@ def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> TopicD
     values: dict[str, Any] = {
         "tls": frozenset(),
         "connectors": frozenset({"kafkaMirroringConnector"}),
+        "transports": frozenset({"kafkaTransportProvider"}),
         "owner": "",
         "paused": False,
         **more,
@@ -186,6 +187,7 @@ def test_the_destination_may_be_the_brokers_that_brooklin_noted_or_ours() -> Non
             a_stream("o") | {"source": {"connectionString": "oracle://h:1/t"}},
             "is not a valid kafka connection string",
         ),
+        (a_stream("o") | {"transportProviderName": "kinesis"}, 'Transport provider "kinesis" is undefined'),
         (a_stream("o") | {"source": {}}, "Must specify source"),
         (a_stream("o") | {"destination": {"connectionString": "kafka://h:1/plain"}}, "must contain one *"),
         (a_stream("o", metadata={"owner": None}), "--owner"),
