@@ -15,7 +15,7 @@ import pytest
 
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.coordination.stores.definitions import to_document
+from mirror.coordination.stores.documents.definition import to_document
 from mirror.model.identifiers import ClusterRef
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream

@@ -13,7 +13,7 @@ import pytest
 
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.definitions import to_document
+from mirror.coordination.stores.documents.definition import to_document
 from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
 from mirror.settings import ZooKeeperSettings
 from stack.zookeeper import ZooKeeperServer

@@ -1,4 +1,4 @@
-"""Datastream definitions as documents, and where they are kept."""
+"""Where definitions of datastreams are kept."""
 
 from __future__ import annotations
 
@@ -7,125 +7,23 @@ import queue
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Final
 
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
 from mirror.model.datastreams.creation import Creation, reused
-from mirror.model.datastreams.datastream import (
-    Datastream,
-    DatastreamStatus,
-    Halt,
-    LatencyObjective,
-    PartitionPause,
-    StartPosition,
-)
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
-from mirror.model.load import TaskLimits
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
-from mirror.model.topics import TopicNaming, selection_without_look_ahead
 from mirror.ports import NodeStore, Watch
 
 _LONGEST_PATH: Final = 4_000
 _NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff/]+")
 """What ZooKeeper accepts below a node."""
-
-
-def to_document(datastream: Datastream) -> dict[str, Any]:
-    """A definition as JSON-ready values."""
-    return {
-        "name": datastream.name,
-        "source": datastream.source,
-        "topics": asdict(datastream.selection),
-        "destination": datastream.destination,
-        "naming": datastream.naming.template,
-        "status": datastream.status.value,
-        "start": datastream.start.value,
-        **({"start_ms": datastream.start_ms} if datastream.start_ms is not None else {}),
-        "limits": asdict(datastream.limits),
-        "objective": asdict(datastream.objective) if datastream.objective else None,
-        "metadata": dict(datastream.metadata),
-        "pauses": {topic: _pause_document(pause) for topic, pause in datastream.pauses.items()},
-        "halt": asdict(datastream.halt) if datastream.halt else None,
-        "creation": asdict(datastream.creation) if datastream.creation else None,
-    }
-
-
-def from_document(document: Mapping[str, Any]) -> Datastream:
-    """The inverse of `to_document`. Fields that are not known are left alone: a newer version may have
-    written them.
-
-    Raises InvalidRequest on a damaged document, whatever is in it.
-    """
-    topics = bounds.mapping("topics", bounds.field(document, "topics"))
-    pauses = bounds.mapping("pauses", document.get("pauses", {}))
-    return Datastream(
-        name=bounds.field(document, "name"),
-        source=bounds.field(document, "source"),
-        selection=selection_without_look_ahead(
-            bounds.field(topics, "include"), topics.get("exclude", ""), topics.get("internal", False)
-        ),
-        destination=bounds.field(document, "destination"),
-        naming=TopicNaming(bounds.field(document, "naming")),
-        status=bounds.choice("the status", DatastreamStatus, bounds.field(document, "status")),
-        start=bounds.choice("the start", StartPosition, bounds.field(document, "start")),
-        start_ms=document.get("start_ms"),
-        limits=_limits(bounds.mapping("limits", bounds.field(document, "limits"))),
-        objective=_objective(document.get("objective")),
-        metadata=bounds.field(document, "metadata"),
-        pauses={topic: _pause(bounds.mapping("a pause", one)) for topic, one in pauses.items()},
-        halt=_halt(document.get("halt")),
-        creation=_creation(document.get("creation")),
-    )
-
-
-def _limits(document: Mapping[str, Any]) -> TaskLimits:
-    names = ("min_tasks", "max_tasks", "max_partitions_per_task")
-    return TaskLimits(**{name: document[name] for name in names if name in document})
-
-
-def _objective(value: object) -> LatencyObjective | None:
-    if value is None:
-        return None
-    document = bounds.mapping("the objective", value)
-    return LatencyObjective(bounds.field(document, "milliseconds"), bounds.field(document, "percentile"))
-
-
-def _halt(value: object) -> Halt | None:
-    if value is None:
-        return None
-    document = bounds.mapping("the halt", value)
-    return Halt(bounds.field(document, "reason"), *_cause(document))
-
-
-def _creation(value: object) -> Creation | None:
-    if value is None:
-        return None
-    document = bounds.mapping("the creation", value)
-    return Creation(bounds.field(document, "key"), bounds.field(document, "wish"))
-
-
-def _pause_document(pause: PartitionPause) -> dict[str, Any]:
-    numbers = "*" if pause.numbers is None else znodes.encode_ranges(pause.numbers)
-    cause = {"reason": pause.reason, "since_ms": pause.since_ms, "requested_by": pause.requested_by}
-    return {"partitions": numbers, **cause, "until_ms": pause.until_ms}
-
-
-def _pause(document: Mapping[str, Any]) -> PartitionPause:
-    text = bounds.text("paused partitions", bounds.field(document, "partitions"), znodes.CHUNK_BYTES)
-    try:
-        numbers = None if text == "*" else frozenset(znodes.decode_ranges(text))
-    except ValueError as error:
-        raise InvalidRequest(f"paused partitions: {error}") from error
-    return PartitionPause(numbers, bounds.field(document, "reason"), *_cause(document))
-
-
-def _cause(document: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Versions that knew of no end of a pause do not write one."""
-    return bounds.field(document, "since_ms"), document.get("requested_by", ""), document.get("until_ms")
 
 
 @dataclass(frozen=True, slots=True)

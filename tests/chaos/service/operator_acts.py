@@ -10,7 +10,7 @@ from typing import Any
 from headrace.console.client import RestClient
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.definitions import to_document
+from mirror.coordination.stores.documents.definition import to_document
 from mirror.errors import (
     AlreadyExists,
     IllegalTransition,

@@ -12,7 +12,7 @@ import pytest
 from httpx import Response
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.definitions import to_document
+from mirror.coordination.stores.documents.definition import to_document
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
 from tests.builders import a_datastream

@@ -18,9 +18,8 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionStore,
-    from_document,
-    to_document,
 )
+from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Membership

@@ -12,9 +12,8 @@ from mirror.coordination.stores.definitions import (
     DefinitionCache,
     DefinitionStore,
     StoredDatastream,
-    from_document,
-    to_document,
 )
+from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model.datastreams.datastream import (
     Datastream,

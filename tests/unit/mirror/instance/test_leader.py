@@ -11,7 +11,8 @@ from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.definitions import DefinitionStore, to_document
+from mirror.coordination.stores.definitions import DefinitionStore
+from mirror.coordination.stores.documents.definition import to_document
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
