@@ -31,6 +31,7 @@ from api.endpoints import (
     diagnostics,
     documents,
     fleet,
+    groups,
     operations,
     plans,
     proposals,
@@ -92,6 +93,7 @@ def described_app() -> DocumentedApi:
     )
     for router in (
         datastreams.router,
+        groups.router,
         lags.router,
         loads.router,
         translations.router,

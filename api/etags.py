@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from fastapi import Depends, Header, Request
 
 from mirror.control.handlers import Control
-from mirror.control.versions import stale
+from mirror.control.versions import stale, stale_group
 from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.errors import InvalidRequest, VersionNotGiven
 from mirror.model.bounds import shown
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import DatastreamName, GroupName
 
 _ANY: Final = frozenset({"*"})
 _HEADER: Final = "If-Match"
 _TAG: Final = re.compile(r'[ \t,]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?=,|$)')
 """An entity tag and what may be before it in a list."""
 _BLANKS: Final = " \t,"
+_DIGITS: Final = 32
 
 Tags = frozenset[str]
 
@@ -61,6 +65,25 @@ def etag_of(stored: StoredDatastream) -> str:
     """A datastream that was deleted and created again has other tags than before: a version alone begins at 0
     again."""
     return f'"{stored.datastream.created_ms or 0}-{stored.version}"'
+
+
+def etag_of_group(members: Sequence[StoredDatastream]) -> str:
+    """Of all that share tasks, by name: another one when one of them changes, comes or goes."""
+    versions = [[one.datastream.name, etag_of(one)] for one in members]
+    return f'"{hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:_DIGITS]}"'
+
+
+def named_members(
+    control: Control, group: GroupName, tags: Tags | None
+) -> tuple[StoredDatastream, ...] | None:
+    """All that share tasks, if their present version is one of these; None where any will do. Raises
+    NotFound, DamagedState, StaleVersion."""
+    if tags is None or tags == _ANY:
+        return None
+    found = control.groups.members(group)
+    if etag_of_group(found) not in tags:
+        raise stale_group(group)
+    return found
 
 
 def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> StoredDatastream | None:

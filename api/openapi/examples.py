@@ -108,6 +108,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "phase": ("copying",),
     "pointer": ("/source/topics",),
     "precision": ("exact",),
+    "prefix": ("orders",),
     "present": (None,),
     "problem": (None,),
     "PartitionLoadAnswer.age_ms": (4_000,),

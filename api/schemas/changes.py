@@ -17,7 +17,7 @@ from mirror.model.datastreams.datastream import Datastream, LatencyObjective
 from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.datastreams.typed_keys import PLACES, given_values
 from mirror.model.documents import ChangedValue, differences, merged, pointer_to, take_out
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming
 
@@ -228,14 +228,34 @@ class UpdatePlanAnswer(BaseModel):
         remarks: Sequence[str] = (),
     ) -> UpdatePlanAnswer:
         """The JSON form. `before` None: it is created. `remarks`: what else a person must know."""
+        changes = [FieldChange.from_difference(one) for one in _differences(before, after)]
+        return cls._of(after.name, changes, preview, remarks)
+
+    @classmethod
+    def of_group(
+        cls, group: GroupName, changes: Sequence[tuple[Datastream, Datastream]], preview: UpdatePreview
+    ) -> UpdatePlanAnswer:
+        """The JSON form for datastreams that share tasks and change together, each as it is and as it would
+        be: the pointer of a field begins with the name of its datastream."""
+        found = [
+            FieldChange(field=pointer_to([after.name]) + one.pointer, before=one.before, after=one.after)
+            for before, after in changes
+            for one in _differences(before, after)
+        ]
+        return cls._of(group, found, preview, ())
+
+    @classmethod
+    def _of(
+        cls, name: str, changes: list[FieldChange], preview: UpdatePreview, remarks: Sequence[str]
+    ) -> UpdatePlanAnswer:
         carried, decision = preview.carried, preview.decision
         found = [(one, LaneEffectAnswer.from_effect(one, carried.get(one.key))) for one in preview.effects]
         starts = [answer for one, answer in found if one.before is None]
         moves = [answer for one, answer in found if one.is_move]
         restarts = [answer for one, answer in found if one.reason]
         return cls(
-            name=after.name,
-            changes=[FieldChange.from_difference(one) for one in _differences(before, after)],
+            name=name,
+            changes=changes,
             tasks_before=preview.before.tasks,
             tasks_after=preview.after.tasks,
             loads_known=decision.are_loads_known,

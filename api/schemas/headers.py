@@ -44,7 +44,11 @@ HEADERS: Final[dict[HeaderName, dict[str, Any]]] = {
     },
 }
 
-OF_MODELS: Final[dict[str, tuple[HeaderName, ...]]] = {"DatastreamAnswer": ("ETag",), "MoveAnswer": ("ETag",)}
+OF_MODELS: Final[dict[str, tuple[HeaderName, ...]]] = {
+    "DatastreamAnswer": ("ETag",),
+    "GroupMembersAnswer": ("ETag",),
+    "MoveAnswer": ("ETag",),
+}
 """Headers of the answers that are about one of these."""
 
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from mirror.errors import InvalidRequest
 
 DATASTREAMS: Final = "/v1/datastreams"
+GROUPS: Final = "/v1/groups"
 OPERATIONS: Final = "/v1/operations"
 PLANS: Final = "/v1/plans"
 _ELSEWHERE: Final = frozenset({"", ".", ".."})
@@ -30,6 +31,14 @@ def path_of(name: str) -> str:
     if name in _ELSEWHERE:
         raise InvalidRequest(f"no datastream is named {name!r}", advice="headrace datastream list shows them")
     return _below(DATASTREAMS, name)
+
+
+def path_of_group(prefix: str) -> str:
+    """Where REST has all datastreams that share tasks. Raises InvalidRequest for what would lead
+    elsewhere."""
+    if prefix in _ELSEWHERE:
+        raise InvalidRequest(f"{prefix!r} is no task prefix", advice="headrace datastream get shows them")
+    return _below(GROUPS, prefix)
 
 
 def path_of_plan(identity: str) -> str:

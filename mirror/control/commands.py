@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.pauses import Partitions
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
 
 
@@ -49,6 +49,24 @@ class ChangeStatus:
     requested_by: str = ""
     before: StoredDatastream | None = None
     until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Pause or resume all datastreams that share tasks, or none of them. `action`: pause or resume. `reason`,
+    `requested_by`, `until_ms`: as of `ChangeStatus`. `before`: all of them as they were read; nothing at all
+    may have happened to any of them since. None: whatever is there is changed."""
+
+    group: GroupName
+    action: str
+    reason: str = ""
+    requested_by: str = ""
+    before: tuple[StoredDatastream, ...] | None = None
+    until_ms: int | None = None
+
+    def of(self, name: DatastreamName) -> ChangeStatus:
+        """What is done with one of them."""
+        return ChangeStatus(name, self.action, self.reason, self.requested_by, None, self.until_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from mirror.control.commands import (
     TriggerRebalance,
     UpdateDatastream,
 )
+from mirror.control.groups.members import Groups
+from mirror.control.groups.rules import check_consumer_group, check_group
 from mirror.control.outcomes import check_ready, outcome
 from mirror.control.owner_quotas import check_quota
 from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
@@ -45,9 +47,8 @@ from mirror.errors import (
 from mirror.model.bounds import shown
 from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
-from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, TASK_PREFIX
+from mirror.model.datastreams.metadata import CREATED_MS, OWNER
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
-from mirror.model.load import joint_limits
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
@@ -118,6 +119,11 @@ class Control:
         one = next((one for one in self.list().datastreams if one.group == group), None)
         self._check_right(one.name if one else DatastreamName(group), one, one, of_tasks=True)
 
+    @property
+    def groups(self) -> Groups:
+        """The use cases of all datastreams that share tasks."""
+        return Groups(self._definitions, self._known, self._announcer, self._caller, self._clock)
+
     def note_asked(self, request: Request) -> None:
         """The leader was asked for something by other means than these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
@@ -184,8 +190,8 @@ class Control:
                 if creation.has_key_of(other.creation):
                     raise reused(other.name)
         mates = [one for one in others if one.group == datastream.group]
-        self._check_group(datastream, mates)
-        _check_consumer_group(datastream, mates)
+        check_group(datastream, mates)
+        check_consumer_group(datastream, mates)
         if not command.is_taken_over:
             check_joining(datastream, mates)
             check_quota(self._admission.quotas, datastream, None, others)
@@ -210,7 +216,7 @@ class Control:
                 raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
             others = [one for one in stored if one.name != new.name]
             if new.limits != before.limits:
-                self._check_group(new, others)
+                check_group(new, others)
             mates = [one for one in there if one.group == new.group and one.name != new.name]
             check_staying(before, new, [(one, after.get(one.name, one)) for one in mates])
             self._admission.check(new, before, self._routes.same_as, self._caller.name)
@@ -406,43 +412,7 @@ class Control:
             requested_ms=self._clock.now_ms(),
         )
 
-    def _check_group(self, datastream: Datastream, others: Sequence[Datastream]) -> None:
-        """Lanes are named by group and partition: two sources in a group would share their names."""
-        mates = [one for one in others if one.group == datastream.group]
-        for other in mates:
-            if _route(other) != _route(datastream):
-                raise InvalidRequest(
-                    f"datastreams of group {other.group} copy as {other.name} does: {_route(other)}",
-                    advice=f"give them the same clusters and topic names, or another {TASK_PREFIX}",
-                )
-        together = [datastream, *mates]
-        least = max(one.limits.min_tasks for one in together)
-        most = joint_limits(one.limits for one in together).max_tasks
-        if most is not None and least > most:
-            raise InvalidRequest(
-                f"datastreams of group {datastream.group} share tasks: at least {least} and at most {most}"
-                " are not possible",
-                advice="of their limits the strictest count; give them limits that agree",
-            )
-
-
-def _check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:
-    """It cannot change later. Raises InvalidRequest."""
-    mine = new.metadata.get(GROUP_ID)
-    for other in others:
-        theirs = other.metadata.get(GROUP_ID)
-        if mine and theirs and other.group == new.group and theirs != mine:
-            raise InvalidRequest(
-                f"datastreams of group {new.group} share tasks, and {other.name} commits its positions to"
-                f" {GROUP_ID} {theirs}, not to {mine}",
-                advice=f"give it {GROUP_ID} = {theirs}, or another {TASK_PREFIX}",
-            )
-
 
 def _way_of(datastream: Datastream) -> tuple[object, ...]:
     """What of a definition decides about circles and doubles, as far as it can change."""
     return datastream.selection, datastream.shares_destination
-
-
-def _route(datastream: Datastream) -> str:
-    return f"from {datastream.source} to {datastream.destination} as {datastream.naming.template}"

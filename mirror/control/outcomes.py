@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
-from mirror.control.commands import ChangePauses, ChangeStatus
+from mirror.control.commands import ChangeGroup, ChangePauses, ChangeStatus
+from mirror.control.versions import stale_group
+from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.errors import IllegalTransition
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.lifecycle import next_status
-from mirror.model.datastreams.pauses import paused, resumed
+from mirror.model.datastreams.pauses import later_end, paused, resumed
+
+_AT_REST: Final = frozenset({DatastreamStatus.STOPPING, DatastreamStatus.STOPPED})
 
 
 def outcome(datastream: Datastream, command: ChangeStatus | ChangePauses, now_ms: int) -> Datastream:
@@ -16,6 +22,36 @@ def outcome(datastream: Datastream, command: ChangeStatus | ChangePauses, now_ms
     if isinstance(command, ChangeStatus):
         return _with_status(datastream, command, now_ms)
     return _with_pauses(datastream, command, now_ms)
+
+
+def joint_outcome(
+    stored: Sequence[StoredDatastream], command: ChangeGroup, now_ms: int
+) -> tuple[tuple[StoredDatastream, Datastream], ...]:
+    """All of those that share tasks, each with what the command makes of it. Raises IllegalTransition where
+    one cannot be so, or all of them are so already; StaleVersion where they are not as they were read."""
+    if command.before is not None and tuple(stored) != command.before:
+        raise stale_group(command.group)
+    changes = tuple((one, _of_member(one.datastream, command, now_ms)) for one in stored)
+    if all(before.datastream == after for before, after in changes):
+        raise IllegalTransition(f"{command.action} changes none of the datastreams of {command.group}")
+    return changes
+
+
+def _of_member(datastream: Datastream, command: ChangeGroup, now_ms: int) -> Datastream:
+    """What is stopped, or stops, copies nothing and stays so. One that is paused stays so until the later of
+    both ends: nothing is copied earlier than anybody asked for. Raises IllegalTransition for one that is
+    about to begin and cannot be paused yet."""
+    is_paused = datastream.status is DatastreamStatus.PAUSED
+    if datastream.status in _AT_REST or (command.action == "resume" and not is_paused):
+        return datastream
+    if command.action == "resume" or not is_paused:
+        return _with_status(datastream, command.of(datastream.name), now_ms)
+    halt = datastream.halt or Halt("", now_ms)
+    until_ms = later_end(halt.until_ms, command.until_ms)
+    if until_ms == halt.until_ms:
+        return datastream
+    who, why = command.requested_by or halt.requested_by, command.reason or halt.reason
+    return replace(datastream, halt=Halt(why, halt.since_ms, who, until_ms))
 
 
 def check_ready(datastream: Datastream) -> None:

@@ -199,6 +199,7 @@ def test_of_writers_of_one_version_one_wins_and_a_creation_that_is_sent_again_is
         metadata = updated.rest.get(PATH)["metadata"]
         assert {key for key in metadata if key.startswith(f"w{turn}-")} == {winner}
         assert sum(key.startswith("w") for key in metadata) == turn + 1, "nothing that was answered is lost"
+    _check_pauses_of_a_group(instances)
     _check_actions_of_one_version(instances)
     _check_creations_of_one_key(*instances)
 
@@ -219,6 +220,59 @@ def _at_once(instances: list[RunningInstance], turn: int, version: str) -> dict[
 
     _all_at_once(write)
     return outcomes
+
+
+def _check_pauses_of_a_group(instances: list[RunningInstance]) -> None:
+    """Four pauses of two datastreams, of which two name the version of both, beside two changes of one of
+    them: one pause is carried out, of both; and a change that was answered is there."""
+    first, group, mate = instances[0].rest, "/v1/groups/updated", "/v1/datastreams/mate"
+    first.post(
+        "/v1/datastreams",
+        {
+            "name": "mate",
+            "source": {"cluster": "source", "topics": "nothing"},
+            "destination": {"cluster": "destination", "name": "updated.*"},
+            "metadata": {"owner": "tests", "system.taskPrefix": "updated"},
+        },
+    )
+    wait_until(lambda: first.get(mate)["status"] == "READY", "the other is ready")
+    for turn in range(3):
+        answers = _pauses_beside_changes(instances, turn, (first.version(group), first.version(mate)))
+        assert {one.status_code for one in answers.values()} <= {200, 409, 412}
+        (done,) = [number for number in range(4) if answers[number].is_success]
+        changed = [str(number) for number in (4, 5) if answers[number].is_success]
+        for one in instances:
+            wait_until(partial(_is_paused, one.rest, f"{turn}-{done}"), "it is seen everywhere")
+            metadata = one.rest.get(mate)["metadata"]
+            assert [value for key, value in metadata.items() if key == f"m{turn}"] == changed
+        resumed = first.post(f"{group}/resume")["datastreams"]
+        assert [one["status"] for one in resumed] == ["READY", "READY"]
+
+
+def _pauses_beside_changes(
+    instances: list[RunningInstance], turn: int, versions: tuple[str, str]
+) -> dict[int, httpx.Response]:
+    """`versions`: of the group, and of the one that is changed."""
+    answers: dict[int, httpx.Response] = {}
+
+    def act(number: int) -> None:
+        address = f"http://{instances[number % 2].address}/v1"
+        if number < 4:
+            headers, body = {"If-Match": versions[0]} if number > 1 else {}, {"reason": f"{turn}-{number}"}
+            address = f"{address}/groups/updated/pause"
+            answers[number] = httpx.post(address, json=body, headers=headers, timeout=30)
+            return
+        change, headers = {"metadata": {f"m{turn}": str(number)}}, {"If-Match": versions[1]}
+        answers[number] = httpx.patch(f"{address}/datastreams/mate", json=change, headers=headers, timeout=30)
+
+    _all_at_once(act)
+    return answers
+
+
+def _is_paused(rest: RestClient, reason: str) -> bool:
+    """Whether both are, and for this reason."""
+    found = rest.get("/v1/groups/updated")["datastreams"]
+    return [(one["halt"] or {}).get("reason") for one in found] == [reason, reason]
 
 
 def _check_actions_of_one_version(instances: list[RunningInstance]) -> None:
@@ -277,7 +331,7 @@ def _check_creations_of_one_key(first: RunningInstance, second: RunningInstance)
     create(5, key="another")
     assert [answers[number].status_code for number in (1, 3, 5)] == [201, 422, 409]
     assert answers[1].json()["metadata"]["system.creation.ms"] == created_ms
-    assert [one["name"] for one in second.rest.get("/v1/datastreams")] == ["again", "updated"]
+    assert [one["name"] for one in second.rest.get("/v1/datastreams")] == ["again", "mate", "updated"]
     assert second.rest.get("/v1/datastreams/again")["metadata"]["system.creation.ms"] == created_ms
 
 

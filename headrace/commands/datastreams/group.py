@@ -19,6 +19,8 @@ for command in (
     states.delete,
     states.pause_partitions,
     states.resume_partitions,
+    states.pause_group,
+    states.resume_group,
     states.move,
     plans.plan,
     plans.show_plan,

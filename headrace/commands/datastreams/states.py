@@ -11,11 +11,12 @@ from headrace.commands.datastreams.connection import (
     ReasonOption,
     WhoOption,
     connect,
+    show,
     show_outcome,
 )
 from headrace.commands.datastreams.wait_options import TimeoutOption, WaitOption, await_end, seconds_to_wait
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.resources import path_of
+from headrace.console.resources import path_of, path_of_group
 from headrace.console.terminal import console, print_json
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ UntilOption = Annotated[
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only show what would change, start, stop and move.")
+]
+PrefixArgument = Annotated[
+    str, typer.Argument(help="The task prefix that they share; of one that is alone, its name.")
 ]
 PartitionsArgument = Annotated[list[str], typer.Argument(help="topic:0,13,2 or topic:* for all of them.")]
 
@@ -148,6 +152,36 @@ def resume_partitions(
     )
 
 
+def pause_group(
+    prefix: PrefixArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    duration: EndOption = "",
+    until: UntilOption = "",
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop copying of all datastreams that share tasks, or of none of them."""
+    body = {"reason": reason, "requested_by": requested_by, **_end_of(duration, until)}
+    _act_on_group(connect(at, config), prefix, "pause", body, as_json=as_json, dry_run=dry_run)
+
+
+def resume_group(
+    prefix: PrefixArgument,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy again what is paused of all datastreams that share tasks, or nothing of it."""
+    body = {"reason": reason, "requested_by": requested_by}
+    _act_on_group(connect(at, config), prefix, "resume", body, as_json=as_json, dry_run=dry_run)
+
+
 def move(
     name: NameArgument,
     instance: Annotated[str, typer.Argument(help="Name or host of the instance to copy them.")],
@@ -206,6 +240,18 @@ def _act(
     body = {"reason": reason, "requested_by": requested_by, **more}
     answer = client.post(f"{path_of(name)}/{action}", body, dry_run=dry_run)
     show_outcome(answer, as_json=as_json, dry_run=dry_run)
+
+
+def _act_on_group(
+    client: RestClient, prefix: str, action: str, body: dict[str, Any], *, as_json: bool, dry_run: bool
+) -> None:
+    """Have it done with all of them, and show each as it is then; or what it would do."""
+    answer = client.post(f"{path_of_group(prefix)}/{action}", body, dry_run=dry_run)
+    if dry_run or as_json:
+        show_outcome(answer, as_json=as_json, dry_run=dry_run)
+        return
+    for one in answer["datastreams"]:
+        show(one, as_json)
 
 
 def _conclude(

@@ -171,6 +171,24 @@ class DefinitionStore:
         self._nodes.change_together((NodeWrite(path, data, stored.version), *entries))
         return StoredDatastream(datastream, stored.version + 1)
 
+    def replace_together(
+        self, changes: Sequence[tuple[StoredDatastream, Datastream]]
+    ) -> tuple[StoredDatastream, ...]:
+        """All of them or none; returns what is stored then, in their order. Raises as `replace` does;
+        InvalidRequest also where they do not fit into one transaction."""
+        writes = [
+            NodeWrite(_path(after.name), znodes.encode(to_document(after)), stored.version)
+            for stored, after in changes
+        ]
+        size = sum(len(one.path.encode()) + len(one.data) for one in writes)
+        if size > znodes.CHUNK_BYTES:
+            raise InvalidRequest(
+                f"{len(writes)} definitions are {size} bytes: too much to be changed as one",
+                advice="change them one by one",
+            )
+        self._nodes.change_together(writes)
+        return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
+
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = ()) -> None:
         """Remove a definition for good, whatever its znode holds. `entries`: what says so; stored once, also
         where several remove it."""

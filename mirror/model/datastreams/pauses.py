@@ -28,7 +28,7 @@ def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt)
         together = (before.numbers or frozenset() if before else frozenset()) | (numbers or frozenset())
         until_ms = cause.until_ms
         if before is not None and not _names_all(numbers, before):
-            until_ms = _later(until_ms, before.until_ms)
+            until_ms = later_end(until_ms, before.until_ms)
         pauses[topic] = PartitionPause(
             None if is_whole else together, cause.reason, cause.since_ms, cause.requested_by, until_ms
         )
@@ -39,8 +39,8 @@ def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
     return numbers is None or (before.numbers is not None and before.numbers <= numbers)
 
 
-def _later(one: int | None, other: int | None) -> int | None:
-    """Of two ends of a pause; None is never."""
+def later_end(one: int | None, other: int | None) -> int | None:
+    """The end of two pauses at once, which is that of the longer one; None is never."""
     return None if one is None or other is None else max(one, other)
 
 

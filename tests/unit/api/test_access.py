@@ -236,6 +236,10 @@ def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -
         sent: dict[str, Any] = {"datastream": "mine"} if path == "rebalance" else {}
         sent = {"partitions": ["t-0"], "instance": "one"} if path.endswith("move") else sent
         assert owner.post(f"/v1/{path}", json=sent).status_code == 403, path
+    for action in ("pause", "resume"):
+        path = f"/v1/groups/mine/{action}"
+        for url in (path, f"{path}?dry_run=true"):
+            assert owner.post(url, headers={"If-Match": "*"}).status_code == 403, url
     forced = owner.post("/datastream/mine?action=pause", json={"force": True})
     assert (forced.status_code, guarded.site.definitions.all()) == (403, before)
     assert owner.post("/v1/datastreams/mine/pause").status_code == 200

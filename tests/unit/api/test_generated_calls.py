@@ -44,6 +44,7 @@ JSON_ONLY: Final = "application/json"
 
 BEFORE: Final = {
     "/v1/datastreams/{name}/resume": "/v1/datastreams/orders/pause",
+    "/v1/groups/{prefix}/resume": "/v1/datastreams/orders/pause",
     "/v1/operations/{operation}": "/v1/rebalance",
     "/v1/plans/{identity}": "/v1/datastreams/orders/plan",
     "/v1/plans/{identity}/apply": "/v1/datastreams/orders/plan",

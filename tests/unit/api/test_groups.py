@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -182,3 +183,192 @@ def test_members_that_differ_already_change_in_other_things_and_become_alike(gro
         assert patch(group, name, {"quota": {"bytes_per_second": 5}}).status_code == 400
     assert patch(group, "b", {"owner": "tests"}).status_code == 200
     assert patch(group, "b", {"owner": "others"}).status_code == 400
+
+
+SHARED: Final = "/v1/groups/shared"
+
+
+def statuses(site: Site) -> dict[str, str]:
+    return {one["name"]: one["status"] for one in site.client.get(SHARED).json()["datastreams"]}
+
+
+def test_all_that_share_tasks_are_paused_for_a_time_and_resumed(group: Site) -> None:
+    before = group.client.get(SHARED)
+    assert (before.json()["prefix"], statuses(group)) == ("shared", {"a": "READY", "b": "READY"})
+    cause = {"reason": "tests", "requested_by": "me"}
+    paused = group.client.post(f"{SHARED}/pause", json={**cause, "for_seconds": 90})
+    assert paused.status_code == 200, paused.text
+    until_ms = group.clock.now_ms() + 90_000
+    halts = [one["halt"] for one in paused.json()["datastreams"]]
+    assert halts == [{**cause, "since_ms": group.clock.now_ms(), "until_ms": until_ms}] * 2
+    assert paused.headers["ETag"] == group.client.get(SHARED).headers["ETag"] != before.headers["ETag"]
+    group.tick()
+    assert not group.follower.workers.lanes
+    told = [one["sentence"] for one in group.client.get("/v1/events").json() if one["kind"] == "command"]
+    assert sum(one.startswith("me paused the datastream until") for one in told) == 2
+    assert group.client.post(f"{SHARED}/resume").status_code == 200
+    group.tick()
+    assert lanes(group) == ["t-0", "t-1", "u-0", "u-1"]
+    group.client.post(f"{SHARED}/pause", json={"for_seconds": 5})
+    group.clock.advance(6)
+    group.tick()
+    assert statuses(group) == {"a": "READY", "b": "READY"}, "the leader has lifted it of all"
+
+
+def test_none_is_paused_where_one_cannot_be(group: Site) -> None:
+    late = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
+    group.client.post("/v1/datastreams", json=late)
+    refused = group.client.post(f"{SHARED}/pause")
+    assert (refused.status_code, refused.json()["kind"]) == (409, "IllegalTransition")
+    assert "datastream c is INITIALIZING" in refused.json()["detail"]
+    assert statuses(group) == {"a": "READY", "b": "READY", "c": "INITIALIZING"}
+    group.tick()
+    assert group.client.post(f"{SHARED}/pause").status_code == 200
+    assert set(statuses(group).values()) == {"PAUSED"}
+
+
+def test_what_is_paused_stays_so_until_the_later_of_both_ends(group: Site) -> None:
+    group.client.post("/v1/datastreams/a/pause", json={"reason": "first", "requested_by": "you"})
+    group.client.post("/v1/datastreams/b/pause", json={"reason": "short", "for_seconds": 5})
+    now_ms = group.clock.now_ms()
+    body = {"reason": "tests", "requested_by": "me", "for_seconds": 60}
+    first, second = group.client.post(f"{SHARED}/pause", json=body).json()["datastreams"]
+    assert first["halt"] == {"reason": "first", "requested_by": "you", "since_ms": now_ms, "until_ms": None}
+    assert (second["halt"]["reason"], second["halt"]["until_ms"]) == ("tests", now_ms + 60_000)
+    again = group.client.post(f"{SHARED}/pause", json={"for_seconds": 30})
+    assert (again.status_code, "changes none" in again.json()["detail"]) == (409, True)
+    lasting = group.client.post(f"{SHARED}/pause").json()["datastreams"]
+    assert [one["halt"]["until_ms"] for one in lasting] == [None, None]
+
+
+def test_what_is_stopped_stays_so_and_what_goes_is_no_member(group: Site) -> None:
+    group.client.post("/v1/datastreams/a/stop")
+    group.tick()
+    assert group.client.post(f"{SHARED}/resume").status_code == 409
+    assert group.client.post(f"{SHARED}/pause").status_code == 200
+    assert statuses(group) == {"a": "STOPPED", "b": "PAUSED"}
+    assert group.client.post(f"{SHARED}/resume").status_code == 200
+    assert statuses(group) == {"a": "STOPPED", "b": "READY"}
+    group.client.delete("/v1/datastreams/b")
+    assert statuses(group) == {"a": "STOPPED"}
+    group.tick(4)
+    group.client.delete("/v1/datastreams/a")
+    for answer in (group.client.get(SHARED), group.client.post(f"{SHARED}/pause")):
+        assert (answer.status_code, answer.json()["kind"]) == (404, "NotFound")
+
+
+def test_if_match_names_the_version_of_all(group: Site) -> None:
+    read = group.client.get(SHARED).headers["ETag"]
+    changes: list[Callable[[], Response]] = [
+        lambda: patch(group, "b", {"metadata": {"note": "n"}}),
+        lambda: group.client.delete("/v1/datastreams/b"),
+    ]
+    for change in changes:
+        change()
+        stale = group.client.post(f"{SHARED}/pause", headers={"If-Match": read})
+        assert (stale.status_code, stale.json()["kind"]) == (412, "StaleVersion")
+        read = group.client.get(SHARED).headers["ETag"]
+    assert group.client.post(f"{SHARED}/pause", headers={"If-Match": read}).status_code == 200
+    assert group.client.post(f"{SHARED}/resume", headers={"If-Match": "*"}).status_code == 200
+    assert group.client.post(f"{SHARED}/pause", headers={"If-Match": "x"}).status_code == 400
+
+
+@pytest.mark.parametrize("is_exact", [False, True])
+@pytest.mark.parametrize("other", ["patch", "pause", "delete"])
+def test_a_change_in_between_is_neither_lost_nor_unseen(group: Site, is_exact: bool, other: str) -> None:
+    """`a` is written by somebody else after it was read, and before all are."""
+    neighbour = Site(group.server, "two")
+    read = group.client.get(SHARED).headers["ETag"]
+    acts = {
+        "patch": lambda: patch(neighbour, "a", {"metadata": {"note": "n"}}),
+        "pause": lambda: neighbour.client.post("/v1/datastreams/a/pause", json={"reason": "theirs"}),
+        "delete": lambda: neighbour.client.delete("/v1/datastreams/a"),
+    }
+
+    def in_between(operation: Any) -> None:
+        if operation.name == "change_together":
+            group.session.script = lambda _: None
+            assert acts[other]().is_success
+
+    group.session.script = in_between
+    answer = group.client.post(f"{SHARED}/pause", headers={"If-Match": read} if is_exact else {})
+    if is_exact:
+        assert answer.status_code == 412
+        assert statuses(group)["b"] == "READY", "none was paused"
+        return
+    assert answer.status_code == 200
+    found = {one["name"]: one for one in answer.json()["datastreams"]}
+    assert found.keys() == ({"b"} if other == "delete" else {"a", "b"})
+    assert {one["status"] for one in found.values()} == {"PAUSED"}
+    if other == "patch":
+        assert found["a"]["metadata"]["note"] == "n"
+    if other == "pause":
+        assert found["a"]["halt"]["reason"] == "theirs"
+
+
+def test_a_dry_run_of_a_group_shows_every_member_and_writes_nothing(group: Site) -> None:
+    before = group.server.dump()
+    answer = group.client.post(f"{SHARED}/pause", params={"dry_run": "true"})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found["name"] == "shared"
+    assert [(one["field"], one["after"]) for one in found["changes"]] == [
+        ("/a/status", "PAUSED"),
+        ("/b/status", "PAUSED"),
+    ]
+    assert [one["partition"] for one in found["stops"]] == ["t-0", "t-1", "u-0", "u-1"]
+    assert (found["tasks_before"], found["tasks_after"]) == (1, 0)
+    assert group.server.dump() == before
+    assert group.client.post(f"{SHARED}/resume", params={"dry_run": "true"}).status_code == 409
+
+
+def test_only_a_pause_of_a_group_has_an_end(group: Site) -> None:
+    answer = group.client.post(f"{SHARED}/resume", json={"for_seconds": 5})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/for_seconds")
+
+
+def test_one_that_is_alone_is_a_group_by_its_name(site: Site) -> None:
+    site.create()
+    assert site.client.post("/v1/groups/orders/pause").json()["datastreams"][0]["status"] == "PAUSED"
+
+
+def test_one_that_is_created_in_between_is_not_paused(group: Site) -> None:
+    """It comes between the look at the group and the transaction; a version of all does not name it."""
+    late = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
+
+    def in_between(operation: Any) -> None:
+        if operation.name == "change_together":
+            group.session.script = lambda _: None
+            assert Site(group.server, "two").client.post("/v1/datastreams", json=late).status_code == 201
+
+    group.session.script = in_between
+    paused = group.client.post(f"{SHARED}/pause")
+    assert [one["name"] for one in paused.json()["datastreams"]] == ["a", "b"]
+    assert statuses(group) == {"a": "PAUSED", "b": "PAUSED", "c": "INITIALIZING"}
+    resumed = group.client.post(f"{SHARED}/resume", headers={"If-Match": paused.headers["ETag"]})
+    assert (resumed.status_code, resumed.json()["kind"]) == (412, "StaleVersion"), "one more is there"
+
+
+def test_what_cannot_be_read_of_a_group_keeps_it_as_it_is(group: Site) -> None:
+    assert group.client.get(SHARED).is_success
+    path = next(one for one in group.server.dump() if one.endswith("/b"))
+    node = group.session.read(path)
+    group.session.write(path, b"{", node.version)
+    group.tick()
+    refused = group.client.post(f"{SHARED}/pause")
+    assert (refused.status_code, refused.json()["kind"]) == (409, "DamagedState"), refused.text
+    assert group.stored("a").status == "READY"
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["%2E%2E", "a%2Fb", "nobody", "n" * 5_000, "%00", "%0Ax", "%ff", "%F0%9F%92%A5", "shared%20", "%3Cb%3E"],
+)
+def test_a_hostile_prefix_is_a_group_that_is_not_there(group: Site, prefix: str) -> None:
+    before = group.server.dump()
+    for call in ("GET ", "POST /pause", "POST /resume", "POST /pause?dry_run=true"):
+        method, action = call.split(" ")
+        answer = group.client.request(method, f"/v1/groups/{prefix}{action}")
+        assert answer.status_code in {404, 405, 422}, answer.text
+        assert len(answer.text) < 1_000
+    assert group.server.dump() == before

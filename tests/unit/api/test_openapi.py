@@ -42,6 +42,11 @@ def test_every_operation_names_what_any_call_may_be_answered_with(client: Client
         assert operation["responses"].keys() >= {str(status) for status in EVERYWHERE}, name
 
 
+def test_no_two_operations_have_one_name(client: Client) -> None:
+    names = [one["operationId"] for one in operations_of(client).values()]
+    assert sorted(set(names)) == sorted(names)
+
+
 def test_an_operation_names_nothing_that_is_never_answered(client: Client) -> None:
     document = client.get("/v1/openapi.json").json()
     assert {"HTTPValidationError", "ValidationError"}.isdisjoint(document["components"]["schemas"])

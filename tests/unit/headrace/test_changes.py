@@ -39,6 +39,27 @@ def test_a_dry_run_of_every_command_shows_and_does_nothing(
     assert site.client.get("/v1/datastreams").json() == before
 
 
+def test_all_that_share_tasks_are_paused_and_resumed(site: Site, headrace: Headrace) -> None:
+    shared = {"owner": "tests", "system.taskPrefix": "shared"}
+    site.create("a", metadata=shared)
+    site.create("b", metadata=shared, source={"cluster": "source", "topics": "u"})
+    pause = ("datastream", "pause-group", "shared", "--for", "6h", "--reason", "why", "--by", "me")
+    shown = headrace(*pause, "--dry-run")
+    assert shown.code == 0, shown.err
+    assert "/a/status" in shown.out
+    assert site.stored("a").halt is None
+    assert headrace(*pause) == (0, "a: PAUSED\nb: PAUSED\n", "")
+    halt = site.stored("b").halt
+    assert halt is not None
+    assert (halt.reason, halt.requested_by) == ("why", "me")
+    assert halt.until_ms == halt.since_ms + 6 * 3_600_000
+    again = headrace("datastream", "pause-group", "shared", "--for", "1h")
+    assert (again.code, again.out) == (2, "")
+    assert '"prefix": "shared"' in headrace("datastream", "resume-group", "shared", "--json").out
+    assert "no datastream has the tasks of" in headrace("datastream", "resume-group", "nobody").err
+    assert "is no task prefix" in headrace("datastream", "resume-group", "..").err
+
+
 def test_a_dry_run_of_a_move_is_shown(site: Site, headrace: Headrace) -> None:
     site.create()
     move = ("datastream", "move", "orders", "one", "t-0", "--dry-run")

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from mirror.control.commands import ChangePauses, ChangeStatus, UpdateDatastream
+from mirror.control.commands import ChangeGroup, ChangePauses, ChangeStatus, UpdateDatastream
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -21,7 +21,8 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.errors import StaleVersion, VersionConflict
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import DatastreamName
+from mirror.model.datastreams.metadata import TASK_PREFIX
+from mirror.model.identifiers import DatastreamName, GroupName
 from tests.builders import DESTINATION, OPEN_CLUSTERS, SOURCE, a_datastream
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import gate_of
@@ -29,7 +30,7 @@ from tests.fakes.lockstep import Lockstep
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
-ORDERS = DatastreamName("orders")
+ORDERS, USERS = DatastreamName("orders"), DatastreamName("users")
 
 
 @dataclass
@@ -78,6 +79,10 @@ class Office:
     def pause(self, name: str) -> Callable[[], object]:
         control = self.control(name)
         return lambda: control.change_status(ChangeStatus(ORDERS, "pause"))
+
+    def pause_group(self, name: str) -> Callable[[], object]:
+        control = self.control(name)
+        return lambda: control.groups.change(ChangeGroup(GroupName(ORDERS), "pause", name))
 
     def exactly(self, name: str, action: str) -> Callable[[], object]:
         """Of what all have read: the status, or the pauses, of that very version."""
@@ -160,3 +165,28 @@ def test_of_actions_and_changes_of_one_version_one_is_carried_out(action: str) -
             assert set(after.datastream.pauses) == ({"t"} if answered == {"b"} else set())
         winners |= answered
     assert winners == {"a", "b", "c"}
+
+
+def test_all_that_share_tasks_are_paused_as_one_beside_other_writers() -> None:
+    told, random = set(), Random(18)
+    for _ in range(50):
+        office = Office(tuple(random.choices("abc", k=14)))
+        office.store.create(a_datastream(USERS, "u", metadata={TASK_PREFIX: ORDERS}))
+        answered = office.run(
+            {
+                "a": office.pause_group("a"),
+                "b": office.read_and_update("b"),
+                "c": office.exactly("c", "pause-partitions"),
+            }
+        )
+        assert answered >= {"a", "b"}
+        orders, users = office.store.get(ORDERS), office.store.get(USERS)
+        for one in (orders.datastream, users.datastream):
+            assert one.halt is not None
+            assert (one.status, one.halt.reason) == (DatastreamStatus.PAUSED, "a")
+        assert users.version == 1, "what does not come about has written neither"
+        assert orders.version == len(answered)
+        assert office.written == {"b"}
+        assert set(orders.datastream.pauses) == ({"t"} if "c" in answered else set())
+        told.add("c" in answered)
+    assert told == {True, False}

@@ -106,6 +106,30 @@ def test_a_change_on_an_outdated_reading_is_refused() -> None:
     assert store.get(PLAIN.name).datastream.status is DatastreamStatus.PAUSED
 
 
+def test_several_are_replaced_as_one_or_not_at_all() -> None:
+    store = DefinitionStore(FakeZooKeeper().session())
+    stored = [store.create(a_datastream(name)) for name in ("a", "b")]
+    stopping = [(one, replace(one.datastream, status=DatastreamStatus.STOPPING)) for one in stored]
+    store.replace(stored[1], replace(stored[1].datastream, status=DatastreamStatus.PAUSED))
+    with pytest.raises(VersionConflict):
+        store.replace_together(stopping)
+    assert store.get(DatastreamName("a")) == stored[0]
+    newest = store.get(DatastreamName("b"))
+    written = store.replace_together([stopping[0], (newest, stopping[1][1])])
+    assert written == tuple(one for one in store.all().readable)
+    assert {one.datastream.status for one in written} == {DatastreamStatus.STOPPING}
+
+
+def test_what_does_not_fit_into_one_transaction_is_not_begun() -> None:
+    store = DefinitionStore(FakeZooKeeper().session())
+    note = {"owner": "tests", "note": "n" * 99_000}
+    stored = [store.create(replace(a_datastream(f"d{number}"), metadata=note)) for number in range(10)]
+    with pytest.raises(InvalidRequest, match=r"10 definitions are .* bytes: too much"):
+        store.replace_together([(one, one.datastream) for one in stored])
+    assert list(store.all().readable) == stored
+    store.replace_together([(one, one.datastream) for one in stored[:9]])
+
+
 def test_one_that_is_deleted_while_all_are_read_is_left_out() -> None:
     server = FakeZooKeeper()
     store, other = DefinitionStore(server.session()), server.session()

@@ -1,0 +1,1 @@
+"""All datastreams that share tasks, as one thing on /v1."""

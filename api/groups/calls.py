@@ -1,0 +1,81 @@
+"""One call that does something with all datastreams that share tasks: carried out, or only shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Path, Response
+
+from api.calls.slow_calls import SlowCalls
+from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.etags import IfMatch, Tags, etag_of_group, named_members
+from api.fleet.reads import Reads
+from api.groups.answers import GroupMembersAnswer
+from api.schemas.changes import UpdatePlanAnswer
+from api.schemas.datastreams import DatastreamAnswer
+from api.services import Services
+from mirror.control.commands import ChangeGroup
+from mirror.coordination.stores.definitions import StoredDatastream
+from mirror.model.identifiers import GroupName
+
+PrefixPath = Annotated[
+    str, Path(description="what they share: `system.taskPrefix`, or the name of one that is alone")
+]
+
+
+@dataclass(frozen=True)
+class GroupCall:
+    """What is asked for, and how. `tags`: of the versions of which it may be done; None: of any."""
+
+    group: GroupName
+    services: Services
+    reads: Reads
+    slow_calls: SlowCalls
+    response: Response
+    tags: Tags | None
+
+    def version(self) -> tuple[StoredDatastream, ...] | None:
+        """The version that the call names, if it names one. Raises NotFound, DamagedState, StaleVersion."""
+        return named_members(self.services.control, self.group, self.tags)
+
+    def carried_out(self, command: ChangeGroup) -> GroupMembersAnswer:
+        """All of them as they are stored then."""
+        written = self.services.control.groups.change(command)
+        for one in written:
+            self.reads.acknowledged(one)
+        return answer_of_group(self.group, written, self.reads, self.response)
+
+    def shown(self, command: ChangeGroup) -> UpdatePlanAnswer:
+        """What the command would do. Raises what carrying it out would raise, and Unreachable."""
+        expected = self.services.control.groups.expected(command)
+        changes = [(before.datastream, after) for before, after in expected]
+        preview = self.services.preview_update([after for _, after in changes])
+        return UpdatePlanAnswer.of_group(self.group, changes, preview)
+
+
+def answer_of_group(
+    group: GroupName, members: Sequence[StoredDatastream], reads: Reads, response: Response
+) -> GroupMembersAnswer:
+    """The definitions and what is wrong with them, with the header that names the version of them all."""
+    response.headers["ETag"] = etag_of_group(members)
+    known = reads.problems()
+    found = [
+        DatastreamAnswer.from_datastream(one.datastream, known.get(one.datastream.name)) for one in members
+    ]
+    return GroupMembersAnswer.of(group, found)
+
+
+async def _group_call(
+    prefix: PrefixPath,
+    services: ServicesDep,
+    reads: ReadsDep,
+    slow_calls: SlowCallsDep,
+    response: Response,
+    if_match: IfMatch,
+) -> GroupCall:
+    return GroupCall(GroupName(prefix), services, reads, slow_calls, response, if_match)
+
+
+GroupCallDep = Annotated[GroupCall, Depends(_group_call)]
