@@ -14,7 +14,6 @@ from typing import Final
 import structlog
 
 from mirror.coordination.leader_actions import (
-    Action,
     Answer,
     Change,
     Publish,
@@ -26,12 +25,12 @@ from mirror.coordination.leader_actions import (
     status_change,
 )
 from mirror.coordination.matching import hidden_topics, nothing_matches
-from mirror.coordination.operations.operation import answered, deleted, ended_stop
+from mirror.coordination.operations.operation import answered, deleted
 from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.application import Application, next_application
 from mirror.coordination.routing.routes import Verdict, in_words
-from mirror.coordination.stores.definitions import DefinitionCache, Definitions, StoredDatastream
+from mirror.coordination.stores.definitions import DefinitionCache, Definitions
 from mirror.coordination.stores.events import (
     EventLog,
     plan_events,
@@ -46,16 +45,14 @@ from mirror.errors import (
     DamagedState,
     HeadraceError,
     InvalidRequest,
-    NotFound,
     PlanRejected,
     SessionLost,
     Unreachable,
-    VersionConflict,
 )
 from mirror.instance.discovery.route_watch import written_by
-from mirror.instance.event_publisher import EventPublisher, audit_change, audit_removal, change_events
+from mirror.instance.event_publisher import DefinitionWriter, EventPublisher, audit_removal
 from mirror.instance.health import Health
-from mirror.instance.loads.assessments import Assessment, assess, says_the_same
+from mirror.instance.loads.assessments import Assessment, AssessmentKeeper
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.problem_board import ProblemBoard
 from mirror.instance.uncopied.backlog import Backlog
@@ -71,7 +68,6 @@ _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
 """States in which the destination's topics are looked after."""
 _LONGEST_REST_SECONDS: Final = 0.5
-_ASSESSED_EVERY_MS: Final = 60_000
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
 """ZooKeeper's failures: no single datastream's; the look at the world ends and another follows."""
 
@@ -91,6 +87,8 @@ class Leader:
         self._world_view = world_view
         self._stores = world_view.stores
         self._publisher = EventPublisher(events, publish_events)
+        definitions = world_view.stores.definitions
+        self._writer = DefinitionWriter(definitions, events, self._publisher, clock, self.wake)
         self._clock = clock
         self._health = health
         self._board = ProblemBoard(world_view.stores.problems, health, clock)
@@ -105,7 +103,7 @@ class Leader:
         self._is_recovered = False
         self._leads_as: LiveInstance | None = None
         self._has_taken_up = False
-        self._assessments: dict[GroupName, Assessment] = {}
+        self._assessments = AssessmentKeeper(world_view.stores.assessments, clock)
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader")
@@ -141,7 +139,7 @@ class Leader:
     @property
     def assessments(self) -> Mapping[GroupName, Assessment]:
         """What the last planning of each group found, while we lead; safe to read from any thread."""
-        return dict(self._assessments) if self.is_leading else {}
+        return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
         """Who we are among the live ones; None: nobody. Called from the follower's thread."""
@@ -213,7 +211,7 @@ class Leader:
         self._leads_as = me
         if not self._has_taken_up:
             self._world_view.keeper.take_up()
-            self._assessments = dict(self._stores.assessments.all())
+            self._assessments.take_up()
             self._has_taken_up = True
         self._world_view.topic_discovery.ensure_own_topics()
         self._read_plan(me)
@@ -226,7 +224,8 @@ class Leader:
         self._board.resign()
         self._load_watch.resign()
         self._uncopied.resign()
-        self._has_taken_up, self._assessments = False, {}
+        self._assessments.resign()
+        self._has_taken_up = False
 
     def _read_plan(self, me: LiveInstance) -> None:
         """The plan in force; one that cannot be read is replaced under an epoch that nobody has obeyed."""
@@ -280,10 +279,12 @@ class Leader:
         for group, reason in self._stores.troubles.held_back().items():
             self._board.mention(reason, *(one.name for one in world.groups.get(group, ())))
         self._uncopied.look(world, decision, self._board)
-        self._assess(world, decision)
+        self._assessments.look(world, decision, self._board)
         actions = leader_actions(world, changes, decision, self._over(world, decision))
+        self._writer.write(changes, stored, self._board)
         for action in actions:
-            self._carry_out(action, stored, me)
+            if not isinstance(action, Change):
+                self._carry_out(action, me)
         self._board.settle(sentences, me.name, self._publisher.announce)
         if actions:
             self._stores.outcomes.trim(self._clock.now_ms())
@@ -305,23 +306,6 @@ class Leader:
         sources = {members[0].source for members in world.groups.values()}
         if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
             self._publisher.announce(events)
-
-    def _assess(self, world: World, decision: Decision) -> None:
-        """Keep what the planning found of each group; what says the same is written once in a while."""
-        now_ms = self._clock.now_ms()
-        for group, answer in decision.group_plans.items():
-            names = [one.name for one in world.groups.get(group, ())]
-            with self._board.guarding(*names, through=_SHARED_STATE):
-                found = assess(answer, decision.loads.get(group), now_ms)
-                before = self._assessments.get(group)
-                is_old = before is None or now_ms - before.planned_ms >= _ASSESSED_EVERY_MS
-                if before is None or is_old or not says_the_same(found, before):
-                    self._stores.assessments.put(group, found)
-                    self._assessments[group] = found
-        if world.is_whole:
-            for group in self._assessments.keys() - world.groups.keys():
-                self._stores.assessments.remove(group)
-                del self._assessments[group]
 
     def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
         """Where the question itself fails, what was refused before stays refused."""
@@ -353,13 +337,8 @@ class Leader:
                 found += [one.name] if is_over(one, world, decision) else []
         return found
 
-    def _carry_out(
-        self, action: Action, stored: Mapping[DatastreamName, StoredDatastream], me: LiveInstance
-    ) -> None:
+    def _carry_out(self, action: Publish | Answer | Remove, me: LiveInstance) -> None:
         match action:
-            case Change(datastream, _, _):
-                with self._board.guarding(datastream.name, through=(Unreachable, SessionLost)):
-                    self._change(stored[datastream.name], action)
             case Publish(decision):
                 self._publish(decision, me)
             case Answer():
@@ -381,23 +360,6 @@ class Leader:
             reason = reason_of(failure)
             _log.warning("request not carried out", request=request.identity, reason=reason)
             self._publisher.announce((request_event(me.name, request, reason, now_ms),))
-
-    def _change(self, stored: StoredDatastream, change: Change) -> None:
-        datastream, now_ms = change.datastream, self._clock.now_ms()
-        events = change_events(change, now_ms)
-        entries = outcome_entries(ended_stop(stored.datastream, datastream, now_ms))
-        try:
-            told = [self._publisher.entry(events)] if events else []
-            self._stores.definitions.replace(stored, datastream, (*told, *entries))
-        except (VersionConflict, NotFound) as error:  # somebody was faster; the next look sees it
-            _log.info("datastream not changed", datastream=datastream.name, reason=str(error))
-            self._awake.set()
-        else:
-            audit_change(stored.datastream, change)
-            status = datastream.status.value
-            _log.info("datastream changed", datastream=datastream.name, status=status, reason=change.why)
-            if events:
-                self._publisher.sent(events)
 
     def _look_after(self, datastreams: Sequence[Datastream]) -> dict[DatastreamName, str]:
         """What these need at their destinations; a sentence of each."""

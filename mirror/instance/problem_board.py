@@ -136,11 +136,8 @@ class ProblemBoard:
         self, found: Mapping[DatastreamName, Problem], stored: Mapping[DatastreamName, Problem]
     ) -> None:
         self._stored = None  # a write that fails leaves open what is stored
-        for name in stored.keys() - found.keys():
-            self._store.remove(name)
-        for name, problem in found.items():
-            if stored.get(name) != problem:
-                self._store.put(name, problem)
+        self._store.remove_each(sorted(stored.keys() - found.keys()))
+        self._store.put_each({name: one for name, one in found.items() if stored.get(name) != one})
         self._stored = found
 
     def resign(self) -> None:

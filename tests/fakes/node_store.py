@@ -24,11 +24,13 @@ WRITES = frozenset({"create", "write", "change_together", "delete"})
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One request to the server. `number`: how many requests of this session came before."""
+    """One request to the server. `number`: how many requests of this session came before; `paths`: all that
+    it is about, where it changes several together."""
 
     number: int
     name: str
     path: str
+    paths: tuple[str, ...] = ()
 
     @property
     def is_write(self) -> bool:
@@ -277,7 +279,7 @@ class FakeSession:
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
         """As in the port."""
         made = []
-        with self._asked("change_together", changes[0].path):
+        with self._asked("change_together", *(one.path for one in changes)):
             for one in changes:
                 node = self._server._find(one.path)
                 if isinstance(one, NewNode) and node is not None:
@@ -330,9 +332,9 @@ class FakeSession:
             self._is_in_turn = False
 
     @contextlib.contextmanager
-    def _asked(self, name: str, path: str) -> Iterator[None]:
+    def _asked(self, name: str, path: str, *further: str) -> Iterator[None]:
         self.turns += not self._is_in_turn
-        operation = Operation(next(self._numbers), name, path)
+        operation = Operation(next(self._numbers), name, path, (path, *further))
         fault = self.script(operation)
         self.log.append(operation)
         if self._is_over:

@@ -162,13 +162,12 @@ class DefinitionStore:
     def replace(
         self, stored: StoredDatastream, datastream: Datastream, entries: Sequence[NextNode] = ()
     ) -> StoredDatastream:
-        """Compare and set; returns what is stored then. `entries`: what says so, in the event log
-        or among the operations: all or nothing is stored. Raises VersionConflict, NotFound, and
-        InvalidRequest when it does not fit into a znode."""
-        path, data = _path(datastream.name), znodes.encode(to_document(datastream))
+        """Compare and set; returns what is stored then. `entries`: what says so; all or nothing is stored.
+        Raises VersionConflict, NotFound, and InvalidRequest when it does not fit into a znode."""
+        write = replacement(stored, datastream)
         if not entries:
-            return StoredDatastream(datastream, self._nodes.write(path, data, stored.version))
-        self._nodes.change_together((NodeWrite(path, data, stored.version), *entries))
+            return StoredDatastream(datastream, self._nodes.write(write.path, write.data, write.version))
+        self._nodes.change_together((write, *entries))
         return StoredDatastream(datastream, stored.version + 1)
 
     def replace_together(
@@ -176,10 +175,7 @@ class DefinitionStore:
     ) -> tuple[StoredDatastream, ...]:
         """All of them or none; returns what is stored then, in their order. Raises as `replace` does;
         InvalidRequest also where they do not fit into one transaction."""
-        writes = [
-            NodeWrite(_path(after.name), znodes.encode(to_document(after)), stored.version)
-            for stored, after in changes
-        ]
+        writes = [replacement(stored, after) for stored, after in changes]
         size = sum(len(one.path.encode()) + len(one.data) for one in writes)
         if size > znodes.CHUNK_BYTES:
             raise InvalidRequest(
@@ -216,6 +212,11 @@ class DefinitionStore:
             if self._nodes.read(path).data == found.datastream.name.encode():
                 return (NodeDeletion(path),)
         return ()
+
+
+def replacement(stored: StoredDatastream, datastream: Datastream) -> NodeWrite:
+    """Raises InvalidRequest when it does not fit into a znode."""
+    return NodeWrite(_path(datastream.name), znodes.encode(to_document(datastream)), stored.version)
 
 
 def _note_path(creation: Creation) -> str:

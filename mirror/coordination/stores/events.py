@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from mirror.coordination.stores.requests import Request
 from mirror.errors import CorruptData
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
-from mirror.model.nodes import NextNode, Node
+from mirror.model.nodes import NextNode, Node, NodeChange
 from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Watch
@@ -49,6 +49,15 @@ class EventLog:
             events = events[: len(events) // 2]
             chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
         return NextNode(f"{znodes.EVENTS}/e-", chunks[0])
+
+    def change_each(
+        self,
+        wanted: Mapping[DatastreamName, Sequence[NodeChange]],
+        made: Callable[[Sequence[DatastreamName]], None],
+        make_alone: Callable[[DatastreamName], None],
+    ) -> None:
+        """As `znodes.change_each`, for changes among which are the entries that tell of them."""
+        znodes.change_each(self._nodes, wanted, made, make_alone)
 
     def trim(self) -> None:
         """Drop all but the newest `KEPT` publications."""

@@ -6,7 +6,7 @@ goes on, and every other datastream is served as ever. The problem is over when 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -63,10 +63,34 @@ class ProblemStore:
         except NotFound:
             return None
 
+    def put_each(self, problems: Mapping[DatastreamName, Problem]) -> None:
+        """As `put` of each, in a few transactions."""
+        paths = {znodes.child(znodes.PROBLEMS, name): name for name in problems}
+        wanted = {path: _data_of(problems[name]) for path, name in paths.items()}
+        znodes.change_each(
+            self._nodes,
+            znodes.replacements(self._nodes, wanted),
+            self._are_changed,
+            lambda path: self.put(paths[path], problems[paths[path]]),
+        )
+
+    def remove_each(self, names: Collection[DatastreamName]) -> None:
+        """As `remove` of each, in a few transactions."""
+        paths = {znodes.child(znodes.PROBLEMS, name): name for name in names}
+        znodes.change_each(
+            self._nodes,
+            znodes.deletions(self._nodes, list(paths)),
+            self._are_changed,
+            lambda path: self.remove(paths[path]),
+        )
+
+    def _are_changed(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._folder.changed(path)
+
     def put(self, name: DatastreamName, problem: Problem) -> None:
         """Say what is wrong with a datastream, in place of what was said before."""
-        path = znodes.child(znodes.PROBLEMS, name)
-        data = znodes.encode({**asdict(problem), "reason": legible(problem.reason)})
+        path, data = znodes.child(znodes.PROBLEMS, name), _data_of(problem)
         try:
             node = self._nodes.read(path)
             if node.data != data:
@@ -83,6 +107,10 @@ class ProblemStore:
         path = znodes.child(znodes.PROBLEMS, name)
         self._nodes.delete_tree(path)
         self._folder.changed(path)
+
+
+def _data_of(problem: Problem) -> bytes:
+    return znodes.encode({**asdict(problem), "reason": legible(problem.reason)})
 
 
 def _read_problem(path: str, data: bytes) -> Problem:

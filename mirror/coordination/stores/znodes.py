@@ -35,19 +35,21 @@ import json
 import queue
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote, unquote
 
-from mirror.errors import DamagedState, InvalidRequest, NotFound
+from mirror.errors import DamagedState, InvalidRequest, NotFound, SessionLost, Unreachable
 from mirror.model.bounds import LARGEST_PARTITION
 from mirror.model.documents import LARGEST, parsed
+from mirror.model.nodes import NewNode, NodeChange, NodeDeletion, NodeWrite
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
 _T = TypeVar("_T")
+_K = TypeVar("_K")
 FORMAT: Final = 2
 VERSION: Final = "/version"
 SHARED_KEY: Final = "/secret"
@@ -74,6 +76,9 @@ CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
 """Bytes that a compressed document may open into: a million partitions take less."""
 MOST_PARTITIONS: Final = 2_000_000
+MOST_CHANGES: Final = 100
+MOST_CHANGED_BYTES: Final = 256 * 1024
+"""Of one transaction that changes what belongs to many; a server takes a request of 1 MiB."""
 _SHORT: Final = 250
 
 
@@ -145,6 +150,72 @@ def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) ->
         nodes.write(path, data, nodes.read(path).version)
     except NotFound:
         nodes.create(path, data, ephemeral=ephemeral)
+
+
+def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tuple[NodeChange, ...]]:
+    """By path, the changes after which znodes that may not be there yet hold this; none for one that does
+    already. What is there is read at once."""
+    present = nodes.read_present(list(wanted)) if wanted else {}
+    found: dict[str, tuple[NodeChange, ...]] = {}
+    for path, data in wanted.items():
+        node = present.get(path)
+        if node is None:
+            found[path] = (NewNode(path, data),)
+        else:
+            found[path] = (NodeWrite(path, data, node.version),) if node.data != data else ()
+    return found
+
+
+def deletions(nodes: NodeStore, paths: Sequence[str]) -> dict[str, tuple[NodeChange, ...]]:
+    """By path, the changes after which these znodes are gone."""
+    present = nodes.read_present(paths) if paths else {}
+    return {path: (NodeDeletion(path),) if path in present else () for path in paths}
+
+
+def change_each(
+    nodes: NodeStore,
+    wanted: Mapping[_K, Sequence[NodeChange]],
+    made: Callable[[Sequence[_K]], None],
+    make_alone: Callable[[_K], None],
+) -> None:
+    """Make the changes of many in a few transactions; `made`: those of one are there. Of a transaction that
+    fails nothing is there: `make_alone` then makes the changes of each of its keys, as for a key that is in a
+    transaction of its own, and says what is wrong with it. Raises Unreachable, SessionLost, and what the
+    callables raise.
+    """
+    for some in _batches(wanted):
+        changes = [change for key in some for change in wanted[key]]
+        if len(some) > 1 and _is_made(nodes, changes):
+            made(some)
+        else:
+            for key in some:
+                make_alone(key)
+
+
+def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
+    try:
+        if changes:
+            nodes.change_together(changes)
+    except (Unreachable, SessionLost):
+        raise
+    except Exception:  # noqa: BLE001 - whatever it is, each is tried alone, where it is noted
+        return False
+    return True
+
+
+def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
+    """Keys in their order, as many at a time as a transaction may have changes and bytes."""
+    batch: list[_K] = []
+    count = size = 0
+    for key, changes in wanted.items():
+        more = sum(0 if isinstance(one, NodeDeletion) else len(one.data) for one in changes)
+        if batch and (count + len(changes) > MOST_CHANGES or size + more > MOST_CHANGED_BYTES):
+            yield batch
+            batch, count, size = [], 0, 0
+        batch.append(key)
+        count, size = count + len(changes), size + more
+    if batch:
+        yield batch
 
 
 class Folder(Generic[_T]):

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 import structlog
 
+from mirror.coordination.planning import Decision, World
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import legible, reason_of
-from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, VersionConflict
+from mirror.errors import (
+    AlreadyExists,
+    CoordinationError,
+    CorruptData,
+    InvalidRequest,
+    Unreachable,
+    VersionConflict,
+)
+from mirror.instance.problem_board import ProblemBoard
 from mirror.model import bounds
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadLevel, LoadReport
 from mirror.model.plan import GroupPlan
-from mirror.ports import NodeStore
+from mirror.ports import Clock, NodeStore
 
 _log = structlog.get_logger(__name__)
 NAMES_SHOWN: Final = 20
 _LONGEST_REASON: Final = 1_000
 _MOST_REASONS: Final = 100
+_WRITTEN_EVERY_MS: Final = 60_000
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,12 @@ def says_the_same(one: Assessment, other: Assessment) -> bool:
     )
 
 
+def encoded(assessment: Assessment) -> bytes:
+    """As it is stored."""
+    (data, *_) = znodes.encode_chunks(asdict(assessment))
+    return data
+
+
 class AssessmentStore:
     """Assessments by group. Only the leader writes."""
 
@@ -107,18 +123,109 @@ class AssessmentStore:
     def put(self, group: GroupName, assessment: Assessment) -> None:
         """In place of what was said of the group before."""
         path = znodes.child(znodes.ASSESSMENTS, group)
-        (data, *_) = znodes.encode_chunks(asdict(assessment))
         try:
-            znodes.put(self._nodes, path, data)
+            znodes.put(self._nodes, path, encoded(assessment))
         except AlreadyExists as error:
             raise VersionConflict(f"somebody else wrote {path}") from error
         self._folder.changed(path)
+
+    def put_each(
+        self,
+        found: Mapping[GroupName, bytes],
+        made: Callable[[Sequence[GroupName]], None],
+        put_alone: Callable[[GroupName], None],
+    ) -> None:
+        """As `put` of each, which are encoded, in a few transactions. `made`: those are put; `put_alone`: as
+        in `znodes.change_each`. Raises Unreachable, SessionLost, and what the callables raise."""
+        groups = {znodes.child(znodes.ASSESSMENTS, group): group for group in found}
+
+        def are_made(paths: Sequence[str]) -> None:
+            for path in paths:
+                self._folder.changed(path)
+            made([groups[path] for path in paths])
+
+        znodes.change_each(
+            self._nodes,
+            znodes.replacements(self._nodes, {path: found[group] for path, group in groups.items()}),
+            are_made,
+            lambda path: put_alone(groups[path]),
+        )
+
+    def remove_each(self, groups: Collection[GroupName]) -> None:
+        """As `remove` of each, in a few transactions."""
+        paths = {znodes.child(znodes.ASSESSMENTS, group): group for group in groups}
+
+        def are_removed(removed: Sequence[str]) -> None:
+            for path in removed:
+                self._folder.changed(path)
+
+        znodes.change_each(
+            self._nodes,
+            znodes.deletions(self._nodes, list(paths)),
+            are_removed,
+            lambda path: self.remove(paths[path]),
+        )
 
     def remove(self, group: GroupName) -> None:
         """Nothing is planned for it any more."""
         path = znodes.child(znodes.ASSESSMENTS, group)
         self._nodes.delete_tree(path)
         self._folder.changed(path)
+
+
+class AssessmentKeeper:
+    """Used by the leader's thread; `known` may be read from any."""
+
+    def __init__(self, store: AssessmentStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[GroupName, Assessment] = {}
+
+    @property
+    def known(self) -> Mapping[GroupName, Assessment]:
+        """What the last planning of each group found."""
+        return dict(self._known)
+
+    def take_up(self) -> None:
+        """We lead: what another leader found counts until the group is planned again."""
+        self._known = dict(self._store.all())
+
+    def resign(self) -> None:
+        """We do not lead: what plannings find is another's to know."""
+        self._known = {}
+
+    def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
+        """Keep what the planning found of each group; what says the same is written once in a while. What
+        fails for one group sets that one aside. Raises Unreachable, CoordinationError."""
+        news: dict[GroupName, tuple[Assessment, bytes]] = {}
+
+        def are_put(groups: Sequence[GroupName]) -> None:
+            self._known.update({group: news[group][0] for group in groups})
+
+        def put_alone(group: GroupName) -> None:
+            with board.guarding(*_names(world, group), through=(Unreachable, CoordinationError)):
+                self._store.put(group, news[group][0])
+                self._known[group] = news[group][0]
+
+        now_ms = self._clock.now_ms()
+        for group, answer in decision.group_plans.items():
+            with board.guarding(*_names(world, group)):
+                found = assess(answer, decision.loads.get(group), now_ms)
+                if self._is_news(group, found):
+                    news[group] = found, encoded(found)
+        self._store.put_each({group: data for group, (_, data) in news.items()}, are_put, put_alone)
+        if world.is_whole and (gone := self._known.keys() - world.groups.keys()):
+            self._store.remove_each(sorted(gone))
+            self._known = {group: one for group, one in self._known.items() if group not in gone}
+
+    def _is_news(self, group: GroupName, found: Assessment) -> bool:
+        before = self._known.get(group)
+        is_old = before is None or found.planned_ms - before.planned_ms >= _WRITTEN_EVERY_MS
+        return before is None or is_old or not says_the_same(found, before)
+
+
+def _names(world: World, group: GroupName) -> list[DatastreamName]:
+    return [one.name for one in world.groups.get(group, ())]
 
 
 def _legible(path: str, data: bytes) -> Assessment | None:

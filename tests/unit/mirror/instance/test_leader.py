@@ -91,6 +91,24 @@ def house() -> House:
     return House()
 
 
+def test_what_a_look_writes_of_many_datastreams_is_written_together() -> None:
+    house = House()
+    house.create(*(a_datastream(f"d{number}", f"t{number}") for number in range(250)))
+    begin = len(house.session.log)
+    house.tick()
+    written = [one for one in house.session.log[begin:] if one.is_write]
+    for folder, most in {"datastreams": 3, "assessments": 3, "problems": 3}.items():
+        mine = [one for one in written if one.path.startswith(f"/{folder}/")]
+        assert {one.name for one in mine} == {"change_together"}, folder
+        assert len(mine) <= most, folder
+    assert len(house.rig.stores.assessments.all()) == len(house.rig.stores.problems.all()) == 250
+    house.source.topics = {f"t{number}": TopicDescription(f"t{number}", 1) for number in range(250)}
+    begin = len(house.session.log)
+    house.tick()
+    assert house.rig.stores.problems.all() == {}
+    assert len([one for one in house.session.log[begin:] if one.path.startswith("/problems/d")]) <= 253
+
+
 def test_a_new_datastream_is_prepared_made_ready_and_planned_in_one_tick(house: House) -> None:
     house.create(a_datastream("orders", "t", naming=TopicNaming("copy.*")))
     said = house.tick()
@@ -604,7 +622,7 @@ def test_somebody_who_changes_a_datastream_meanwhile_wins_and_the_others_go_on(h
     other = DefinitionStore(house.server.session())
 
     def overtake(operation: Operation) -> None:
-        if operation.name == "write" and operation.path == "/datastreams/a":
+        if operation.is_write and "/datastreams/a" in operation.paths:
             stored = other.get(DatastreamName("a"))
             if stored.datastream.status is _S.INITIALIZING:
                 other.replace(stored, replace(stored.datastream, status=_S.PAUSED))
