@@ -334,7 +334,8 @@ class TopicDiscovery:
         whole = {topic: count for topic, count in mirrored.items() if topic not in short}
         work = topic_work(datastream, whole, present, descriptions)
         made_now = [item.topic.name for item in work if item.create]
-        self._rules.made.add(datastream.group, datastream.destination, made_now)
+        if made_now:
+            self._rules.made.add(datastream.group, datastream.destination, made_now)
         for item in work:
             if item.create:
                 destination.create(item.topic)
