@@ -10,6 +10,7 @@ import ssl
 import subprocess
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -24,6 +25,7 @@ from headrace.instance_status import RunningStatus
 from headrace.process.access import who_may_call
 from headrace.process.cores import usable_cores
 from headrace.process.machine_code import data_plane, worker_command
+from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import of_instances
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
@@ -139,7 +141,8 @@ def build_instance(
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
     access = who_may_call(settings.api, rest_address, clock, health)
-    instance = Instance(session, lambda: ensure_root(session), follower, leader, health)
+    prepare = partial(_prepare, session, settings.zookeeper, health)
+    instance = Instance(session, prepare, follower, leader, health)
     return BuiltInstance(instance, replace(services, access=access), event_topic)
 
 
@@ -150,6 +153,12 @@ def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> Z
         lambda state: follower().session_changed(state),
         lambda: follower().attend(),
     )
+
+
+def _prepare(session: ZooKeeper, settings: ZooKeeperSettings, health: Health) -> None:
+    """As soon as there is a session."""
+    ensure_root(session)
+    report_open_nodes(session, settings, health)
 
 
 def _leader_stores(

@@ -1,15 +1,46 @@
 // A whole Pinot in this JVM: ZooKeeper, controller, broker, server.
 // Arguments: zoo.cfg, ZooKeeper's port, controller.conf, broker.conf, server.conf
+import java.lang.invoke.MethodHandles
 import java.util.concurrent.Callable
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.Executors
 import java.util.concurrent.TimeUnit
+import javassist.ClassPool
+import javassist.LoaderClassPath
+import javassist.expr.ExprEditor
+import javassist.expr.MethodCall
+import org.apache.pinot.core.transport.ServerResponse
 import org.apache.pinot.spi.env.PinotConfiguration
 import org.apache.pinot.spi.plugin.PluginManager
 import org.apache.zookeeper.server.ServerConfig
 import org.apache.zookeeper.server.ZooKeeperServerMain
 
 def (zooFile, zooPort, controllerFile, brokerFile, serverFile) = args
+
+// Pinot's server binds its port for queries on every address, and no setting restricts it: the class is
+// changed before it is loaded, so that the port is never open elsewhere.
+class OnLoopback extends ExprEditor {
+    int calls = 0
+
+    void edit(MethodCall call) {
+        if (call.methodName == 'bind') {
+            call.replace('$_ = $0.bind("127.0.0.1", $1);')
+            calls += 1
+        }
+    }
+}
+
+def bindQueriesOnLoopback = {
+    def classes = new ClassPool()
+    classes.appendClassPath(new LoaderClassPath(ServerResponse.classLoader))
+    def server = classes.get('org.apache.pinot.core.transport.QueryServer')
+    def editor = new OnLoopback()
+    server.instrument(editor)
+    if (editor.calls != 1) {
+        throw new IllegalStateException("Pinot's server binds its port in ${editor.calls} calls, not in one")
+    }
+    MethodHandles.privateLookupIn(ServerResponse, MethodHandles.lookup()).defineClass(server.toBytecode())
+}
 
 def startZooKeeper = {
     def config = new ServerConfig()
@@ -45,6 +76,7 @@ def startRole = { String className, String file ->
 }
 
 try {
+    bindQueriesOnLoopback()
     startZooKeeper()
     PluginManager.get().init()
     // On an empty cluster the controller must be there before the others can join.

@@ -23,12 +23,12 @@ _SESSION_TIMEOUT_MS: Final = 10_000
 
 @dataclass(frozen=True)
 class PinotPorts:
-    """Ports of Pinot; all but `server` listen on loopback only."""
+    """Ports of Pinot, all on loopback."""
 
     controller: int
     broker: int
     server: int
-    """Where brokers reach servers. Pinot binds it on every address; no setting restricts it."""
+    """Where brokers reach servers. No setting of Pinot restricts it to an address: `pinot.groovy` does."""
     admin: int
     zookeeper: int
 

@@ -12,6 +12,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mirror.model.bounds import shown
+
 REQUEST_ID: Final = "X-Request-ID"
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 """What may be repeated in logs and headers as it is."""
@@ -19,7 +21,7 @@ _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 class RequestIds:
     """ASGI middleware around everything else: each answer has `X-Request-ID`, the caller's where that is a
-    short token, else a new one.
+    short token, else a new one. What is logged of the call has it too, and what was asked.
 
     The log's context is that of the task, which serves this call only: it is left as it is in the end, so
     that what the server itself logs of an error has the name, too.
@@ -34,10 +36,11 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        asked = Headers(scope=scope).get(REQUEST_ID, "")
-        name = asked if _SANE.fullmatch(asked) else self._new()
+        given = Headers(scope=scope).get(REQUEST_ID, "")
+        name = given if _SANE.fullmatch(given) else self._new()
         scope.setdefault("state", {})["request_id"] = name
-        structlog.contextvars.bind_contextvars(request_id=name)
+        asked = f"{scope['method']} {shown(scope['path'])}"
+        structlog.contextvars.bind_contextvars(request_id=name, asked=asked)
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -7,14 +7,17 @@ from typing import Annotated
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
-from headrace.console.terminal import console, print_json, print_text
+from headrace.console.terminal import console, note, print_json, print_text
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
 def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Read the settings as `serve` would, and show what is in force (secrets are masked)."""
+    """Read the settings as `serve` would, and show what is in force (secrets are masked).
+
+    What they leave open is said on stderr."""
+    from headrace.process.open_nodes import openness
     from headrace.settings import config_file, load_settings
 
     settings = load_settings(config)
@@ -22,11 +25,13 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     effective = settings.model_dump(mode="json")
     if as_json:
         print_json(effective)
-        return
-    file = config_file(config)
-    console().print(f"settings are right ({file or 'defaults and environment'})")
-    for key, value in _flat(effective):
-        console().print(f"  {key} = {value}")
+    else:
+        file = config_file(config)
+        console().print(f"settings are right ({file or 'defaults and environment'})")
+        for key, value in _flat(effective):
+            console().print(f"  {key} = {value}")
+    for reason in filter(None, (settings.api.exposure(), openness(settings.zookeeper))):
+        note(reason, soft_wrap=True)
 
 
 @app.command()

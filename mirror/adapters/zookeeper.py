@@ -23,7 +23,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 
 from mirror.adapters.settings import ZooKeeperSettings
-from mirror.adapters.zookeeper_access import authenticate_by_sasl, client_options, connect_through_tls
+from mirror.adapters.zookeeper_access import (
+    authenticate_by_sasl,
+    client_options,
+    connect_through_tls,
+    is_open,
+)
 from mirror.adapters.zookeeper_errors import translated
 from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite, SessionState
@@ -131,6 +136,19 @@ class ZooKeeper:
     def session_timeout_seconds(self) -> float:
         """After how much silence the server may end the session: never more than was asked for."""
         return min(self._granted, self._settings.session_timeout_seconds)
+
+    def open_nodes(self) -> tuple[str, ...]:
+        """The root and what is directly below it, as far as everybody may read or change it who reaches the
+        servers; full paths. Nodes whose access we may not know are not open."""
+        root = self._settings.root
+        paths = [root, *(f"{root}/{name}" for name in self.children(""))]
+        found = []
+        for path, result in [(path, self._client.get_acls_async(path)) for path in paths]:
+            with contextlib.suppress(NotFound, NotAuthorized), self._asked(path):
+                rules, _ = self._answer(result)
+                if is_open(rules):
+                    found.append(path)
+        return tuple(found)
 
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False

@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 import socket
 import ssl
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import EXCEPTIONS, AuthFailedError
 from kazoo.protocol.serialization import SASL
-from kazoo.security import CREATOR_ALL_ACL
+from kazoo.security import ACL, CREATOR_ALL_ACL, Permissions
 
 from mirror.adapters.digest_md5 import DigestMd5
 from mirror.adapters.settings import ZooKeeperSecurity
@@ -33,6 +34,11 @@ def client_options(security: ZooKeeperSecurity) -> dict[str, Any]:
     if security.is_private:
         options["default_acl"] = CREATOR_ALL_ACL
     return options
+
+
+def is_open(rules: Sequence[ACL]) -> bool:
+    """Whether everybody who reaches the servers may do something with a node of these."""
+    return any(rule.id.scheme == "world" and rule.perms & Permissions.ALL for rule in rules)
 
 
 def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> None:

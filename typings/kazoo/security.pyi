@@ -1,3 +1,14 @@
-from typing import Any
+from typing import NamedTuple
 
-CREATOR_ALL_ACL: list[Any]
+class Id(NamedTuple):
+    scheme: str
+    id: str
+
+class ACL(NamedTuple):
+    perms: int
+    id: Id
+
+class Permissions:
+    ALL: int
+
+CREATOR_ALL_ACL: list[ACL]

@@ -29,6 +29,15 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "spark"
 SPARK_HOME = Path(pyspark.__file__).parent
+GUARDED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.io.encryption.enabled": "true",
+}
+"""As in the manifests; they hold the secret as a file."""
+SECRET = {"spark.authenticate.secret": "of this test"}
 
 
 @contextmanager
@@ -36,7 +45,8 @@ def a_spark_cluster(folder: Path, variables: dict[str, str]) -> Iterator[str]:
     """A standalone master with one worker of two cores; its address."""
     port, master_page, worker_page = free_ports(3)
     address = f"spark://127.0.0.1:{port}"
-    java = [f"{variables['JAVA_HOME']}/bin/java", "-Xmx256m", "-cp", f"{SPARK_HOME}/jars/*"]
+    guarded = [f"-D{key}={value}" for key, value in (GUARDED | SECRET).items()]
+    java = [f"{variables['JAVA_HOME']}/bin/java", "-Xmx256m", *guarded, "-cp", f"{SPARK_HOME}/jars/*"]
     package = "org.apache.spark.deploy"
     master = [f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port)]
     worker = [f"{package}.worker.Worker", "--host", "127.0.0.1", "--cores", "2", "--memory", "1g", address]
@@ -70,7 +80,7 @@ def _workers(page: int) -> int:
     return int(answer.json()["aliveworkers"]) if answer.is_success else -1
 
 
-def test_the_job_runs_on_a_standalone_cluster_and_stops_cleanly(
+def test_the_job_runs_on_a_cluster_that_authenticates_and_encrypts_and_stops_cleanly(
     kafka_pair: KafkaPair,
     spark_variables: dict[str, str],
     stack_jars: Callable[[str], tuple[Path, ...]],
@@ -109,6 +119,7 @@ def test_the_job_runs_on_a_standalone_cluster_and_stops_cleanly(
     }
     with a_spark_cluster(tmp_path, variables) as master:
         command = [str(DEPLOY / "submit.sh"), master, str(config), "--executor-memory", "600m"]
+        command += [f"--conf={key}={value}" for key, value in (GUARDED | SECRET).items()]
         job = ManagedProcess("job", command, environment, tmp_path / "job.log", grace_seconds=30)
         job.start()
         try:
@@ -143,4 +154,6 @@ def test_the_manifests_hold_a_configuration_that_is_valid(tmp_path: Path) -> Non
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert settings.pmp.job.checkpoint_folder in mounts
     assert "--config=/etc/headrace/headrace.toml" in container["args"]
+    given = [one.removeprefix("--conf=") for one in container["args"] if one.startswith("--conf=")]
+    assert {f"{key}={value}" for key, value in GUARDED.items()} <= set(given)
     assert (DEPLOY / "entrypoint.sh").stat().st_mode & 0o111

@@ -126,7 +126,7 @@ def test_the_whole_stack_comes_up_and_goes_down(command: Command) -> None:
         "pinot_controller": f"127.0.0.1:{command.ports.pinot_controller}",
         "pinot_broker": f"127.0.0.1:{command.ports.pinot_broker}",
     }
-    assert _ports_on_every_address({each["pid"] for each in up.values()}) == {command.ports.pinot_server}
+    assert _ports_on_every_address({each["pid"] for each in up.values()}) == set()
     log = command.json("logs", "source", "--lines", "500")
     assert any("Kafka Server started" in line for line in log["lines"])
 

@@ -48,6 +48,7 @@ def test_a_refusal_and_what_is_logged_of_it_have_the_name(client: Client, log: L
     (line,) = log.entries
     assert answer.json()["request_id"] == answer.headers["x-request-id"] == line["request_id"]
     assert (line["event"], line["status"], line["kind"]) == ("request refused", 404, "NotFound")
+    assert line["asked"] == "GET '/v1/datastreams/none'"
 
 
 def test_what_brooklins_clients_are_refused_is_logged_with_the_name(client: Client, log: LogCapture) -> None:

@@ -86,7 +86,7 @@ def test_a_member_of_an_ensemble(tmp_path: Path) -> None:
     assert server.ports() == {"clients": 4, "quorum": 5, "election": 6}
 
 
-def test_pinot_listens_on_loopback_but_for_one_port(tmp_path: Path) -> None:
+def test_pinot_is_told_to_listen_on_loopback(tmp_path: Path) -> None:
     server = PinotServer("pinot", tmp_path, PinotPorts(9000, 9001, 9002, 9003, 9005))
     files = server.configuration()
     hosts = {

@@ -9,12 +9,15 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pytest
+from kazoo.security import CREATOR_ALL_ACL
 
+from headrace.process.open_nodes import PART, report_open_nodes
 from mirror.adapters.settings import ZooKeeperSecurity, ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.root import ensure_root
 from mirror.errors import NewerFormat, NotAuthorized, Unreachable
+from mirror.instance.health import Health
 from stack.ports import free_ports
 from stack.zookeeper import DEFAULT_JVM, ZooKeeperServer
 from tests.patience import PATIENCE_SECONDS
@@ -149,6 +152,24 @@ def test_another_identity_of_the_same_kind_reads_nothing(connect: Connect, other
 def test_nodes_can_be_left_open_to_all(connect: Connect) -> None:
     connect(DIGEST | {"access": "open"}).create("/datastreams/orders", b"public")
     assert connect({}).read("/datastreams/orders").data == b"public"
+
+
+def test_what_is_open_is_found_whatever_the_settings_say(connect: Connect) -> None:
+    before = connect(DIGEST | {"access": "open"})
+    ensure_root(before)
+    before.create("/datastreams/orders", b"public")
+    ours, health, settings = connect(DIGEST), Health(), before._settings
+    root = settings.root
+    assert ours.open_nodes() == (root, f"{root}/datastreams", f"{root}/version")
+    report_open_nodes(ours, ours._settings, health)
+    sentence = health.conditions()[PART].sentence
+    assert sentence.startswith("OPEN: who reaches ZooKeeper")
+    assert f"{root}/datastreams" in sentence
+    assert "setAcl" in sentence
+    assert health.is_well
+    for path in ("/datastreams/orders", "/datastreams", "/version", ""):
+        ours._client.set_acls_async(root + path, CREATOR_ALL_ACL).get(timeout=PATIENCE_SECONDS)
+    assert ours.open_nodes() == ()
 
 
 @pytest.mark.parametrize("wrong", [{"password": "wrong"}, {"username": "nobody"}])
