@@ -35,7 +35,7 @@ def main() -> None:
                 drain = Watch(pair).drain(engine, topic.shape.partitions, topic.records)
                 print(
                     f"{engine.name:10}{name.split('-')[0]:10}{topic.shape.partitions:12}"
-                    f"{drain.largest_mib:12.1f}{drain.resident_mib:17.1f}",
+                    f"{drain.worker_mib:12.1f}{drain.resident_mib:17.1f}",
                     flush=True,
                 )
                 Topics(pair.target).delete("bench-")

@@ -27,13 +27,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Drain:
-    """A topic was copied. `samples` from the first that saw a record at the destination to the last."""
+    """A topic was copied. `samples` from the first that saw a record at the destination to the last.
+    `worker_mib`: of the largest process that the engine started, or of itself where it starts none."""
 
     first_record_seconds: float
     start_cpu: float
     samples: list[Sample]
     resident_mib: float
-    largest_mib: float
+    worker_mib: float
 
     def cpu_of(self, name: str, since_half: bool = False) -> float:
         """CPU seconds of one process for each record, counted from the first record or from half."""
@@ -75,9 +76,11 @@ class Watch:
                     samples.append(sample)
                 time.sleep(_TICK_SECONDS)
             assert samples[-1].records == records, f"{samples[-1].records} records instead of {records}"
-            peaks = [peak_mib(process) for process in family(mirror)]
+            own, *workers = [peak_mib(process) for process in family(mirror)]
         first = samples[0]
-        return Drain(first.at - began, first.cpu["mirror"], samples, sum(peaks), max(peaks))
+        return Drain(
+            first.at - began, first.cpu["mirror"], samples, own + sum(workers), max(workers, default=own)
+        )
 
     def _look(self, mirror: psutil.Process, records: int) -> Sample:
         cpu = {name: cpu_seconds(process) for name, process in self._brokers.items()}
