@@ -7,7 +7,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr
+from pydantic import AwareDatetime, BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from headrace.settings import PREFIX, HeadraceSettings
@@ -68,6 +68,7 @@ _WORDS: Final = {
     str: "text",
     SecretStr: "text, secret",
     dict: "table",
+    AwareDatetime: "date and time",
 }
 
 

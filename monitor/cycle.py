@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import structlog
 
@@ -20,11 +21,24 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a turn found of one datastream, and what was done about it."""
+    """What a turn found of one datastream, and what was done about it. `cluster`: its source."""
 
     verdict: Verdict
     incident: Incident
     action: str
+    cluster: str = ""
+
+
+class Listener(Protocol):
+    """What hears of every turn. Returns at once."""
+
+    def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
+        """A turn's findings, one for each datastream that is judged."""
+        ...
+
+    def nothing_judged(self, reason: str) -> None:
+        """A turn found nothing."""
+        ...
 
 
 class MonitorCycle:
@@ -58,7 +72,7 @@ class MonitorCycle:
         findings = {}
         for name, subject in sorted(subjects.items()):
             verdict = judge(subject, observed(subject, observations))
-            findings[name] = self._act(name, verdict)
+            findings[name] = replace(self._act(name, verdict), cluster=subject.source.cluster)
             self._incidents[name] = findings[name].incident
         self._incidents = {name: one for name, one in self._incidents.items() if name in subjects}
         return findings
@@ -103,9 +117,12 @@ class MonitorCycle:
 class MonitorLoop:
     """Turns at an interval until it is stopped; a turn that fails is told and tried again."""
 
-    def __init__(self, cycle: MonitorCycle, interval_seconds: float) -> None:
+    def __init__(
+        self, cycle: MonitorCycle, interval_seconds: float, listener: Listener | None = None
+    ) -> None:
         self._cycle = cycle
         self._interval = interval_seconds
+        self._listener = listener
         self._stopping = threading.Event()
         self._told: dict[DatastreamName, str] = {}
 
@@ -113,10 +130,16 @@ class MonitorLoop:
         """Until `stop`."""
         while not self._stopping.wait(self._interval):
             try:
-                for name, finding in self._cycle.turn().items():
-                    self._tell(name, finding)
+                findings = self._cycle.turn()
             except HeadraceError as error:
                 _log.warning("nothing can be judged", reason=str(error))
+                if self._listener is not None:
+                    self._listener.nothing_judged(str(error))
+                continue
+            for name, finding in findings.items():
+                self._tell(name, finding)
+            if self._listener is not None:
+                self._listener.judged(findings)
 
     def stop(self) -> None:
         """End the loop soon. May be called from a signal handler."""

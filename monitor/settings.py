@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from mirror.options import Seconds, Settings
+from monitor.alerts.settings import AlertSettings
 
 
 class MonitorSettings(Settings):
@@ -22,6 +23,11 @@ class MonitorSettings(Settings):
     """Good verdicts in a row that close it."""
     cooldown_seconds: Seconds = 120.0
     """Least time between two rebalances of a datastream."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Port of the monitor's Prometheus metrics; 0 means none."""
+    metrics_host: str = "127.0.0.1"
+    """Address of that port; others than loopback make it reachable from the network."""
+    alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="after")
     def _consistent(self) -> MonitorSettings:

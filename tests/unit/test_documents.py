@@ -21,6 +21,7 @@ from bench.__main__ import names
 from headrace.__main__ import app
 from headrace.settings import HeadraceSettings
 from mirror.coordination.stores import znodes
+from monitor.alerts.metrics import AlertMetrics
 from pmp.job.metrics import JobMetrics
 from tests.fakes.site import Site
 from tests.situations import SITUATIONS, situations_on
@@ -133,7 +134,9 @@ def test_every_metric_that_a_page_names_is_exported() -> None:
     job = JobMetrics()
     job.watch_rollup(lambda: True, lambda: 0)
     exported = set(re.findall(r"^# HELP (\w+)", site.client.get("/metrics").text, re.MULTILINE))
-    exported |= set(re.findall(r"^# HELP (\w+)", generate_latest(job.registry).decode(), re.MULTILINE))
+    alerts = AlertMetrics()
+    for registry in (job.registry, alerts.registry):
+        exported |= set(re.findall(r"^# HELP (\w+)", generate_latest(registry).decode(), re.MULTILINE))
     named = [(where, match[1]) for where, match in found(_METRIC, PAGES)]
     assert len(named) > 10
     assert [one for one in named if one[1] not in exported] == []

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from headrace.commands.analytics.metrics_page import serve_metrics
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
+
+_STOP_SECONDS: Final = 15.0
 
 
 def monitor(
@@ -22,9 +25,11 @@ def monitor(
     as_json: JsonOption = False,
 ) -> None:
     """Judge every datastream's latency against its objective; rebalance where that can help."""
+    from headrace.alerts import build_alerts
     from headrace.analytics import build_monitor
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
+    from monitor.alerts.metrics import AlertMetrics
     from monitor.cycle import MonitorLoop
     from monitor.latency import Standing
 
@@ -32,10 +37,19 @@ def monitor(
     configure_logs(settings.logging, process="monitor")
     cycle = build_monitor(settings, at)
     if not once:
-        loop = MonitorLoop(cycle, settings.monitor.interval_seconds)
+        metrics = AlertMetrics()
+        alerts = build_alerts(settings, config, at, metrics)
+        serve_metrics(
+            "monitor", settings.monitor.metrics_host, settings.monitor.metrics_port, metrics.registry
+        )
+        loop = MonitorLoop(cycle, settings.monitor.interval_seconds, alerts)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.stop())
-        loop.run()
+        alerts.start()
+        try:
+            loop.run()
+        finally:
+            alerts.stop(_STOP_SECONDS)
         return
     findings = cycle.judge_only()
     if as_json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
+from headrace.commands.analytics.metrics_page import serve_metrics
 from headrace.commands.analytics.pinot import AsJson, Config
 from headrace.console.durations import milliseconds
 from headrace.console.terminal import complain, print_json, print_table
@@ -17,9 +18,7 @@ from headrace.console.terminal import complain, print_json, print_table
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
     from mirror.settings import KafkaCluster
-    from pmp.job.metrics import JobMetrics
     from pmp.rollup import Rollup
-    from pmp.settings import JobSettings
 
 
 class Service(Protocol):
@@ -68,7 +67,7 @@ def run(config: Config = None) -> None:
     locks = CheckpointLocks(job.checkpoint_folder)
     locks.take(f"shard {job.shard}")
     metrics = JobMetrics()
-    _serve_metrics(job, metrics)
+    serve_metrics("pmp.job", job.metrics_host, job.metrics_port, metrics.registry)
     session = open_unless_told(job, _spark_jars(settings), told)
     if session is None:
         return
@@ -88,23 +87,6 @@ def run(config: Config = None) -> None:
     finally:
         close_session(session)
         locks.release(f"shard {job.shard}")
-
-
-def _serve_metrics(job: JobSettings, metrics: JobMetrics) -> None:
-    """Prometheus' page. Raises ConfigError when the port cannot be had."""
-    from prometheus_client import start_http_server
-
-    from mirror.errors import ConfigError
-
-    if not job.metrics_port:
-        return
-    try:
-        start_http_server(job.metrics_port, job.metrics_host, metrics.registry)
-    except OSError as error:
-        raise ConfigError(
-            f"pmp.job.metrics_port {job.metrics_port} of {job.metrics_host} cannot be had: {error.strerror}",
-            advice="give every job on this machine a port of its own",
-        ) from error
 
 
 def _create_topics(settings: HeadraceSettings) -> None:

@@ -12,7 +12,7 @@ from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
-from monitor.cycle import MonitorCycle, MonitorLoop
+from monitor.cycle import Finding, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Standing, Subject
 from monitor.ports import Preview
@@ -165,6 +165,43 @@ def test_judging_alone_has_no_consequence(rig: Rig) -> None:
         assert rig.cycle.judge_only()[ORDERS].standing is Standing.BREACHED
     assert rig.world.asked == []
     assert rig.turn(BAD) == ""
+
+
+class Ear:
+    """Hears of turns."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
+        self.heard += [f"{name} from {one.cluster}: {one.action}" for name, one in findings.items()]
+
+    def nothing_judged(self, reason: str) -> None:
+        self.heard.append(reason)
+
+
+def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> None:
+    rig, ear = Rig(), Ear()
+    bad: Observations = {SOURCE: {"t": BAD}}
+    answers = iter((bad, Unreachable("Pinot is away"), bad))
+
+    class Answering(World):
+        def observe(self, window_seconds: float) -> Observations:
+            answer = next(answers, None)
+            if answer is None:
+                loop.stop()
+                return bad
+            if isinstance(answer, HeadraceError):
+                raise answer
+            return answer
+
+    world = Answering()
+    cycle = MonitorCycle(world, world, IncidentPolicy(open_after=2), rig.clock, 60.0)
+    loop = MonitorLoop(cycle, 0.001, ear)
+    loop.run()
+    first, second, third, _ = ear.heard
+    assert (first, second) == ("orders from east: ", "Pinot is away")
+    assert third.startswith("orders from east: incident opened")
 
 
 def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:

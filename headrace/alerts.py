@@ -1,0 +1,100 @@
+"""The monitor's alerts, built from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from headrace.settings import HeadraceSettings, config_file, load_settings
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import ConfigError
+from monitor.adapters.receivers.alertmanager import Alertmanager
+from monitor.adapters.receivers.mail import Mail
+from monitor.adapters.receivers.webhook import Webhook
+from monitor.alerts.alert import Style
+from monitor.alerts.conditions import Conditions
+from monitor.alerts.delivery import Delivery
+from monitor.alerts.dispatch import AlertDispatch
+from monitor.alerts.messages import grouped_by
+from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.outbox import Outbox, Schedule
+from monitor.alerts.ports import Receiver
+from monitor.alerts.settings import AlertSettings, ReceiverSettings
+from monitor.alerts.silence import Silence
+
+_log = structlog.get_logger(__name__)
+
+_MOST_POSTED: Final = 256
+"""Alerts of one call of Alertmanager, as Prometheus has it."""
+
+
+def build_alerts(
+    settings: HeadraceSettings, config: Path | None, at: str, metrics: AlertMetrics
+) -> AlertDispatch:
+    """Alerts about the service at `at`, or where the settings say. Raises ConfigError, InvalidRequest."""
+    chosen, clock = settings.monitor.alerts, SystemClock()
+    address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
+    link = address if "://" in address else f"http://{address}"
+    deliveries = [
+        Delivery(name, receiver, outbox, clock, metrics) for name, receiver, outbox in _receivers(chosen)
+    ]
+    return AlertDispatch(
+        Conditions(chosen.patience()),
+        Style(chosen.labels, chosen.runbook_url, link),
+        watched_silences(config, chosen.silenced()),
+        deliveries,
+        clock,
+        metrics,
+    )
+
+
+def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
+    """Each with the name that logs and metrics have for it."""
+
+    def outbox(of: ReceiverSettings, pace: float, *, grouped: bool = True) -> Outbox:
+        gather, most = chosen.gather_seconds, of.most_retry_seconds
+        if grouped:
+            return Outbox(Schedule(gather, pace, most, chosen.queue_alerts), grouped_by(chosen.group_by))
+        return Outbox(Schedule(0.0, pace, most, chosen.queue_alerts, _MOST_POSTED))
+
+    found: list[tuple[str, Receiver, Outbox]] = []
+    for name, manager in chosen.alertmanagers.items():
+        box = outbox(manager, manager.refresh_seconds, grouped=False)
+        found.append((f"alertmanager/{name}", Alertmanager(manager), box))
+    for name, hook in chosen.webhooks.items():
+        box = outbox(hook, hook.repeat_seconds)
+        found.append((f"webhook/{name}", Webhook(name, hook, chosen.group_by), box))
+    for name, mail in chosen.mail.items():
+        found.append((f"mail/{name}", Mail(mail), outbox(mail, mail.repeat_seconds)))
+    return found
+
+
+def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[[], Sequence[Silence]]:
+    """Those of the configuration file, read again when it changes; while it is wrong, those of before."""
+    file = config_file(config)
+    state = _state_of(file)
+
+    def silences() -> Sequence[Silence]:
+        nonlocal known, state
+        if (now := _state_of(file)) not in (None, state):
+            state = now
+            try:
+                known = load_settings(config).monitor.alerts.silenced()
+                _log.info("silences are read again", silences=len(known))
+            except ConfigError as error:
+                _log.warning("silences are as before: the configuration is wrong", reason=str(error))
+        return known
+
+    return silences
+
+
+def _state_of(file: Path | None) -> tuple[int, int, int] | None:
+    """Another one after each change; None where there is no file."""
+    try:
+        found = file.stat() if file else None
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino) if found else None

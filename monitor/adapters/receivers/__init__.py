@@ -1,0 +1,5 @@
+"""Receivers of alerts: Alertmanager, webhooks, mail. Each satisfies `monitor.alerts.ports.Receiver`.
+
+None of them takes longer than its time-out for a message, whatever the other side does. What they raise is
+logged, so it names no address that may be a secret and no credentials. Read `http_call.py` first.
+"""

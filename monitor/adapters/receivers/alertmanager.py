@@ -1,0 +1,58 @@
+"""Alertmanager by its API v2, as Prometheus calls it.
+
+https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from monitor.adapters.receivers.http_call import HttpCall
+from monitor.adapters.receivers.secrets import secret_from
+from monitor.alerts.alert import Notice, rfc3339
+from monitor.alerts.settings import AlertmanagerSettings
+
+PATH: Final = "/api/v2/alerts"
+_MISSED_REFRESHES: Final = 4
+"""After which Alertmanager takes an alert for over: Prometheus has the same."""
+
+
+class Alertmanager:
+    """One Alertmanager. It groups, silences and de-duplicates by labels itself."""
+
+    def __init__(self, settings: AlertmanagerSettings) -> None:
+        self._settings = settings
+        self._call = HttpCall(settings.ca_file, settings.timeout_seconds, shows_answers=True)
+
+    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+        """Raises as `monitor.alerts.ports.Receiver` says."""
+        valid_ms = int(_MISSED_REFRESHES * self._settings.refresh_seconds * 1000)
+        body = json.dumps([posted(one, now_ms + valid_ms) for one in notices]).encode()
+        headers = {"Content-Type": "application/json"} | self._credentials()
+        url = self._settings.url.rstrip("/") + PATH
+        has_credentials = "Authorization" in headers
+        self._call.post(url, body, headers, has_credentials=has_credentials, now_ms=now_ms)
+
+    def _credentials(self) -> dict[str, str]:
+        chosen = self._settings
+        if token := secret_from(chosen.token_file, chosen.token_variable):
+            return {"Authorization": f"Bearer {token}"}
+        if not chosen.username:
+            return {}
+        password = secret_from(chosen.password_file, chosen.password_variable)
+        pair = base64.b64encode(f"{chosen.username}:{password}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}
+
+
+def posted(notice: Notice, valid_until_ms: int) -> dict[str, Any]:
+    """A `postableAlert`. What fires ends at `valid_until_ms` unless it is posted again before."""
+    return {
+        "labels": dict(notice.labels),
+        "annotations": dict(notice.annotations),
+        "startsAt": rfc3339(notice.starts_ms),
+        "endsAt": rfc3339(valid_until_ms if notice.ended_ms is None else notice.ended_ms),
+        "generatorURL": notice.link,
+    }

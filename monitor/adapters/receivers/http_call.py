@@ -1,0 +1,123 @@
+"""One POST with an end: to a server that answers, does not, or answers a byte at a time.
+
+The whole call has one deadline. httpx's own time-outs are for each read, so that a server which sends a byte
+now and then would hold it for ever; a cancelled task does not.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import partial
+from ipaddress import ip_address
+from typing import Final
+
+import anyio
+import httpx
+
+from mirror.errors import ConfigError, InvalidRequest, Refused, TimedOut, Unreachable, legible
+from monitor.alerts.ports import ToldToWait
+
+_MOST_ANSWER_BYTES: Final = 65_536
+_LONGEST_REASON: Final = 200
+_TOO_MANY: Final = 429
+_LATER: Final = frozenset({408, 425, _TOO_MANY})
+_NOT_AS_IT_IS: Final = frozenset({400, 413, 422})
+_FIRST_SERVER_ERROR: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    text: str
+    retry_after: str
+
+
+class HttpCall:
+    """Calls one receiver. `shows_answers`: whether what it says of a refusal may be logged.
+
+    Raises ConfigError for authorities that cannot be read.
+    """
+
+    def __init__(self, ca_file: str, timeout_seconds: float, *, shows_answers: bool = False) -> None:
+        try:
+            self._tls = ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{ca_file} holds no authorities that can be used: {error}") from error
+        self._timeout = timeout_seconds
+        self._shows_answers = shows_answers
+
+    def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, has_credentials: bool, now_ms: int
+    ) -> None:
+        """Raises Unreachable, TimedOut, ToldToWait, Refused, InvalidRequest as `Receiver.send` does."""
+        address = _checked(url, has_credentials=has_credentials)
+        if not all(value.isascii() for value in headers.values()):
+            raise Refused("HTTP takes tokens of ASCII only")
+        try:
+            reply = anyio.run(partial(self._post, address, body, headers))
+        except TimeoutError as error:
+            raise TimedOut(f"it did not answer within {self._timeout:g} s") from error
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"it cannot be reached: {legible(str(error)) or type(error).__name__}"
+            ) from error
+        if not httpx.codes.is_success(reply.status):
+            raise self._error_of(reply, now_ms)
+
+    async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> _Reply:
+        with anyio.fail_after(self._timeout):
+            async with (
+                httpx.AsyncClient(timeout=self._timeout, verify=self._tls) as client,
+                client.stream("POST", url, content=body, headers=dict(headers)) as response,
+            ):
+                found = b""
+                async for part in response.aiter_bytes():
+                    found += part
+                    if len(found) > _MOST_ANSWER_BYTES:
+                        break
+                text = found[:_MOST_ANSWER_BYTES].decode("utf-8", "replace")
+                return _Reply(response.status_code, text, response.headers.get("Retry-After", ""))
+
+    def _error_of(self, reply: _Reply, now_ms: int) -> Exception:
+        said = f"it answers {reply.status}"
+        if self._shows_answers and reply.text.strip():
+            said += f": {legible(' '.join(reply.text.split()), _LONGEST_REASON)}"
+        if reply.status in _NOT_AS_IT_IS:
+            return InvalidRequest(said)
+        if reply.status in _LATER or reply.status >= _FIRST_SERVER_ERROR:
+            return ToldToWait(said, _seconds_of(reply.retry_after, now_ms))
+        return Refused(said)
+
+
+def _checked(text: str, *, has_credentials: bool) -> httpx.URL:
+    """Raises Refused without the address, which may be a secret."""
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL as error:
+        raise Refused("its address is none") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise Refused("its address is none that begins with http:// or https://")
+    if has_credentials and url.scheme == "http" and not is_loopback(url.host):
+        raise Refused("credentials are not sent without TLS", advice="give it an address with https://")
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is this machine, by what can be seen of the name."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _seconds_of(retry_after: str, now_ms: int) -> float:
+    """RFC 9110: seconds, or a date; 0 where it says neither."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - now_ms / 1000)
+    except (ValueError, OverflowError):
+        return 0.0

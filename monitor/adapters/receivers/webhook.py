@@ -1,0 +1,50 @@
+"""Webhooks: one POST for each group of alerts, signed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from monitor.adapters.receivers.http_call import HttpCall
+from monitor.adapters.receivers.secrets import secret_from
+from monitor.alerts.alert import Notice
+from monitor.alerts.messages import webhook_body
+from monitor.alerts.settings import WebhookSettings
+
+TIMESTAMP: Final = "X-Headrace-Timestamp"
+SIGNATURE: Final = "X-Headrace-Signature"
+
+
+class Webhook:
+    """One address. What it answers is not logged: nobody knows what is in it."""
+
+    def __init__(self, name: str, settings: WebhookSettings, group_by: Sequence[str]) -> None:
+        self._name = name
+        self._settings = settings
+        self._group_by = tuple(group_by)
+        self._call = HttpCall(settings.ca_file, settings.timeout_seconds)
+
+    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+        """Raises as `monitor.alerts.ports.Receiver` says."""
+        chosen = self._settings
+        body = json.dumps(webhook_body(self._name, self._group_by, notices)).encode()
+        headers = {"Content-Type": "application/json"}
+        token = secret_from(chosen.token_file, chosen.token_variable)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        if secret := secret_from(chosen.secret_file, chosen.secret_variable):
+            seconds = now_ms // 1000
+            headers |= {TIMESTAMP: str(seconds), SIGNATURE: signature(secret, seconds, body)}
+        kept = secret_from(chosen.url_file, chosen.url_variable)
+        has_credentials = bool(token or kept)
+        self._call.post(chosen.url or kept, body, headers, has_credentials=has_credentials, now_ms=now_ms)
+
+
+def signature(secret: str, timestamp_seconds: int, body: bytes) -> str:
+    """`v1=` and HMAC-SHA-256 of the timestamp, a full stop and the body, in hexadecimal. The receiver refuses
+    timestamps that are minutes off, so that a message that was overheard is of no use later."""
+    signed = b"%d." % timestamp_seconds + body
+    return f"v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"

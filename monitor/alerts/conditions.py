@@ -1,0 +1,117 @@
+"""From what the monitor found to alerts. Pure.
+
+An alert fires when its condition has lasted for the patience of its kind, from the moment at which it was
+seen first, and is over when the condition was not seen for a while, or at once where nothing is left to judge
+(the datastream was deleted, paused, or has no objective any more). An incident has its own patience
+(`monitor/incidents.py`): its alert fires and ends with it.
+
+One cause is one alert: while something of a datastream is not copied, that is the alert, and not that its
+records are late; where it was late before, it stays that. While nothing can be judged nothing is over.
+
+A new alert is a kind in `catalogue.py`, a line in `_drafts_of`, and a page in docs/runbooks/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from mirror.model.identifiers import DatastreamName
+from monitor.alerts.alert import Alert, AlertKey, AlertKind
+from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED
+from monitor.cycle import Finding
+from monitor.latency import Standing
+
+
+class Moment(NamedTuple):
+    """Now, by both clocks: epoch milliseconds for people, monotonic seconds for durations."""
+
+    ms: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AlertPatience:
+    """Seconds for which a condition must last, and `keep_seconds` for which it must be gone."""
+
+    halted_seconds: float = 30.0
+    unjudged_seconds: float = 600.0
+    blind_seconds: float = 60.0
+    keep_seconds: float = 60.0
+
+    def before(self, kind: AlertKind) -> float:
+        """An alert of the kind."""
+        waits = {HALTED: self.halted_seconds, UNJUDGED: self.unjudged_seconds, BLIND: self.blind_seconds}
+        return waits.get(kind, 0.0)
+
+    def after(self, kind: AlertKind) -> float:
+        """The condition was seen last."""
+        return self.keep_seconds if kind in (HALTED, UNJUDGED) else 0.0
+
+
+@dataclass(slots=True)
+class _Condition:
+    """One that was seen. `alert` is as it was seen last."""
+
+    alert: Alert
+    since: Moment
+    seen: float
+    fires: bool = False
+
+
+class Conditions:
+    """Remembers since when each condition lasts."""
+
+    def __init__(self, patience: AlertPatience) -> None:
+        self._patience = patience
+        self._held: dict[AlertKey, _Condition] = {}
+
+    def judged(self, findings: Mapping[DatastreamName, Finding], now: Moment) -> list[Alert]:
+        """The alerts that fire after a turn of the monitor."""
+        self._held = {key: one for key, one in self._held.items() if key.datastream in findings}
+        drafts = (draft for name, finding in findings.items() for draft in self._drafts_of(name, finding))
+        self._see(drafts, now)
+        self._forget(now)
+        return self._firing(now)
+
+    def nothing_judged(self, reason: str, now: Moment) -> list[Alert]:
+        """The alerts that fire after a turn that found nothing: those of before, and in time one that says
+        that they are as of before."""
+        self._see([Alert(BLIND, "nothing can be judged", reason, 0)], now)
+        return self._firing(now)
+
+    def _drafts_of(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
+        """What is the matter with a datastream now; when that began is added later."""
+        verdict, cluster = finding.verdict, finding.cluster
+        late = self._held.get(AlertKey(LATE.name, name))
+        if finding.incident.is_open and (late is not None or not verdict.is_halted):
+            done = finding.action or (late.alert.done if late else "")
+            yield Alert(LATE, f"{name} is later than its objective", verdict.sentence, 0, name, cluster, done)
+        elif verdict.is_halted:
+            yield Alert(HALTED, f"something of {name} is not copied", verdict.sentence, 0, name, cluster)
+        if verdict.standing is Standing.UNKNOWN:
+            summary = f"nobody can say whether {name} meets its objective"
+            yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
+
+    def _see(self, drafts: Iterable[Alert], now: Moment) -> None:
+        for draft in drafts:
+            held = self._held.setdefault(draft.key, _Condition(draft, now, now.seconds))
+            held.seen = now.seconds
+            held.alert = replace(draft, since_ms=held.since.ms)
+
+    def _forget(self, now: Moment) -> None:
+        """What was not seen now, and has not fired, or is over."""
+        self._held = {
+            key: one
+            for key, one in self._held.items()
+            if one.seen == now.seconds
+            or (one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind))
+        }
+
+    def _firing(self, now: Moment) -> list[Alert]:
+        for one in self._held.values():
+            lasted = now.seconds - one.since.seconds
+            if one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind):
+                one.fires = True
+        return [one.alert for one in self._held.values() if one.fires]

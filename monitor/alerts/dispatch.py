@@ -1,0 +1,95 @@
+"""From the monitor's turns to the receivers. Satisfies `monitor.cycle.Listener`; returns at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from mirror.model.identifiers import DatastreamName
+from mirror.ports import Clock
+from monitor.alerts.alert import Alert, AlertKey, Style
+from monitor.alerts.conditions import Conditions, Moment
+from monitor.alerts.delivery import Delivery
+from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.silence import Silence, silence_of
+from monitor.cycle import Finding
+
+_log = structlog.get_logger(__name__)
+
+
+class AlertDispatch:
+    """Keeps which alerts fire, and offers all of them to every receiver after each turn. `silences` is asked
+    each time, as they may change. Not safe for use by several threads."""
+
+    def __init__(
+        self,
+        conditions: Conditions,
+        style: Style,
+        silences: Callable[[], Sequence[Silence]],
+        deliveries: Sequence[Delivery],
+        clock: Clock,
+        metrics: AlertMetrics,
+    ) -> None:
+        self._conditions = conditions
+        self._style = style
+        self._silences = silences
+        self._deliveries = deliveries
+        self._clock = clock
+        self._metrics = metrics
+        self._firing: dict[AlertKey, Alert] = {}
+        self._silenced: dict[AlertKey, Silence] = {}
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        for one in self._deliveries:
+            one.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Try once what waits, all receivers at the same time; may be called again."""
+        ends_at = self._clock.monotonic() + deadline_seconds
+        for one in self._deliveries:
+            one.stop(0.0)
+        for one in self._deliveries:
+            one.stop(max(0.0, ends_at - self._clock.monotonic()))
+
+    def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
+        """A turn's findings, one for each datastream that is judged."""
+        now = self._now()
+        self._publish(self._conditions.judged(findings, now), now)
+
+    def nothing_judged(self, reason: str) -> None:
+        """A turn found nothing."""
+        now = self._now()
+        self._publish(self._conditions.nothing_judged(reason, now), now)
+
+    def _now(self) -> Moment:
+        return Moment(self._clock.now_ms(), self._clock.monotonic())
+
+    def _publish(self, alerts: Sequence[Alert], now: Moment) -> None:
+        former, self._firing = self._firing, {one.key: one for one in alerts}
+        ended = [one for key, one in former.items() if key not in self._firing]
+        for alert in alerts:
+            if alert.key not in former:
+                _log.warning("alert fires", **_names_of(alert), reason=alert.description)
+        for alert in ended:
+            _log.info("alert is over", **_names_of(alert))
+        self._silence(now.ms)
+        told = [self._style.notice(one) for one in alerts if one.key not in self._silenced]
+        over = [self._style.notice(one, now.ms) for one in ended]
+        firing = {notice.key: notice for notice in told}
+        for delivery in self._deliveries:
+            delivery.offer(firing, over)
+        self._metrics.show(alerts, len(self._silenced))
+
+    def _silence(self, now_ms: int) -> None:
+        silences, former = self._silences(), self._silenced
+        covered = {key: silence_of(one, silences, now_ms) for key, one in self._firing.items()}
+        self._silenced = {key: one for key, one in covered.items() if one is not None}
+        for key, silence in self._silenced.items():
+            if former.get(key) != silence:
+                _log.info("alert is silenced", **_names_of(self._firing[key]), reason=silence.reason)
+
+
+def _names_of(alert: Alert) -> dict[str, str]:
+    return {"alertname": alert.kind.name, "datastream": alert.datastream}

@@ -1,0 +1,94 @@
+"""Words of a message about one group of alerts, for people and for programs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from mirror.errors import legible
+from monitor.alerts.alert import ALERTNAME, Notice, rfc3339
+
+_MOST_SHOWN: Final = 20
+"""Alerts of a message that are written out."""
+_NO_TIME: Final = "0001-01-01T00:00:00Z"
+"""The end of what has not ended, as Alertmanager writes it."""
+_LONGEST_SUBJECT: Final = 150
+
+
+def grouped_by(labels: Sequence[str]) -> Callable[[Notice], tuple[str, ...]]:
+    """Alerts with the same values of these labels are of one group."""
+    return lambda notice: tuple(notice.labels.get(name, "") for name in labels)
+
+
+def subject_of(notices: Sequence[Notice]) -> str:
+    """One line, such as `[2 firing, 1 resolved] HeadraceDatastreamHalted east`."""
+    firing = sum(one.is_firing for one in notices)
+    counts = [f"{firing} firing"] if firing else []
+    counts += [f"{len(notices) - firing} resolved"] if firing < len(notices) else []
+    common = _common([one.labels for one in notices])
+    what = " ".join(common[name] for name in (ALERTNAME, "cluster", "datastream") if name in common)
+    # A name may hold whatever Unicode calls a line's end.
+    return legible(" ".join(f"[{', '.join(counts)}] {what or 'alerts'}".split()), _LONGEST_SUBJECT)
+
+
+def text_of(notices: Sequence[Notice], *, as_slack: bool = False) -> str:
+    """Lines for people: the subject, then what fires, then what is over. `as_slack`: in Slack's markup, in
+    which a name cannot call everybody in a channel."""
+    shown = sorted(notices, key=lambda one: not one.is_firing)
+    lines = [subject_of(notices), *(line for one in shown[:_MOST_SHOWN] for line in _lines_of(one))]
+    if len(shown) > _MOST_SHOWN:
+        lines.append(f"… and {len(shown) - _MOST_SHOWN} more")
+    text = "\n".join(lines)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") if as_slack else text
+
+
+def _lines_of(notice: Notice) -> list[str]:
+    told, since = notice.annotations, rfc3339(notice.starts_ms)
+    state = f"since {since}" if notice.ended_ms is None else f"over: {since} to {rfc3339(notice.ended_ms)}"
+    lines = ["", f"{notice.labels.get('severity', '')}: {told.get('summary', '')} ({state})"]
+    if notice.is_firing:
+        lines.append(told.get("description", ""))
+        lines += [f"done already: {told['action']}"] if "action" in told else []
+    lines.append(f"runbook: {told['runbook_url']}")
+    lines.append(f"see: {notice.link}")
+    return lines
+
+
+def webhook_body(receiver: str, group_by: Sequence[str], notices: Sequence[Notice]) -> dict[str, Any]:
+    """What Alertmanager's own webhooks send (version 4), with `text` beside it for Slack and its like.
+
+    https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
+    """
+    labels = _common([one.labels for one in notices])
+    group = {name: labels[name] for name in group_by if name in labels}
+    return {
+        "text": text_of(notices, as_slack=True),
+        "version": "4",
+        "groupKey": " ".join(f"{name}={value}" for name, value in group.items()),
+        "truncatedAlerts": 0,
+        "status": "firing" if any(one.is_firing for one in notices) else "resolved",
+        "receiver": receiver,
+        "groupLabels": group,
+        "commonLabels": labels,
+        "commonAnnotations": _common([one.annotations for one in notices]),
+        "externalURL": notices[0].link,
+        "alerts": [_document_of(one) for one in notices],
+    }
+
+
+def _document_of(notice: Notice) -> dict[str, Any]:
+    return {
+        "status": "firing" if notice.is_firing else "resolved",
+        "labels": dict(notice.labels),
+        "annotations": dict(notice.annotations),
+        "startsAt": rfc3339(notice.starts_ms),
+        "endsAt": _NO_TIME if notice.ended_ms is None else rfc3339(notice.ended_ms),
+        "generatorURL": notice.link,
+        "fingerprint": notice.key,
+    }
+
+
+def _common(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What all of them have."""
+    first, *rest = tables
+    return {name: value for name, value in first.items() if all(one.get(name) == value for one in rest)}

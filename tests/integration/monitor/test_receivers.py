@@ -1,0 +1,329 @@
+"""Adapters of receivers against what listens on loopback.
+
+An Alertmanager is asked itself where its binary is on the PATH (`prometheus-alertmanager` of Debian), and
+besides that always what takes its place: `CheckingAlertmanager`, which has its checks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import ConfigError, InvalidRequest, Refused, TimedOut, Unreachable
+from monitor.adapters.receivers.alertmanager import Alertmanager
+from monitor.adapters.receivers.mail import Mail
+from monitor.adapters.receivers.webhook import Webhook
+from monitor.alerts.alert import Alert, Notice, Style
+from monitor.alerts.catalogue import BLIND, HALTED
+from monitor.alerts.ports import ToldToWait
+from monitor.alerts.settings import AlertmanagerSettings, MailSettings, WebhookSettings
+from stack.ports import LOOPBACK, free_ports
+from stack.process.managed_process import ManagedProcess
+from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver, Reply, dripping
+from tests.fakes.mail_server import FILES, MailServer
+from tests.patience import wait_until
+
+STYLE: Final = Style({"team": "ingest"}, "https://docs.example.com/runbooks/{alertname}/", "http://here:1")
+BINARY: Final = shutil.which("prometheus-alertmanager")
+AUTHORITY: Final = str(FILES / "authority.pem")
+NOBODY: Final = f"http://{LOOPBACK}:1"
+ROUTE: Final = 'route: {receiver: nobody}\nreceivers: [{name: "nobody"}]\n'
+
+
+def now() -> int:
+    return SystemClock().now_ms()
+
+
+def a_notice(name: str = "orders", *, ended_ms: int | None = None, since_ms: int = 0) -> Notice:
+    since_ms = since_ms or now() - 60_000
+    return STYLE.notice(
+        Alert(HALTED, f"{name} stands", "east does not answer", since_ms, name, "east"), ended_ms
+    )
+
+
+def run_alertmanager(folder: Path, stack: ExitStack) -> str:
+    assert BINARY is not None
+    (folder / "am.yml").write_text(ROUTE)
+    (port,) = free_ports(1)
+    arguments = [BINARY, f"--config.file={folder / 'am.yml'}", f"--storage.path={folder}"]
+    arguments += [f"--web.listen-address={LOOPBACK}:{port}", "--cluster.listen-address="]
+    process = ManagedProcess("alertmanager", arguments, {}, folder / "am.log", grace_seconds=10)
+    process.start()
+    stack.callback(process.stop)
+    url = f"http://{LOOPBACK}:{port}"
+    wait_until(lambda: is_ready(url) or not process.is_alive(), "Alertmanager listens")
+    assert process.is_alive(), (folder / "am.log").read_text()
+    return url
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/-/ready").is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture(scope="module", params=["in its place", *(["itself"] if BINARY else [])])
+def alertmanager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ExitStack() as stack:
+        if request.param == "itself":
+            yield run_alertmanager(tmp_path_factory.mktemp("alertmanager"), stack)
+        else:
+            yield stack.enter_context(CheckingAlertmanager()).url
+
+
+def shown(url: str, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = httpx.get(f"{url}/api/v2/alerts").raise_for_status().json()
+    return [one for one in found if one["labels"].get("datastream") == name]
+
+
+def test_alertmanager_shows_what_fires_once_until_it_is_over(alertmanager: str) -> None:
+    receiver = Alertmanager(AlertmanagerSettings(url=alertmanager))
+    notice = a_notice("fires")
+    receiver.send([notice, a_notice("beside it")], now())
+    (first,) = wait_until(lambda: shown(alertmanager, "fires"))
+    assert first["labels"] == dict(notice.labels)
+    assert first["annotations"] == dict(notice.annotations)
+    assert first["generatorURL"] == "http://here:1/v1/datastreams/fires"
+    receiver.send([notice], now() + 5_000)
+    wait_until(lambda: shown(alertmanager, "fires")[0]["endsAt"] > first["endsAt"])
+    assert len(shown(alertmanager, "fires")) == 1
+    receiver.send([a_notice("fires", ended_ms=now(), since_ms=notice.starts_ms)], now())
+    wait_until(lambda: not shown(alertmanager, "fires"))
+
+
+def test_what_is_not_refreshed_any_more_ends_in_alertmanager(alertmanager: str) -> None:
+    """As when the monitor has died."""
+    Alertmanager(AlertmanagerSettings(url=alertmanager, refresh_seconds=0.3)).send([a_notice("left")], now())
+    wait_until(lambda: not shown(alertmanager, "left"))
+
+
+def test_alertmanager_says_what_it_does_not_take(alertmanager: str) -> None:
+    wrong = Notice({"no-label": "x"}, {}, "http://here", now())
+    with pytest.raises(InvalidRequest, match=r"it answers 4\d\d: .*invalid"):
+        Alertmanager(AlertmanagerSettings(url=alertmanager)).send([wrong], now())
+
+
+@pytest.fixture
+def listener() -> Iterator[HttpReceiver]:
+    with HttpReceiver() as found:
+        yield found
+
+
+def test_credentials_are_read_for_every_message(listener: HttpReceiver, tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    receiver = Alertmanager(AlertmanagerSettings(url=f"{listener.url}/prefix/", token_file=str(secret)))
+    for token in ("first", "second\n"):
+        secret.write_text(token)
+        receiver.send([a_notice()], now())
+    assert [one.headers["Authorization"] for one in listener.requests] == ["Bearer first", "Bearer second"]
+    assert {one.path for one in listener.requests} == {"/prefix/api/v2/alerts"}
+    secret.unlink()
+    with pytest.raises(Refused, match="token cannot be read"):
+        receiver.send([a_notice()], now())
+
+
+def test_a_password_is_sent_to_this_machine_or_through_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", "hush")
+    chosen = AlertmanagerSettings(url="http://elsewhere.example", username="ci", password_variable="PAGER")
+    with pytest.raises(Refused, match="without TLS") as refused:
+        Alertmanager(chosen).send([a_notice()], now())
+    assert "hush" not in str(refused.value)
+
+
+def test_a_webhook_is_signed_and_has_text_for_people_and_alerts_for_programs(
+    listener: HttpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", f"{listener.url}/T0/secret")
+    monkeypatch.setenv("KEY", "k1")
+    chosen = WebhookSettings(url_variable="HOOK", secret_variable="KEY")
+    receiver = Webhook("chat", chosen, ["alertname", "cluster"])
+    receiver.send([a_notice("<!channel>"), a_notice("b", ended_ms=now())], 1_700_000_000_123)
+    (request,) = listener.requests
+    assert request.path == "/T0/secret"
+    expected = hmac.new(b"k1", b"1700000000." + request.body, hashlib.sha256).hexdigest()
+    assert request.headers["X-Headrace-Timestamp"] == "1700000000"
+    assert request.headers["X-Headrace-Signature"] == f"v1={expected}"
+    document = request.document
+    assert "[1 firing, 1 resolved] HeadraceDatastreamHalted east" in document["text"]
+    assert "<!channel>" not in document["text"]
+    assert "&lt;!channel&gt; stands" in document["text"]
+    assert (document["version"], document["status"], document["receiver"]) == ("4", "firing", "chat")
+    assert document["groupLabels"] == {"alertname": "HeadraceDatastreamHalted", "cluster": "east"}
+    assert [one["status"] for one in document["alerts"]] == ["firing", "resolved"]
+    assert document["alerts"][0]["endsAt"] == "0001-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, InvalidRequest),
+        (413, InvalidRequest),
+        (401, Refused),
+        (404, Refused),
+        (302, Refused),
+        (408, ToldToWait),
+        (429, ToldToWait),
+        (500, ToldToWait),
+        (503, ToldToWait),
+    ],
+)
+def test_what_an_answer_means(listener: HttpReceiver, status: int, error: type[Exception]) -> None:
+    listener.answer = lambda _: Reply(status, b"it is hush", {"Retry-After": "17", "Location": "/there"})
+    with pytest.raises(error, match=f"it answers {status}") as raised:
+        Webhook("chat", WebhookSettings(url=listener.url), []).send([a_notice()], now())
+    assert "hush" not in str(raised.value)
+    if isinstance(raised.value, ToldToWait):
+        assert raised.value.retry_after == 17.0
+    assert len(listener.requests) == 1
+
+
+def test_an_answer_without_end_is_not_read_to_its_end() -> None:
+    with dripping(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000) as port:
+        chosen = WebhookSettings(url=f"http://{LOOPBACK}:{port}")
+        Webhook("chat", chosen, []).send([a_notice()], now())
+
+
+@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+@pytest.mark.parametrize("drop", [b"", b"x"], ids=["silent", "dripping"])
+def test_a_server_that_does_not_finish_its_answer_is_left(beginning: bytes, drop: bytes) -> None:
+    with dripping(beginning, drop) as port:
+        chosen = WebhookSettings(url=f"http://{LOOPBACK}:{port}", timeout_seconds=0.3)
+        with pytest.raises(Unreachable):
+            Webhook("chat", chosen, []).send([a_notice()], now())
+
+
+def test_who_is_not_there_is_named_without_the_address() -> None:
+    with pytest.raises(Unreachable, match="cannot be reached") as raised:
+        Webhook("chat", WebhookSettings(url=f"{NOBODY}/T0/secret"), []).send([a_notice()], now())
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("address", ["", "no address", "ftp://there/secret", "http://", "http://[secret"])
+def test_an_address_that_is_none_is_refused_without_showing_it(address: str, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text(address)
+    with pytest.raises(Refused) as raised:
+        Webhook("chat", WebhookSettings(url_file=str(tmp_path / "url")), []).send([a_notice()], now())
+    assert "secret" not in str(raised.value)
+
+
+def mail_settings(server: MailServer, **more: Any) -> MailSettings:
+    known = {"host": "localhost", "port": server.port, "ca_file": AUTHORITY}
+    known |= {"sender": "headrace@example.com", "recipients": ["a@example.com", "b@example.com"]}
+    return MailSettings(**(known | more))
+
+
+@pytest.fixture
+def post() -> Iterator[MailServer]:
+    with MailServer() as found:
+        yield found
+
+
+def test_mail_goes_through_starttls_with_the_password(
+    post: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAIL", "hush")
+    chosen = mail_settings(post, username="headrace", password_variable="MAIL")
+    Mail(chosen).send([a_notice("orders"), a_notice("clicks")], 1_700_000_000_000)
+    (letter,) = post.letters
+    assert letter.was_encrypted
+    assert letter.credentials == ("headrace", "hush")
+    assert (letter.sender, letter.recipients) == ("headrace@example.com", ["a@example.com", "b@example.com"])
+    assert letter.message["Subject"] == "[2 firing] HeadraceDatastreamHalted east"
+    assert letter.message["Auto-Submitted"] == "auto-generated"
+    assert letter.message["Date"].datetime.timestamp() == 1_700_000_000
+    text = letter.message.get_content()
+    assert "orders stands" in text
+    assert "https://docs.example.com/runbooks/HeadraceDatastreamHalted/" in text
+
+
+def test_a_name_adds_no_header(post: MailServer) -> None:
+    hostile = "x\r\nBcc: all@example.com\r\n\r\n<b>y\u2028z\x0b\x85é"
+    alert = Alert(BLIND, hostile, hostile, now(), hostile, hostile)
+    Mail(mail_settings(post)).send([STYLE.notice(alert)], now())
+    (letter,) = post.letters
+    assert letter.recipients == ["a@example.com", "b@example.com"]
+    assert letter.message["Bcc"] is None
+    headers = letter.raw.partition(b"\r\n\r\n")[0].decode("ascii")
+    assert sum(not line.startswith((" ", "\t")) for line in headers.splitlines()) == len(
+        letter.message.keys()
+    )
+    assert {*letter.message.keys()} == {
+        *("From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Type"),
+        *("Content-Transfer-Encoding", "MIME-Version"),
+    }
+
+
+def test_a_server_without_starttls_gets_nothing() -> None:
+    with MailServer(offers_tls=False) as server:
+        with pytest.raises(Refused, match="STARTTLS"):
+            Mail(mail_settings(server)).send([a_notice()], now())
+        assert server.letters == []
+        Mail(mail_settings(server, security="none")).send([a_notice()], now())
+        assert not server.letters[0].was_encrypted
+
+
+def test_a_server_that_nobody_vouches_for_gets_nothing(post: MailServer) -> None:
+    with pytest.raises(Refused, match="no TLS"):
+        Mail(mail_settings(post, ca_file="")).send([a_notice()], now())
+    assert post.letters == []
+
+
+@pytest.mark.parametrize(
+    ("replies", "error", "said"),
+    [
+        ({"CONNECT": "421 later"}, Unreachable, "421 later"),
+        ({"MAIL": "451 later"}, Unreachable, "451 later"),
+        ({"MAIL": "550 never"}, Refused, "550 never"),
+        ({"DATA": "554 never"}, Refused, "554 never"),
+        ({"RCPT": "550 nobody"}, Refused, "any recipient"),
+        ({"RCPT": "450 greylisted"}, Unreachable, "any recipient"),
+        ({"AUTH": "535 wrong"}, Refused, "535 wrong"),
+    ],
+)
+def test_what_a_mail_server_means(
+    post: MailServer, replies: dict[str, str], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("hush")
+    post.replies = replies
+    chosen = mail_settings(post, username="headrace", password_file=str(tmp_path / "password"))
+    with pytest.raises(error, match=said) as raised:
+        Mail(chosen).send([a_notice()], now())
+    assert "hush" not in str(raised.value)
+    assert post.letters == []
+
+
+def test_one_recipient_that_is_refused_keeps_no_mail_from_the_others(post: MailServer) -> None:
+    post.replies = {"a@example.com": "550 nobody"}
+    Mail(mail_settings(post)).send([a_notice()], now())
+    assert [one.recipients for one in post.letters] == [["b@example.com"]]
+
+
+@pytest.mark.parametrize("beginning", [b"", b"220-here\r\n"])
+@pytest.mark.parametrize("drop", [b"", b"220-x\r\n"], ids=["silent", "dripping"])
+def test_a_mail_server_that_does_not_finish_is_left(beginning: bytes, drop: bytes) -> None:
+    with MailServer() as server, dripping(beginning, drop) as port:
+        chosen = mail_settings(server, port=port, timeout_seconds=0.3)
+        with pytest.raises(TimedOut):
+            Mail(chosen).send([a_notice()], now())
+
+
+def test_a_mail_server_that_is_away_may_come_back(post: MailServer) -> None:
+    with pytest.raises(Unreachable):
+        Mail(mail_settings(post, port=1)).send([a_notice()], now())
+
+
+def test_authorities_that_cannot_be_read_are_said_at_the_start() -> None:
+    with pytest.raises(ConfigError, match="/nowhere"):
+        Alertmanager(AlertmanagerSettings(url=NOBODY, ca_file="/nowhere"))
+    with MailServer() as server, pytest.raises(ConfigError, match="/nowhere"):
+        Mail(mail_settings(server, ca_file="/nowhere"))

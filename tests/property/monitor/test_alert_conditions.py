@@ -1,0 +1,110 @@
+"""Which alerts fire, over any history of what the monitor found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.model.identifiers import DatastreamName
+from monitor.alerts.alert import Alert
+from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED
+from monitor.alerts.conditions import AlertPatience, Conditions, Moment
+from monitor.cycle import Finding
+from monitor.incidents import Incident
+from monitor.latency import Standing, Verdict
+
+ORDERS: Final = DatastreamName("orders")
+PATIENCE: Final = AlertPatience(30.0, 600.0, 60.0, 60.0)
+
+
+class Turn(NamedTuple):
+    """What a turn finds of one datastream. `standing` None: it found nothing at all."""
+
+    standing: Standing | None
+    is_open: bool
+    is_halted: bool
+    seconds: float
+
+
+turns = st.builds(
+    Turn,
+    st.sampled_from([*Standing, None]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1.0, 10.0, 29.0, 61.0, 700.0]),
+)
+histories = st.lists(turns, max_size=40)
+
+
+def play(history: Sequence[Turn]) -> list[tuple[float, Turn, list[Alert]]]:
+    conditions, now, played = Conditions(PATIENCE), 0.0, []
+    for turn in history:
+        now += turn.seconds
+        moment = Moment(int(now * 1000), now)
+        if turn.standing is None:
+            alerts = conditions.nothing_judged("Pinot does not answer", moment)
+        else:
+            is_halted = turn.is_halted or turn.standing is Standing.HALTED
+            verdict = Verdict(turn.standing, None, "so it is", is_halted)
+            found = Finding(verdict, Incident(is_open=turn.is_open), "", "east")
+            alerts = conditions.judged({ORDERS: found}, moment)
+        played.append((now, turn, alerts))
+    return played
+
+
+@given(histories)
+def test_an_alert_keeps_its_beginning_until_it_is_over(history: list[Turn]) -> None:
+    began: dict[str, int] = {}
+    for now, _, alerts in play(history):
+        names = [one.kind.name for one in alerts]
+        assert len(names) == len(set(names))
+        for one in alerts:
+            assert one.since_ms <= now * 1000
+            assert began.setdefault(one.kind.name, one.since_ms) == one.since_ms
+        began = {name: since for name, since in began.items() if name in names}
+
+
+@given(histories)
+def test_an_alert_fires_only_after_the_patience_of_its_kind(history: list[Turn]) -> None:
+    for now, _, alerts in play(history):
+        for one in alerts:
+            assert now * 1000 - one.since_ms >= PATIENCE.before(one.kind) * 1000
+
+
+@given(histories)
+def test_an_incident_is_an_alert_as_long_as_it_lasts_unless_nothing_is_copied(history: list[Turn]) -> None:
+    for _, turn, alerts in play(history):
+        kinds = {one.kind for one in alerts}
+        if turn.standing is None:
+            continue
+        if turn.is_open and not turn.is_halted and turn.standing is not Standing.HALTED:
+            assert LATE in kinds
+        if not turn.is_open:
+            assert LATE not in kinds
+        assert BLIND not in kinds
+
+
+@given(histories)
+def test_nothing_is_over_while_nothing_can_be_judged(history: list[Turn]) -> None:
+    former: set[str] = set()
+    for _, turn, alerts in play(history):
+        names = {one.kind.name for one in alerts}
+        if turn.standing is None:
+            assert former <= names
+        former = names
+
+
+@given(histories, st.sampled_from([(HALTED, Standing.HALTED), (UNJUDGED, Standing.UNKNOWN)]))
+def test_what_lasts_becomes_an_alert_and_what_is_gone_stays_none(
+    history: list[Turn], case: tuple[object, Standing]
+) -> None:
+    kind, standing = case
+    lasting = [Turn(standing, is_open=False, is_halted=False, seconds=301.0)] * 3
+    *_, (_, _, alerts) = play([*history, *lasting])
+    assert kind in {one.kind for one in alerts}
+    well = [Turn(Standing.WITHIN, is_open=False, is_halted=False, seconds=31.0)] * 2
+    *_, (_, _, alerts) = play([*history, *lasting, *well])
+    assert alerts == []

@@ -1,0 +1,239 @@
+"""From turns of the monitor to receivers, which may be slow, frozen or away."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+from prometheus_client import generate_latest
+
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import InvalidRequest, Refused, Unreachable
+from mirror.model.identifiers import DatastreamName
+from mirror.ports import Clock
+from monitor.alerts.alert import Notice, Style
+from monitor.alerts.conditions import AlertPatience, Conditions
+from monitor.alerts.delivery import Delivery
+from monitor.alerts.dispatch import AlertDispatch
+from monitor.alerts.messages import grouped_by
+from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.outbox import Outbox, Schedule
+from monitor.alerts.silence import Silence
+from monitor.cycle import Finding
+from monitor.incidents import Incident
+from monitor.latency import Standing, Verdict
+from tests.fakes.clock import ManualClock
+from tests.patience import PATIENCE_SECONDS, wait_until
+
+LATE: Final = Finding(Verdict(Standing.BREACHED, None, "late"), Incident(is_open=True), "", "east")
+WELL: Final = Finding(Verdict(Standing.WITHIN, 1.0, "well"), Incident(), "", "east")
+ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
+
+
+class Memory:
+    """A receiver that remembers. `before`: what happens before it takes a message."""
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self.before = before
+        self.messages: list[list[Notice]] = []
+
+    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+        self.before()
+        self.messages.append(list(notices))
+
+    def heard(self) -> list[tuple[str, bool]]:
+        return [(one.labels.get("datastream", ""), one.is_firing) for each in self.messages for one in each]
+
+
+class Rig:
+    """A dispatch with receivers that are told at once and again after a minute."""
+
+    def __init__(self, clock: Clock, *receivers: Memory, schedule: Schedule | None = None) -> None:
+        self.metrics = AlertMetrics()
+        self.silences: list[Silence] = []
+        chosen = schedule or Schedule(0.0, 60.0, 0.01)
+        deliveries = [
+            Delivery(f"r{number}", one, Outbox(chosen, grouped_by(["cluster"])), clock, self.metrics)
+            for number, one in enumerate(receivers)
+        ]
+        patience, style = AlertPatience(blind_seconds=0.0), Style({}, "", "http://here")
+        self.dispatch = AlertDispatch(
+            Conditions(patience), style, lambda: self.silences, deliveries, clock, self.metrics
+        )
+
+    def judged(self, **found: Finding) -> None:
+        self.dispatch.judged({DatastreamName(name): one for name, one in found.items()})
+
+    def metric(self, name: str) -> float:
+        lines = generate_latest(self.metrics.registry).decode().splitlines()
+        return next(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+
+@contextmanager
+def running(*receivers: Memory, schedule: Schedule | None = None) -> Iterator[Rig]:
+    rig = Rig(SystemClock(), *receivers, schedule=schedule)
+    rig.dispatch.start()
+    try:
+        yield rig
+    finally:
+        rig.dispatch.stop(PATIENCE_SECONDS)
+
+
+def test_an_alert_fires_once_and_resolves_once() -> None:
+    receiver = Memory()
+    with running(receiver) as rig:
+        for _ in range(5):
+            rig.judged(orders=LATE)
+        wait_until(lambda: receiver.messages)
+        assert rig.metric('headrace_alerts_firing{alertname="HeadraceLatencyObjectiveBreached"}') == 1
+        rig.judged(orders=WELL)
+        wait_until(lambda: len(receiver.messages) == 2)
+        rig.judged(orders=WELL)
+    assert receiver.heard() == [("orders", True), ("orders", False)]
+    fired, over = receiver.messages[0][0], receiver.messages[1][0]
+    assert fired.key == over.key
+    assert over.ended_ms is not None
+    assert over.ended_ms >= over.starts_ms == fired.starts_ms
+    assert rig.metric('headrace_alerts_sent_total{receiver="r0",state="resolved"}') == 1
+
+
+def test_nothing_to_judge_is_an_alert_of_its_own_and_ends_no_other() -> None:
+    receiver = Memory()
+    with running(receiver) as rig:
+        rig.judged(orders=LATE)
+        rig.dispatch.nothing_judged("Pinot does not answer")
+        wait_until(lambda: len(receiver.heard()) == 2)
+        rig.judged(orders=LATE)
+        wait_until(lambda: len(receiver.heard()) == 3)
+    assert receiver.heard()[2] == ("", False)
+
+
+def test_a_receiver_that_is_frozen_holds_up_neither_the_judging_nor_the_others() -> None:
+    thaw = threading.Event()
+    frozen, well = Memory(lambda: assert_set(thaw)), Memory()
+    with running(frozen, well) as rig:
+        rig.judged(orders=LATE)
+        rig.judged(orders=WELL)
+        rig.judged(orders=LATE, clicks=LATE)
+        wait_until(lambda: {("orders", True), ("clicks", True)} <= set(well.heard()))
+        assert frozen.messages == []
+        rig.judged(orders=WELL, clicks=LATE)
+        wait_until(lambda: ("orders", False) in well.heard())
+        thaw.set()
+        wait_until(lambda: {("clicks", True), ("orders", False)} <= set(frozen.heard()))
+
+
+def assert_set(event: threading.Event) -> None:
+    assert event.wait(PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("error", [Unreachable("away"), Refused("no"), RuntimeError("a fault of ours")])
+def test_after_an_outage_it_hears_what_is_true_then(error: Exception) -> None:
+    is_away = threading.Event()
+    is_away.set()
+    attempts: list[int] = []
+
+    def answer() -> None:
+        attempts.append(1)
+        if is_away.is_set():
+            raise error
+
+    receiver = Memory(answer)
+    with running(receiver) as rig:
+        rig.judged(orders=LATE, clicks=LATE)
+        wait_until(lambda: len(attempts) > 2)
+        assert rig.metric('headrace_alerts_waiting{receiver="r0"}') == 2
+        rig.judged(orders=WELL, clicks=LATE)
+        is_away.clear()
+        wait_until(lambda: len(receiver.heard()) == 2)
+        assert sorted(receiver.heard()) == [("clicks", True), ("orders", False)]
+        assert rig.metric('headrace_alerts_waiting{receiver="r0"}') == 0
+        assert rig.metric('headrace_alerts_failed_total{receiver="r0"}') >= 4
+
+
+def test_a_message_that_is_refused_as_it_is_is_not_sent_again_at_once() -> None:
+    answers = iter([InvalidRequest("no such label")])
+    receiver = Memory(lambda: raise_next(answers))
+    with running(receiver) as rig:
+        rig.judged(orders=LATE)
+        wait_until(lambda: rig.metric('headrace_alerts_failed_total{receiver="r0"}'))
+        rig.judged(orders=WELL)
+        wait_until(lambda: receiver.messages)
+    assert receiver.heard() == [("orders", False)]
+
+
+def raise_next(errors: Iterator[Exception]) -> None:
+    for error in errors:
+        raise error
+
+
+def test_the_end_of_the_monitor_tries_what_waits_and_ends_no_alert() -> None:
+    receiver = Memory()
+    with running(receiver, schedule=Schedule(3600.0, 3600.0)) as rig:
+        rig.judged(orders=LATE)
+    assert receiver.heard() == [("orders", True)]
+    rig.dispatch.stop(PATIENCE_SECONDS)
+
+
+def test_the_end_of_the_monitor_waits_for_nobody_who_is_frozen() -> None:
+    thaw = threading.Event()
+    frozen = Memory(lambda: assert_set(thaw))
+    rig = Rig(SystemClock(), frozen)
+    rig.dispatch.start()
+    rig.judged(orders=LATE)
+    rig.dispatch.stop(0.01)
+    assert frozen.messages == []
+    thaw.set()
+    rig.dispatch.stop(PATIENCE_SECONDS)
+
+
+def test_alerts_of_one_cluster_are_one_message() -> None:
+    receiver = Memory()
+    with running(receiver, schedule=Schedule(3600.0, 3600.0)) as rig:
+        elsewhere = Finding(LATE.verdict, LATE.incident, "", "west")
+        rig.judged(orders=LATE, clicks=LATE, users=elsewhere)
+    assert sorted(len(one) for one in receiver.messages) == [1, 2]
+
+
+def test_a_silence_holds_back_what_fires_until_it_ends() -> None:
+    clock, receiver = ManualClock(), Memory()
+    rig = Rig(clock, receiver)
+    rig.silences = [Silence("ord*", clock.now_ms() + 60_000, "migration")]
+    rig.dispatch.start()
+    try:
+        rig.judged(orders=LATE, clicks=LATE)
+        wait_until(lambda: receiver.messages)
+        assert receiver.heard() == [("clicks", True)]
+        assert rig.metric("headrace_alerts_silenced") == 1
+        clock.advance(59.0)
+        rig.judged(orders=LATE, clicks=LATE)
+        clock.advance(1.0)
+        rig.judged(orders=LATE, clicks=LATE)
+        wait_until(lambda: ("orders", True) in receiver.heard())
+    finally:
+        rig.dispatch.stop(PATIENCE_SECONDS)
+
+
+def test_what_ends_in_a_silence_is_said_to_those_who_heard_of_it() -> None:
+    receiver = Memory()
+    with running(receiver) as rig:
+        rig.judged(orders=LATE)
+        wait_until(lambda: receiver.messages)
+        rig.silences = [Silence("*", 2**60)]
+        rig.judged(orders=LATE, clicks=LATE)
+        rig.judged(orders=WELL, clicks=WELL)
+        wait_until(lambda: len(receiver.messages) == 2)
+        rig.dispatch.nothing_judged("silenced too")
+    assert receiver.heard() == [("orders", True), ("orders", False)]
+
+
+def test_only_everything_silences_alerts_of_the_whole_service() -> None:
+    receiver = Memory()
+    with running(receiver) as rig:
+        rig.silences = [Silence("?*", 2**60), Silence("", 2**60)]
+        rig.dispatch.nothing_judged("Pinot does not answer")
+        wait_until(lambda: receiver.messages)
+    assert receiver.heard() == [("", True)]

@@ -1,0 +1,88 @@
+"""What can be set about alerts, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pydantic import ValidationError
+
+from headrace.alerts import build_alerts, watched_silences
+from headrace.settings import load_settings
+from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.settings import AlertSettings
+from monitor.alerts.silence import Silence
+
+MAIL: Final = {"host": "h", "sender": "a@x", "recipients": ["b@x"]}
+
+
+def settings(**values: Any) -> AlertSettings:
+    return AlertSettings.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"labels": {"a-b": "x"}}, "no name of a label"),
+        ({"group_by": ["a b"]}, "no name of a label"),
+        ({"labels": {"severity": "x"}}, "has severity already"),
+        ({"alertmanagers": {"a": {"url": "http://x", "username": "u"}}}, "goes together"),
+        (
+            {"alertmanagers": {"a": {"url": "u", "token_file": "f", "token_variable": "V"}}},
+            "exclude each other",
+        ),
+        (
+            {"alertmanagers": {"a": {"url": "u", "token_file": "f", "username": "n", "password_file": "p"}}},
+            "exclude each other",
+        ),
+        ({"alertmanagers": {"a": {"url": "http://x", "password": "p"}}}, "Extra inputs"),
+        ({"webhooks": {"a": {}}}, "one of url, url_file and url_variable"),
+        ({"webhooks": {"a": {"url": "u", "url_file": "f"}}}, "one of url, url_file and url_variable"),
+        ({"webhooks": {"a": {"url": "u", "secret_file": "f", "secret_variable": "V"}}}, "exclude each other"),
+        ({"mail": {"a": MAIL | {"recipients": []}}}, "at least 1"),
+        ({"mail": {"a": MAIL | {"recipients": ["b@x\r\nBcc: c@x"]}}}, "no plain mail address"),
+        ({"mail": {"a": MAIL | {"sender": "me <a@x>"}}}, "no plain mail address"),
+        ({"mail": {"a": MAIL | {"sender": "a@x,b@x"}}}, "no plain mail address"),
+        ({"mail": {"a": MAIL | {"username": "u"}}}, "goes together"),
+        (
+            {"mail": {"a": MAIL | {"username": "u", "password_file": "p", "security": "none"}}},
+            "not sent as plain text",
+        ),
+        ({"silences": {"a": {"until": "2027-01-31T18:00:00"}}}, "timezone"),
+    ],
+)
+def test_what_cannot_be_is_refused(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        settings(**values)
+
+
+def test_a_configuration_with_receivers_of_all_kinds_is_built(tmp_path: Path) -> None:
+    file = tmp_path / "headrace.toml"
+    file.write_text(
+        '[monitor.alerts.alertmanagers.a]\nurl = "http://127.0.0.1:1"\n'
+        '[monitor.alerts.webhooks.a]\nurl = "http://127.0.0.1:1"\n'
+        '[monitor.alerts.mail.a]\nhost = "h"\nsender = "a@x"\nrecipients = ["b@x"]\n'
+    )
+    metrics = AlertMetrics()
+    dispatch = build_alerts(load_settings(file), file, "", metrics)
+    dispatch.stop(0.0)
+    samples = [one for family in metrics.registry.collect() for one in family.samples]
+    watched = {one.labels["receiver"] for one in samples if one.name == "headrace_alerts_waiting"}
+    assert watched == {"alertmanager/a", "webhook/a", "mail/a"}
+
+
+def test_silences_are_read_again_when_the_file_changes(tmp_path: Path) -> None:
+    file = tmp_path / "headrace.toml"
+    file.write_text("")
+    silences = watched_silences(file, [])
+    assert silences() == []
+    file.write_text('[monitor.alerts.silences."o*"]\nuntil = 2027-01-31T18:00:00Z\nreason = "ticket 7"\n')
+    found = [Silence("o*", 1_801_418_400_000, "ticket 7")]
+    assert silences() == found
+    file.write_text("[monitor.alerts\n")
+    assert silences() == found
+    file.unlink()
+    assert silences() == found
+    file.write_text("[monitor]\n")
+    assert silences() == []
