@@ -18,13 +18,18 @@ from mirror.model.datastreams.policy import policy_from
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness
 from mirror.model.topics import TopicNaming, TopicSelection
+from mirror.ports import Clock
 from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_contents import TopicContents
+from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.audit import AuditResult, audit_topic
 from monitor.cycle import MonitorCycle
+from monitor.fallback import FallbackMeasurements
 from monitor.incidents import IncidentPolicy
+from monitor.ports import Measurements
+from monitor.settings import MeasurementPlace
 from pinot.client import PinotClient
 from pinot.deployment.controller import PinotController
 from pinot.deployment.ingestion import positions
@@ -80,9 +85,26 @@ def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
     monitor = settings.monitor
     address = settings.service_address(at or monitor.service)
     policy = IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds)
-    measurements = PinotMeasurements(PinotClient(settings.pinot), clock)
     service = RestService(RestClient(address, settings=settings.commands))
-    return MonitorCycle(service, measurements, policy, clock, monitor.window_seconds)
+    return MonitorCycle(service, _measurements(settings, clock), policy, clock, monitor.window_seconds)
+
+
+def _measurements(settings: HeadraceSettings, clock: Clock) -> Measurements:
+    """Raises InvalidRequest when the cluster of the metrics topic is not in the settings."""
+    place, mirror = settings.monitor.measurements, settings.mirror
+    stored = PinotMeasurements(PinotClient(settings.pinot), clock)
+    if place is MeasurementPlace.PINOT:
+        return stored
+    cluster = settings.clusters.get(mirror.metrics_cluster)
+    if cluster is None:
+        if place is MeasurementPlace.EITHER:
+            return stored
+        raise InvalidRequest(
+            f"mirror.metrics_cluster {mirror.metrics_cluster} is not in the settings",
+            advice="add [clusters.NAME] for the cluster that holds the measurements",
+        )
+    written = TopicMeasurements(cluster, mirror.metrics_topic, clock)
+    return written if place is MeasurementPlace.TOPIC else FallbackMeasurements(stored, written, clock)
 
 
 def audit_datastream(settings: HeadraceSettings, definition: Mapping[str, Any]) -> list[AuditResult]:

@@ -59,6 +59,11 @@ class MonitorCycle:
         self._window = window_seconds
         self._incidents: dict[DatastreamName, Incident] = {}
 
+    @property
+    def remark(self) -> str:
+        """What verdicts rest on where that is not the usual; empty where it is."""
+        return self._measurements.remark
+
     def judge_only(self) -> Mapping[DatastreamName, Verdict]:
         """Verdicts without any consequence. Raises HeadraceError."""
         observations = self._measurements.observe(self._window)

@@ -51,6 +51,11 @@ class Service(Protocol):
 class Measurements(Protocol):
     """What the mirror measured, as it is stored."""
 
+    @property
+    def remark(self) -> str:
+        """Why it is not read where it is usually; empty where it is."""
+        ...
+
     def observe(self, window_seconds: float) -> Observations:
         """What was measured in the window. Raises Unreachable, AnalyticsError."""
         ...

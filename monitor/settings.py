@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from pydantic import Field, model_validator
 
 from mirror.options import Seconds, Settings
 from monitor.alerts.settings import AlertSettings
+
+
+class MeasurementPlace(StrEnum):
+    """Where measurements are read: Pinot, the topic that instances write them to (Pinot is not needed then),
+    or Pinot and, while that does not answer, the topic."""
+
+    EITHER = "either"
+    PINOT = "pinot"
+    TOPIC = "topic"
 
 
 class MonitorSettings(Settings):
@@ -13,6 +24,9 @@ class MonitorSettings(Settings):
 
     service: str = ""
     """`host:port` of an instance's REST; empty: as in `api`."""
+    measurements: MeasurementPlace = MeasurementPlace.EITHER
+    """Where measurements are read: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either`:
+    Pinot, and the topic while Pinot does not answer."""
     interval_seconds: Seconds = 10.0
     """Time between two turns."""
     window_seconds: Seconds = 60.0

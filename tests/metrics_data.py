@@ -31,6 +31,9 @@ from tests.patience import wait_until
 
 RECORDING = Path(__file__).parent / "data" / "cruise-control"
 
+ROWS_WRITTEN_MS = 1_795_000_000_000
+"""Timestamp of the records that `write_rows` writes."""
+
 _numbers = itertools.count(1)
 
 
@@ -91,7 +94,7 @@ def write_rows(
     for key, row in keyed:
         buffer = io.BytesIO()
         fastavro.schemaless_writer(buffer, schema, dict(row))
-        records.append(Record(-1, key.encode(), buffer.getvalue(), (), 1_795_000_000_000))
+        records.append(Record(-1, key.encode(), buffer.getvalue(), (), ROWS_WRITTEN_MS))
     produce(address, topic, records, partitioner="murmur2_random")
 
 

@@ -57,6 +57,8 @@ def monitor(
     else:
         for name, verdict in findings.items():
             console().print(f"{name}: {verdict.standing}, {verdict.sentence}")
+        if cycle.remark:
+            console().print(f"judged by the metrics topic: {cycle.remark}")
     if any(verdict.standing in {Standing.BREACHED, Standing.HALTED} for verdict in findings.values()):
         raise typer.Exit(1)
 

@@ -10,13 +10,22 @@ import pytest
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
+from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
+from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.latency import Observation, Source, Standing, Subject, judge, observed
 from pinot.client import PinotClient
 from pinot.tables import MIRROR_METRICS
 from stack.pinot import PinotServer
 from tests.fakes.clock import ManualClock
-from tests.metrics_data import MetricsWorld, a_measurement, apply_tables, fresh_name, pinot_settings
+from tests.metrics_data import (
+    ROWS_WRITTEN_MS,
+    MetricsWorld,
+    a_measurement,
+    apply_tables,
+    fresh_name,
+    pinot_settings,
+)
 from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
@@ -33,7 +42,7 @@ def test_each_datastream_of_a_group_is_judged_by_its_own_topics(
 def _judge_rows(client: PinotClient, address: str) -> None:
     world = MetricsWorld(client, address)
     clock = ManualClock()
-    clock.advance(1_795_000_000)
+    clock.advance((ROWS_WRITTEN_MS - clock.now_ms()) / 1000 + 30)
     group, cluster, now_ms = fresh_name("group"), fresh_name("source"), clock.now_ms()
     fast, slow = (a_measurement(group, cluster, 0, now_ms - 5_000, late, 0) for late in (3, 5_000))
     nothing = (0,) * LATENCY_BUCKETS
@@ -49,6 +58,9 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     world.put(MIRROR_METRICS, rows)
     source = Source(group, cluster)
     found = PinotMeasurements(client, clock).observe(60.0)
+    servers = KafkaCluster(bootstrap_servers=address)
+    with closing(TopicMeasurements(servers, MIRROR_METRICS.topic, clock)) as written:
+        assert written.observe(60.0)[source] == found[source]
     assert found[source]["stuck"] == Observation(0, nothing, 0, unaged=1)
     subjects = {name: Subject(LatencyObjective(1000), source, TopicSelection(name)) for name in found[source]}
     standings = {name: judge(one, observed(one, found)).standing for name, one in subjects.items()}

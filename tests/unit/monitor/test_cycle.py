@@ -34,6 +34,8 @@ def a_subject(halted: str = "") -> Subject:
 class World:
     """Service and measurements, as a test wants them."""
 
+    remark = ""
+
     def __init__(self) -> None:
         self.wanted: dict[DatastreamName, Subject] = {ORDERS: a_subject()}
         self.seen: dict[Source, dict[str, Observation]] = {SOURCE: {"t": GOOD}}

@@ -1,0 +1,161 @@
+"""Measurements from the topic that instances write them to. Satisfies `monitor.ports.Measurements`."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import fastavro
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
+
+from librdkafka.errors import translate
+from librdkafka.settings import consumer_settings
+from mirror.errors import TimedOut, Unreachable
+from mirror.model.metrics import MirrorMetric
+from mirror.model.rows import avro_schema
+from mirror.ports import Clock
+from mirror.settings import KafkaCluster
+from monitor.latency import Observations
+from monitor.recent_rows import RecentRows
+
+_log = structlog.get_logger(__name__)
+_WAIT_SECONDS: Final = 0.1
+_AT_ONCE: Final = 10_000
+
+
+def _passing() -> Retrying:
+    """Attempts, because a leader moves now and then; not where nobody answers, which takes long enough."""
+    is_passing = retry_if_exception(
+        lambda error: isinstance(error, Unreachable) and not isinstance(error, TimedOut)
+    )
+    return Retrying(retry=is_passing, stop=stop_after_attempt(3), wait=wait_fixed(0.3), reraise=True)
+
+
+class TopicMeasurements:
+    """Reads the topic from the beginning of the window on, and at every look what has come since the last.
+
+    The connection is kept between looks; one that fails is made again, from the beginning of the window. A
+    look that comes later than a window after the last one begins there, too.
+    """
+
+    remark = ""
+
+    def __init__(
+        self, cluster: KafkaCluster, topic: str, clock: Clock, patience_seconds: float = 10.0
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._clock = clock
+        self._patience = patience_seconds
+        self._schema = fastavro.parse_schema(avro_schema(MirrorMetric))
+        self._consumer: Consumer | None = None
+        self._next: dict[int, int] = {}
+        """Offset to read next, by partition."""
+        self._rows = RecentRows()
+        self._looked_ms = 0
+        self._has_left_out = False
+
+    def observe(self, window_seconds: float) -> Observations:
+        """One observation for each topic with rows in the window.
+
+        Raises TopicMissing, TimedOut, Unreachable, NotAuthorized.
+        """
+        window_ms, now_ms = int(window_seconds * 1000), self._clock.now_ms()
+        if now_ms - self._looked_ms > window_ms:
+            self.close()
+        for attempt in _passing():
+            with attempt:
+                self._look(now_ms - window_ms)
+        self._looked_ms = now_ms
+        return self._rows.observe(self._clock.now_ms(), window_ms)
+
+    def close(self) -> None:
+        """Let go of the connection and of what was read."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer, self._next, self._rows = None, {}, RecentRows()
+
+    def _look(self, since_ms: int) -> None:
+        try:
+            self._read_on(since_ms)
+        except KafkaException as error:
+            self.close()
+            raise translate(error, f"reading {self._topic}") from error
+        except TimedOut:
+            self.close()
+            raise
+
+    def _read_on(self, since_ms: int) -> None:
+        if self._consumer is None:
+            settings = consumer_settings(self._cluster, "headrace-monitor", "headrace-monitor")
+            # What retention has removed of the window is not read; the end of a partition is an event.
+            self._consumer = Consumer(
+                settings | {"auto.offset.reset": "earliest", "enable.partition.eof": True}
+            )
+        consumer = self._consumer
+        self._assign_new_partitions(consumer, since_ms)
+        ends = {number: self._end(consumer, number) for number in self._next}
+        if any(self._next[number] > end for number, end in ends.items()):
+            _log.info("the topic of measurements was made again and is read from its beginning")
+            self.close()
+            self._read_on(since_ms)
+            return
+        behind = {number for number, end in ends.items() if self._next[number] < end}
+        quiet = 0.0
+        while behind:
+            messages = consumer.consume(_AT_ONCE, timeout=_WAIT_SECONDS)
+            quiet = 0.0 if messages else quiet + _WAIT_SECONDS
+            if quiet >= self._patience:
+                raise TimedOut(f"{self._topic} did not answer for {self._patience:.0f} s")
+            for message in messages:
+                self._take(message)
+            behind = {number for number in behind if self._next[number] < ends[number]}
+
+    def _assign_new_partitions(self, consumer: Consumer, since_ms: int) -> None:
+        described = consumer.list_topics(self._topic, timeout=self._patience).topics[self._topic]
+        if described.error is not None:
+            raise KafkaException(described.error)
+        new = [number for number in described.partitions if number not in self._next]
+        if not new:
+            return
+        asked = [TopicPartition(self._topic, number, since_ms) for number in new]
+        for found in consumer.offsets_for_times(asked, timeout=self._patience):
+            if found.error is not None:
+                raise KafkaException(found.error)
+            is_newer = found.offset >= 0
+            self._next[found.partition] = found.offset if is_newer else self._end(consumer, found.partition)
+        consumer.assign([TopicPartition(self._topic, *pair) for pair in self._next.items()])
+
+    def _end(self, consumer: Consumer, number: int) -> int:
+        ends = consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=self._patience)
+        if ends is None:
+            raise TimedOut(f"{self._topic}-{number} did not say its end in {self._patience:.0f} s")
+        return ends[1]
+
+    def _take(self, message: Message) -> None:
+        failure, number, offset = message.error(), message.partition(), message.offset()
+        assert number is not None
+        assert offset is not None
+        if failure is not None:
+            if failure.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+                raise KafkaException(failure)
+            self._next[number] = max(self._next[number], offset)  # no record lies in front of the end
+            return
+        self._next[number] = offset + 1
+        try:
+            row = fastavro.schemaless_reader(io.BytesIO(message.value() or b""), self._schema, None)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one record
+            if not self._has_left_out:
+                self._has_left_out = True
+                _log.warning(
+                    "records that are no measurements of this version are left out",
+                    topic=self._topic,
+                    partition=number,
+                    offset=offset,
+                    reason=str(error) or type(error).__name__,
+                )
+            return
+        assert isinstance(row, dict)
+        self._rows.add(row)

@@ -1,0 +1,61 @@
+"""Observations out of what was measured, wherever it is stored. Pure.
+
+A lane reports no age while its source does not answer, and of waiting records that it never had. One of which
+records waited says so in each interval; when it falls silent, nobody knows how old they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from monitor.latency import Observation, Observations, Source
+
+_ON_THE_WAY_MS: Final = 5_000
+"""From a lane to where its measurements are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLatency:
+    """What arrived of a topic in the window, as a histogram."""
+
+    source: Source
+    topic: str
+    records: int
+    counts: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """What a lane reported last, at `time_ms` for an interval of `interval_ms`; `lag_ms` None: no age."""
+
+    source: Source
+    topic: str
+    lag_records: int
+    lag_ms: int | None
+    time_ms: int
+    interval_ms: int
+
+    def is_unaged(self, now_ms: int) -> bool:
+        """Whether records wait, or may wait, whose age is not known."""
+        is_silent = now_ms - self.time_ms > 2 * self.interval_ms + _ON_THE_WAY_MS
+        return self.lag_ms is None or (self.lag_records > 0 and is_silent)
+
+
+def observations(
+    latencies: Iterable[TopicLatency], lags: Iterable[PartitionLag], now_ms: int
+) -> Observations:
+    """One for each topic of which there is a histogram."""
+    oldest: dict[tuple[Source, str], int] = {}
+    unaged: dict[tuple[Source, str], int] = {}
+    for lag in lags:
+        place = lag.source, lag.topic
+        oldest[place] = max(oldest.get(place, 0), lag.lag_ms or 0)
+        unaged[place] = unaged.get(place, 0) + lag.is_unaged(now_ms)
+    found: dict[Source, dict[str, Observation]] = {}
+    for one in latencies:
+        place = one.source, one.topic
+        observed = Observation(one.records, one.counts, oldest.get(place, 0), unaged.get(place, 0))
+        found.setdefault(one.source, {})[one.topic] = observed
+    return found

@@ -1,0 +1,52 @@
+"""Rows of the metrics topic, added up as they come, are what one sum over the window would be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.model.metrics import MirrorMetric, add_counts
+from mirror.model.rows import row_of
+from monitor.latency import Source
+from monitor.recent_rows import RecentRows
+from tests.metrics_data import a_measurement
+
+NOW_MS = 1_795_000_000_000
+WINDOW_MS = 10_000
+
+
+@st.composite
+def a_row(draw: st.DrawFn) -> MirrorMetric:
+    seconds = draw(st.integers(-15, -1))
+    partition, late, lag = (draw(st.integers(0, most)) for most in (2, 3_000, 5))
+    row = a_measurement("g", "c", partition, NOW_MS + seconds * 1_000, late, lag)
+    return replace(row, topic=draw(st.sampled_from("ab")), lag_ms=draw(st.sampled_from([None, 0, 40])))
+
+
+@given(st.lists(a_row(), unique_by=lambda row: (row.topic, row.kafka_partition, row.time_ms)), st.randoms())
+def test_rows_in_any_order_are_one_sum(rows: list[MirrorMetric], shuffled: object) -> None:
+    kept = RecentRows()
+    order = list(rows)
+    shuffled.shuffle(order)  # type: ignore[attr-defined]
+    for row in order:
+        kept.add(row_of(row))
+    found = kept.observe(NOW_MS, WINDOW_MS).get(Source("g", "c"), {})
+    recent = [row for row in rows if row.time_ms > NOW_MS - WINDOW_MS - 1_000]
+    assert set(found) == {row.topic for row in recent}
+    for topic, observation in found.items():
+        of_topic = [row for row in recent if row.topic == topic]
+        assert observation.records == 10 * len(of_topic)
+        assert list(observation.counts) == list(add_counts(row.latency_counts for row in of_topic))
+        newest = {row.kafka_partition: row for row in sorted(of_topic, key=lambda row: row.time_ms)}
+        known = [row for row in newest.values() if row.time_ms >= NOW_MS - WINDOW_MS]
+        assert observation.lag_ms == max((row.lag_ms or 0 for row in known), default=0)
+
+
+@given(st.integers(NOW_MS + WINDOW_MS, 2**62))
+def test_what_says_that_it_was_measured_far_in_the_future_is_forgotten(time_ms: int) -> None:
+    kept = RecentRows()
+    kept.add(row_of(a_measurement("g", "c", 0, time_ms, 3, 7)))
+    assert kept.observe(NOW_MS, WINDOW_MS) == {}
+    assert kept.observe(time_ms, WINDOW_MS) == {}

@@ -1,0 +1,65 @@
+"""Measurements from one place, and from another while that does not answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, TopicMissing, Unreachable
+from mirror.model.metrics import LATENCY_BUCKETS
+from monitor.fallback import FallbackMeasurements
+from monitor.latency import Observation, Observations, Source
+from tests.fakes.clock import ManualClock
+
+NOTHING = (0,) * LATENCY_BUCKETS
+
+
+class Place:
+    """Somewhere that measurements are read."""
+
+    remark = ""
+
+    def __init__(self, lag_ms: int) -> None:
+        self.seen = {Source("g", "c"): {"t": Observation(0, NOTHING, lag_ms)}}
+        self.failure: HeadraceError | None = None
+        self.looks = 0
+
+    def observe(self, window_seconds: float) -> Observations:
+        assert window_seconds == 60.0
+        self.looks += 1
+        if self.failure is not None:
+            raise self.failure
+        return self.seen
+
+
+@pytest.mark.parametrize("failure", [Unreachable("no answer"), AnalyticsError("half an answer")])
+def test_the_second_is_asked_while_the_first_does_not_answer(failure: HeadraceError) -> None:
+    clock, first, second = ManualClock(), Place(1), Place(2)
+    both = FallbackMeasurements(first, second, clock)
+    assert both.observe(60.0) == first.seen
+    assert (both.remark, second.looks) == ("", 0)
+    first.failure = failure
+    assert both.observe(60.0) == second.seen
+    assert both.remark == str(failure)
+    clock.advance(59)
+    assert both.observe(60.0) == second.seen
+    assert first.looks == 2  # one that is away is not waited for at every look
+    clock.advance(1)
+    first.failure = None
+    assert both.observe(60.0) == first.seen
+    assert both.remark == ""
+
+
+def test_when_neither_answers_the_error_is_that_of_the_second() -> None:
+    first, second = Place(1), Place(2)
+    first.failure, second.failure = Unreachable("no answer"), TopicMissing("no topic")
+    both = FallbackMeasurements(first, second, ManualClock())
+    with pytest.raises(TopicMissing):
+        both.observe(60.0)
+    assert both.remark == "no answer"
+
+
+def test_what_does_not_pass_by_itself_is_not_hidden() -> None:
+    first, second = Place(1), Place(2)
+    first.failure = InvalidRequest("a wrong query")
+    with pytest.raises(InvalidRequest):
+        FallbackMeasurements(first, second, ManualClock()).observe(60.0)
