@@ -43,7 +43,8 @@ class ApiSettings(Settings):
     @property
     def asks_who_calls(self) -> bool:
         """Whether callers prove who they are."""
-        return bool(self.access.token_file or self.access.certificates)
+        access = self.access
+        return bool(access.token_file or access.oidc.issuer or access.certificates)
 
     @property
     def knows_callers(self) -> bool:
@@ -57,7 +58,9 @@ class ApiSettings(Settings):
         if not self.tls.certificate_file:
             missing.append("TLS (api.tls.certificate_file, api.tls.key_file)")
         if not self.asks_who_calls:
-            missing.append("authentication (api.access.token_file, or api.access.certificates)")
+            missing.append(
+                "authentication (api.access.token_file, api.access.oidc, or api.access.certificates)"
+            )
         if missing and not is_loopback(self.host) and not self.insecure:
             raise ConfigError(
                 f"api.host = {self.host!r} can be reached from elsewhere without {' and '.join(missing)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 from fastapi import Request
@@ -16,7 +16,7 @@ from api.access.origins import check_origin
 from api.access.rights import Action, Principal, PrincipalRights, Role, reason_against
 from api.access.table import FLEET_PATH, NEEDS, SCHEME
 from api.access.throttle import Throttle
-from api.access.tokens import TokenFile
+from api.access.tokens import PREFIX, TokenFile
 from mirror.control.caller import AskedChange, Caller
 from mirror.errors import Forbidden, HeadraceError, NotAuthenticated
 
@@ -32,13 +32,22 @@ _AS_CALLER: Final = "caller"
 _AS_PRINCIPAL: Final = "principal"
 
 
+class TokenIssuer(Protocol):
+    """Somebody else who has said who callers are."""
+
+    def principal_of(self, token: str) -> Principal:
+        """Raises NotAuthenticated; Unreachable where it is not known."""
+        ...
+
+
 @dataclass(frozen=True)
 class Access:
-    """How callers prove who they are. Without tokens and certificates nobody is asked. `certificates`: by
-    subject; `listeners`: principals of listeners whose callers send no credentials; `open_to_all`: what is
-    answered without any."""
+    """How callers prove who they are. Without tokens, issuer and certificates nobody is asked.
+    `certificates`: by subject; `listeners`: principals of listeners whose callers send no credentials;
+    `open_to_all`: what is answered without any."""
 
     tokens: TokenFile | None = None
+    issuer: TokenIssuer | None = None
     certificates: Mapping[str, Principal] = field(default_factory=dict)
     listeners: Mapping[str, Principal] = field(default_factory=dict)
     open_to_all: frozenset[Action] = frozenset()
@@ -49,7 +58,7 @@ class Access:
     @property
     def is_asked(self) -> bool:
         """Whether callers have to say who they are."""
-        return self.tokens is not None or bool(self.certificates)
+        return self.tokens is not None or self.issuer is not None or bool(self.certificates)
 
     def principal_of(self, headers: Headers, state: Mapping[str, Any]) -> Principal | None:
         """Who asks; None: the call says nothing of it. Raises NotAuthenticated, Unreachable."""
@@ -60,8 +69,12 @@ class Access:
         given = headers.getlist("authorization")
         if len(given) > 1:
             raise NotAuthenticated("this call has two Authorization headers")
-        if given and given[0].lower().startswith(_BEARER) and self.tokens is not None:
-            return self.tokens.principal_of(given[0][len(_BEARER) :].strip())
+        if given and given[0].lower().startswith(_BEARER):
+            token = given[0][len(_BEARER) :].strip()
+            if self.issuer is not None and not (self.tokens is not None and token.startswith(PREFIX)):
+                return self.issuer.principal_of(token)
+            if self.tokens is not None:
+                return self.tokens.principal_of(token)
         if given:
             raise NotAuthenticated("callers are known by Authorization: Bearer, or by their certificates")
         return self.certificates.get(state.get(SUBJECT, ""))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -40,7 +42,7 @@ class TlsSettings(Settings):
 
 
 class PrincipalSettings(Settings):
-    """What a caller is here that has no token."""
+    """What a caller may do here who has no token of this service."""
 
     role: Role = Role.VIEWER
     """What it may do."""
@@ -63,13 +65,66 @@ class CertificateSettings(PrincipalSettings):
     """Of the certificate, the most specific part first: `CN=ci,O=example` (RFC 4514)."""
 
 
+class OidcSettings(Settings):
+    """Callers by JSON Web Tokens of an OpenID Connect provider, signed with RS256 or ES256. Without `issuer`
+    there are none."""
+
+    issuer: str = ""
+    """What tokens have as `iss`, to the letter."""
+    audience: str = ""
+    """What they have as `aud`: this service, as the provider knows it. Required."""
+    keys_url: str = ""
+    """Where the provider shows its keys (`jwks_uri`), by https."""
+    keys_file: str = ""
+    """The same as a file, instead."""
+    keys_ca_file: str = ""
+    """Authorities (PEM) of the certificate at `keys_url`; empty: the machine's."""
+    keys_seconds: float = Field(default=3_600, ge=60, le=86_400)
+    """How old its keys may be. They are read again every tenth of it, and for a key that is not known."""
+    deadline_seconds: float = Field(default=5.0, gt=0, le=20)
+    """How long reading the keys may take; no call waits for it."""
+    leeway_seconds: float = Field(default=60.0, ge=0, le=300)
+    """How far the provider's clock may be from ours."""
+    name_claim: str = Field(default="sub", min_length=1)
+    """What of a token is the name of the principal; it must be one that nobody else can get."""
+    name_prefix: str = Field(default="oidc:", min_length=1)
+    """Before these names, so that none is that of a token or a certificate here."""
+    groups_claim: str = Field(default="groups", min_length=1)
+    """Where a token has its groups."""
+    groups: dict[str, PrincipalSettings] = Field(default={})
+    """What members of a group may do: of several groups the highest role counts."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> OidcSettings:
+        if not self.issuer:
+            return self
+        if not self.audience or not self.groups:
+            raise ValueError("issuer needs audience and groups")
+        if bool(self.keys_url) == bool(self.keys_file):
+            raise ValueError("issuer needs keys_url or keys_file")
+        if self.keys_url and not _is_safe(self.keys_url):
+            raise ValueError("keys_url is read by https; by http from an address of this machine only")
+        return self
+
+
+def _is_safe(url: str) -> bool:
+    """Whether nobody on the way can answer in place of the one who is asked."""
+    try:
+        parts = urlsplit(url)
+        is_here = parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        is_here = False
+    return is_here or (url.startswith("https://") and bool(urlsplit(url).hostname))
+
+
 class AccessSettings(Settings):
-    """Who may call. Without `token_file` and certificates nobody is asked who they are."""
+    """Who may call. Without `token_file`, `oidc` and certificates nobody is asked who they are."""
 
     token_file: str = ""
     """Hashes of the tokens (`headrace token add`); read again when it changes."""
     certificates: dict[str, CertificateSettings] = Field(default={})
     """Principals by their certificates."""
+    oidc: OidcSettings = OidcSettings()
     open_to_all: list[Literal["health", "metrics"]] = Field(default=[])
     """What is answered without credentials: `/health` and `/v1/health`; `/metrics`."""
     allowed_hosts: list[str] = Field(default=[])

@@ -24,6 +24,8 @@ from mirror.model import bounds
 from mirror.model.documents import parsed
 from mirror.ports import Clock
 
+PREFIX: Final = "hr_"
+"""What tokens of this service begin with."""
 _TOKEN: Final = re.compile(r"hr_([0-9a-f]{8})_([0-9a-f]{64})")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[0-9a-f]{8}")

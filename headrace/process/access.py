@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from api.access.gate import Access
+from api.access.gate import Access, TokenIssuer
 from api.access.rates import Rate
 from api.access.rights import Action, Principal
 from api.access.settings import LimitSettings
@@ -34,6 +34,7 @@ def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health
         tokens.check()
     return Access(
         tokens=tokens,
+        issuer=_issuer(api, clock),
         certificates=_certificates(api),
         listeners={BROOKLIN: Principal(BROOKLIN, api.brooklin.role, frozenset(api.brooklin.owners))},
         open_to_all=frozenset(Action[one.upper()] for one in api.access.open_to_all),
@@ -41,6 +42,15 @@ def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health
         origins=frozenset(api.access.allowed_origins),
         throttle=_throttle(api.limits, clock),
     )
+
+
+def _issuer(api: ApiSettings, clock: Clock) -> TokenIssuer | None:
+    """Only where there is one are the libraries that verify signatures loaded: workers load this module."""
+    if not api.access.oidc.issuer:
+        return None
+    from headrace.process.oidc.provider import issuer_of
+
+    return issuer_of(api.access.oidc, clock)
 
 
 def _report_tokens(health: Health, problem: str) -> None:

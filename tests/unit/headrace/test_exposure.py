@@ -19,6 +19,36 @@ TLS = {"certificate_file": "a.pem", "key_file": "a.pem"}
 TOKENS = {"token_file": "tokens"}
 
 
+OIDC = {"issuer": "https://id", "audience": "a", "keys_url": "https://id/keys", "groups": {"g": {}}}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"audience": ""},
+        {"groups": {}},
+        {"keys_url": ""},
+        {"keys_file": "keys"},
+        {"keys_url": "http://id.example/keys"},
+        {"keys_url": "http://localhost/keys"},
+        {"keys_url": "http://127.0.0.1:80@id.example/keys"},
+        {"keys_url": "http://127.0.0.1.id.example/keys"},
+        {"keys_url": "https:///keys"},
+        {"keys_url": "http://["},
+        {"keys_url": "file:///keys"},
+        {"leeway_seconds": 301},
+        {"groups": {"g": {"role": "owner"}}},
+        {"name_prefix": ""},
+    ],
+    ids=str,
+)
+def test_a_provider_is_asked_for_where_nobody_else_answers(wrong: dict[str, Any]) -> None:
+    for url in ("https://id/keys", "http://127.0.0.1:1/keys", "http://[::1]/keys"):
+        assert ApiSettings(access={"oidc": {**OIDC, "keys_url": url}}).asks_who_calls
+    with pytest.raises(ValueError, match="oidc"):
+        ApiSettings(access={"oidc": {**OIDC, **wrong}})
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_on_loopback_nothing_is_asked(host: str) -> None:
     settings = ApiSettings(host=host)

@@ -1,0 +1,75 @@
+"""The issuer of tokens that callers have from elsewhere, out of the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from api.access.settings import OidcSettings
+from api.access.tokens import principal_named
+from headrace.process.oidc.keys import IssuerKeys
+from headrace.process.oidc.tokens import Issuer, Trust
+from mirror.errors import ConfigError, Unreachable
+from mirror.ports import Clock
+
+_LARGEST: Final = 1_000_000
+_PLAIN: Final = {"Accept-Encoding": "identity"}
+
+
+def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
+    """Its keys are read now, for at most `deadline_seconds`; where they cannot be, they are read again for
+    the calls that come. Raises ConfigError."""
+    read = Path(oidc.keys_file).read_bytes if oidc.keys_file else _reader(oidc)
+    keys = IssuerKeys(read, clock, oidc.keys_seconds)
+    keys.refresh()
+    trust = Trust(
+        issuer=oidc.issuer,
+        audience=oidc.audience,
+        leeway_seconds=oidc.leeway_seconds,
+        name_claim=oidc.name_claim,
+        groups_claim=oidc.groups_claim,
+        prefix=oidc.name_prefix,
+        roles={group: principal_named("group", one.role, one.owners) for group, one in oidc.groups.items()},
+    )
+    return Issuer(trust, keys, clock)
+
+
+def _reader(oidc: OidcSettings) -> Callable[[], bytes]:
+    """Raises ConfigError."""
+    try:
+        context = ssl.create_default_context(cafile=oidc.keys_ca_file or None)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"api.access.oidc.keys_ca_file cannot be used: {error}") from error
+    return lambda: asyncio.run(_fetched(oidc.keys_url, oidc.deadline_seconds, context))
+
+
+async def _fetched(url: str, seconds: float, context: ssl.SSLContext) -> bytes:
+    """What is there; other places that it names are not asked. Raises Unreachable."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await _body(url, context)
+    except TimeoutError as error:
+        raise Unreachable(f"{url} was not read within {seconds:g} seconds") from error
+    except httpx.HTTPError as error:
+        raise Unreachable(f"{url} cannot be read: {error or type(error).__name__}") from error
+
+
+async def _body(url: str, context: ssl.SSLContext) -> bytes:
+    """Raises Unreachable, httpx.HTTPError."""
+    body = b""
+    async with (
+        httpx.AsyncClient(verify=context, timeout=None, headers=_PLAIN, trust_env=False) as client,  # noqa: S113
+        client.stream("GET", url) as answer,
+    ):
+        if answer.status_code != httpx.codes.OK:
+            raise Unreachable(f"{url} answers with status {answer.status_code}")
+        async for part in answer.aiter_bytes():
+            body += part
+            if len(body) > _LARGEST:
+                raise Unreachable(f"{url} sends more than {_LARGEST} bytes")
+    return body

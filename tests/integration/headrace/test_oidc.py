@@ -1,0 +1,227 @@
+"""Tokens of a provider whose keys are read from a real listener, and calls with them to another one."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from api.access.settings import OidcSettings
+from api.settings import ApiSettings
+from headrace.process.access import who_may_call
+from headrace.process.oidc.keys import AGAIN_SECONDS
+from headrace.process.oidc.provider import issuer_of
+from headrace.process.rest import RestServer
+from mirror.errors import Unreachable
+from mirror.instance.health import Health
+from tests.fakes.clock import ManualClock
+from tests.fakes.site import Site
+from tests.patience import PATIENCE_SECONDS, wait_until
+
+FILES: Final = Path(__file__).parents[2] / "data/tls/rest"
+ISSUER: Final = "https://id.example.com/realms/company"
+ES_KEY: Final = ec.generate_private_key(ec.SECP256R1())
+RS_KEY: Final = rsa.generate_private_key(65_537, 2_048)
+
+
+@dataclass
+class Provider:
+    """Shows keys, and signs with them. `answer`: what it sends of its set of keys; `ends`: lets go of a call
+    that it holds on to."""
+
+    port: int = 0
+    scheme: str = "http"
+    status: int = 200
+    keys: dict[str, Any] = field(default_factory=lambda: {"ec": ES_KEY})
+    asked: list[str] = field(default_factory=list)
+    clock: ManualClock = field(default_factory=ManualClock)
+    ends: threading.Event = field(default_factory=threading.Event)
+    answer: Callable[[bytes], bytes] = lambda document: document
+
+    def document(self) -> bytes:
+        """Its keys (RFC 7517)."""
+        shown = []
+        for name, key in self.keys.items():
+            kind = jwt.algorithms.ECAlgorithm if name.startswith("ec") else jwt.algorithms.RSAAlgorithm
+            shown.append({**kind.to_jwk(key.public_key(), as_dict=True), "kid": name, "use": "sig"})
+        return json.dumps({"keys": shown}).encode()
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """What an operator writes about it."""
+        return {
+            "issuer": ISSUER,
+            "audience": "headrace",
+            "keys_url": f"{self.scheme}://127.0.0.1:{self.port}/certs",
+            "groups": {"readers": {"role": "viewer"}, "operators": {"role": "operator"}},
+            **more,
+        }
+
+    def token(self, name: str, **claims: Any) -> str:
+        """Somebody's."""
+        now = self.clock.now_ms() // 1_000
+        found = {"iss": ISSUER, "aud": "headrace", "sub": "alice", "groups": ["readers"], "exp": now + 300}
+        algorithm = "ES256" if name.startswith("ec") else "RS256"
+        signed: str = jwt.encode({**found, **claims}, self.keys[name], algorithm, headers={"kid": name})
+        return signed
+
+
+@contextmanager
+def listening(context: ssl.SSLContext | None = None) -> Iterator[Provider]:
+    provider = Provider()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            provider.asked.append(self.path)
+            body = provider.answer(provider.document())
+            self.send_response(provider.status)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - its name
+            """What is asked is in `asked`."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        provider.scheme = "https"
+    provider.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield provider
+    finally:
+        provider.ends.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with listening() as found:
+        yield found
+
+
+class TestTokensOfAProvider:
+    """Calls of a real listener, by what the provider at another one shows."""
+
+    @pytest.fixture
+    def call(self, provider: Provider) -> Iterator[Callable[..., httpx.Response]]:
+        """A call with a token of its own."""
+        api = ApiSettings.model_validate({"access": {"oidc": provider.settings()}})
+        access = who_may_call(api, "", provider.clock, Health())
+        server = RestServer("127.0.0.1", 0)
+        server.bind()
+        try:
+            server.attach(Site(access=access).app)
+            server.start()
+            with httpx.Client(base_url=f"http://{server.address}", timeout=PATIENCE_SECONDS) as client:
+
+                def made(token: str, method: str = "GET", path: str = "/v1/plan") -> httpx.Response:
+                    return client.request(method, path, headers={"Authorization": f"Bearer {token}"})
+
+                yield made
+        finally:
+            server.stop(PATIENCE_SECONDS)
+
+    def test_what_a_group_may_do_its_members_may(
+        self, provider: Provider, call: Callable[..., httpx.Response]
+    ) -> None:
+        pause = ("POST", "/v1/datastreams/orders/pause")
+        assert call(provider.token("ec")).status_code == 200
+        refused = call(provider.token("ec"), *pause)
+        assert (refused.status_code, "oidc:alice (role viewer)" in refused.text) == (403, True)
+        assert call(provider.token("ec", groups=["operators"]), *pause).status_code == 404
+        assert provider.asked == ["/certs"]
+
+    def test_what_is_no_token_is_answered_alike(
+        self, provider: Provider, call: Callable[..., httpx.Response]
+    ) -> None:
+        wrong = [
+            provider.token("ec", aud="another"),
+            provider.token("ec", iss="https://evil.example.com"),
+            provider.token("ec")[:-4] + "AAAA",
+            jwt.encode({"sub": "alice"}, "s" * 64, "HS256", headers={"kid": "ec"}),
+            jwt.encode({"sub": "alice"}, "", "none", headers={"kid": "ec"}),
+            "hr_00000000_" + "0" * 64,
+            "nothing",
+        ]
+        answers = [call(token) for token in wrong]
+        assert [one.status_code for one in answers] == [401] * len(wrong)
+        assert len({one.json()["detail"] for one in answers}) == 1
+        assert all(one.headers["www-authenticate"] == 'Bearer realm="headrace"' for one in answers)
+        provider.clock.advance(361)
+        expired = call(provider.token("ec", exp=provider.clock.now_ms() // 1_000 - 61)).json()
+        assert (expired["status"], "has expired" in expired["detail"]) == (401, True)
+
+    def test_a_key_that_is_new_is_read_once_and_then_known(
+        self, provider: Provider, call: Callable[..., httpx.Response]
+    ) -> None:
+        provider.keys["rsa"] = RS_KEY
+        again = call(provider.token("rsa"))
+        assert (again.status_code, again.headers["retry-after"]) == (503, "5")
+        wait_until(lambda: call(provider.token("rsa")).status_code == 200)
+        forged = jwt.encode({"sub": "alice"}, ES_KEY, "ES256", headers={"kid": "none"})
+        assert [call(forged).status_code for _ in range(20)] == [401] * 20
+        assert provider.asked == ["/certs"] * 2
+        provider.clock.advance(AGAIN_SECONDS)
+        wait_until(lambda: call(forged).status_code == 401)
+        assert provider.asked == ["/certs"] * 3
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (302, lambda document: document),
+        (500, lambda document: document),
+        (200, lambda document: document + b" " * 1_000_000),
+        (200, lambda _: b"<html>"),
+        (200, lambda _: b"[" * 100_000),
+        (200, lambda _: b'{"keys": []}'),
+    ],
+    ids=["elsewhere", "failed", "large", "a page", "deep", "none"],
+)
+def test_what_is_no_set_of_keys_lets_nobody_in(
+    provider: Provider, status: int, answer: Callable[[bytes], bytes]
+) -> None:
+    provider.status, provider.answer = status, answer
+    issuer = issuer_of(OidcSettings.model_validate(provider.settings()), provider.clock)
+    with pytest.raises(Unreachable):
+        issuer.principal_of(provider.token("ec"))
+    wait_until(lambda: len(provider.asked) == 2)
+    assert set(provider.asked) == {"/certs"}
+
+
+def test_a_provider_that_is_slow_is_not_waited_for(provider: Provider) -> None:
+    provider.answer = lambda document: document if provider.ends.wait(PATIENCE_SECONDS) else b""
+    settings = OidcSettings.model_validate(provider.settings(deadline_seconds=0.2))
+    issuer = issuer_of(settings, provider.clock)
+    with pytest.raises(Unreachable):
+        issuer.principal_of(provider.token("ec"))
+
+
+def test_the_provider_is_who_its_certificate_says() -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(FILES / "server.pem")
+    with listening(context) as provider:
+        for more, lets_in in (({}, False), ({"keys_ca_file": str(FILES / "authority.pem")}, True)):
+            settings = OidcSettings.model_validate(provider.settings(**more))
+            issuer = issuer_of(settings, provider.clock)
+            if lets_in:
+                assert issuer.principal_of(provider.token("ec")).name == "oidc:alice"
+            else:
+                with pytest.raises(Unreachable):
+                    issuer.principal_of(provider.token("ec"))
