@@ -64,7 +64,9 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
             InvalidRequest: "Invalid input params for create request",
         }
     ):
-        created = services.control.create(CreateDatastream(definition_of(document, services)))
+        definition, who = definition_of(document, services), caller_of(request, "")
+        asked = CreateDatastream(definition, requested_by=f"{actions.REST}, {who}")
+        created = services.control.create(asked)
     stored = created.datastream
     answer = Response(status_code=201, headers={"Location": path_of(stored.name)})
     # The name as it is: not as a header of Starlette's, which would have to be Latin-1.

@@ -9,9 +9,10 @@ from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Depends, Query, Response
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from api.calls.callers import caller_of
 from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath, answer_of, cause_of, damaged_answer, written_answer
 from api.datastreams.calls import SHOWN, DryRun, shown
@@ -72,12 +73,20 @@ class _CreationTerms:
     reads: Reads
     key: str | None
     dry_run: bool
+    why: HaltBody
 
 
 async def _creation_terms(
-    slow_calls: SlowCallsDep, reads: ReadsDep, key: IdempotencyKey, dry_run: DryRun = False
+    request: Request,
+    slow_calls: SlowCallsDep,
+    reads: ReadsDep,
+    key: IdempotencyKey,
+    dry_run: DryRun = False,
+    reason: Annotated[str, Query(description="kept with the event")] = "",
+    requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
 ) -> _CreationTerms:
-    return _CreationTerms(slow_calls, reads, key, dry_run)
+    why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
+    return _CreationTerms(slow_calls, reads, key, dry_run, why)
 
 
 CreationTermsDep = Annotated[_CreationTerms, Depends(_creation_terms)]
@@ -91,11 +100,14 @@ async def create(
     terms: CreationTermsDep,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Register a datastream; the leader makes it READY and plans its tasks. A creation that had no answer may
-    be sent again with its `Idempotency-Key`: it is one datastream, as long as that is there."""
+    be sent again with its `Idempotency-Key`: it is one datastream, as long as that is there. Its event says
+    who asks; where nobody says so, the address that the call came from and its `X-Request-ID`."""
 
     def command() -> CreateDatastream:
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
-        return CreateDatastream(dataclasses.replace(datastream, creation=creation_named(terms.key, body)))
+        datastream = dataclasses.replace(datastream, creation=creation_named(terms.key, body))
+        reason, who = cause_of(terms.why)
+        return CreateDatastream(datastream, reason=reason, requested_by=who)
 
     def register() -> DatastreamAnswer:
         stored = services.control.create(command())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from headrace.brooklin.verdicts import Finding, TopicDiscovery, Verdict, plan_import
 from headrace.clusters.directory import ClusterDirectory
@@ -27,6 +28,8 @@ from mirror.instance.discovery.route_gate import RouteGate
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import ZooKeeperSettings
+
+_WHO: Final = "headrace import-brooklin"
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,8 @@ def _applied(finding: Finding, control: Control) -> Finding:
     if finding.verdict is not Verdict.CREATE or finding.datastream is None:
         return finding
     try:
-        control.create(CreateDatastream(finding.datastream, finding.status, is_taken_over=True))
+        wish = CreateDatastream(finding.datastream, finding.status, is_taken_over=True, requested_by=_WHO)
+        control.create(wish)
     except InvalidRequest as error:
         return replace(finding, verdict=Verdict.IMPOSSIBLE, notes=(str(error), *finding.notes))
     return finding

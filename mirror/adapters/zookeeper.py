@@ -225,21 +225,17 @@ class ZooKeeper:
         return stat.version
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
-        """One transaction of ZooKeeper. The parents of `NewNode` are there but for the first time."""
-        self._ensure_parents(changes, NextNode)
+        """One transaction of ZooKeeper. The parents of new nodes are there but for the first time."""
         answers = self._commit(changes)
-        if any(isinstance(one, NoNodeError) for one in _of_kind(NewNode, changes, answers)):
-            self._ensure_parents(changes, NewNode)
+        if any(isinstance(one, NoNodeError) for one in _of_new_nodes(changes, answers)):
+            made = {one.path.rpartition("/")[0] for one in _of_new_nodes(changes, changes)}
+            self._all(sorted(made), lambda path: self._client.ensure_path_async(self._full(path)))
             answers = self._commit(changes)
         for one, answer in zip(changes, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, _OTHERS_FAILED):
                 with translated(one.path):
                     raise answer
         return tuple(one.removeprefix(self._settings.root) for one in answers if isinstance(one, str))
-
-    def _ensure_parents(self, changes: Sequence[NodeChange], kind: type[NodeChange]) -> None:
-        made = {one.path.rpartition("/")[0] for one in _of_kind(kind, changes, changes)}
-        self._all(sorted(made), lambda path: self._client.ensure_path_async(self._full(path)))
 
     def _commit(self, changes: Sequence[NodeChange]) -> list[object]:
         """What ZooKeeper answers to each change: a result, or the error that it raises."""
@@ -386,6 +382,7 @@ class _Forward:
         return hash(self._watch)
 
 
-def _of_kind(kind: type[NodeChange], changes: Sequence[NodeChange], values: Sequence[_T]) -> list[_T]:
-    """The values that belong to changes of this kind."""
-    return [value for one, value in zip(changes, values, strict=True) if isinstance(one, kind)]
+def _of_new_nodes(changes: Sequence[NodeChange], values: Sequence[_T]) -> list[_T]:
+    """The values that belong to changes which make a node."""
+    pairs = zip(changes, values, strict=True)
+    return [value for one, value in pairs if isinstance(one, (NewNode, NextNode))]

@@ -14,14 +14,15 @@ import structlog
 
 from mirror.control.audit import audit
 from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
-from mirror.control.commands import ChangePauses, ChangeStatus, UpdateDatastream
+from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, UpdateDatastream
 from mirror.coordination.stores.events import EventLog, command_event
 from mirror.coordination.stores.requests import Request
 from mirror.model.datastreams.change import definition_changes
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
+from mirror.model.nodes import NextNode
 from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
@@ -46,9 +47,18 @@ class Announcer:
         mine._caller = caller  # noqa: SLF001 - its own copy
         return mine
 
-    def created(self, after: Datastream) -> None:
-        """A datastream is there that was not. Its event is that of the leader, which makes it READY."""
-        self._audit("create", after.name, None, after, "", "")
+    def creation(self, command: CreateDatastream) -> tuple[PlacementEvent, NextNode]:
+        """The event of a creation, and what stores it together with the definition, which costs no question
+        of its own; `created` follows."""
+        status = command.status
+        how = f" {status}" if status is not DatastreamStatus.INITIALIZING else ""
+        event = self._event(command, command.datastream.name, f"created the datastream{how}")
+        return event, self._events.entry((event,))
+
+    def created(self, command: CreateDatastream, after: Datastream, event: PlacementEvent) -> None:
+        """A datastream is there that was not, and its event is stored."""
+        self._guard(event, self._events.trim_now_and_then)
+        self._audit("create", after.name, None, after, command.requested_by, command.reason)
 
     def asked(self, request: Request, name: DatastreamName) -> None:
         """The leader is asked for something; its event is the leader's."""
@@ -95,15 +105,28 @@ class Announcer:
     def _announce(
         self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, what: str
     ) -> None:
+        event = self._event(command, name, what)
+        self._guard(event, lambda: self._events.append((event,)))
+
+    def _event(
+        self,
+        command: CreateDatastream | ChangeStatus | ChangePauses | UpdateDatastream,
+        name: DatastreamName,
+        what: str,
+    ) -> PlacementEvent:
         because = f": {command.reason}" if command.reason else ""
         place = f" (from {self._caller.remote})" if self._caller.name and self._caller.remote else ""
         sentence = f"{command.requested_by or 'somebody'}{place} {what}{because}"
-        events = (command_event(name, sentence, self._clock.now_ms()),)
+        return command_event(name, sentence, self._clock.now_ms())
+
+    def _guard(self, event: PlacementEvent, store: Callable[[], None]) -> None:
         try:
-            self._events.append(events)
-            self._publish(events)
+            store()
+            self._publish((event,))
         except Exception as error:  # noqa: BLE001 - the bulkhead around telling
-            _log.warning("event lost", datastream=name, sentence=sentence, reason=str(error))
+            _log.warning(
+                "event lost", datastream=event.datastream, sentence=event.sentence, reason=str(error)
+            )
 
 
 def _until(moment_ms: int | None) -> str:

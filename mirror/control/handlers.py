@@ -141,14 +141,16 @@ class Control:
         if created is not None:
             return created
         datastream = self._checked(command, others)
+        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        event, entry = self._announcer.creation(command)
         try:
-            stored = self._definitions.create(datastream)
+            stored = self._definitions.create(datastream, (entry,))
         except AlreadyExists:
             created = self._created_before(datastream)
             if created is None:
                 raise
             return created
-        self._announcer.created(stored.datastream)
+        self._announcer.created(command, stored.datastream, event)
         return stored
 
     def _there(self, asked: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:

@@ -28,6 +28,8 @@ def create(
     name: NameArgument,
     pairs: PairsOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be created.")] = False,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -35,7 +37,8 @@ def create(
 ) -> None:
     """Create a datastream; the leader plans and starts it."""
     body = {"name": name, **document_of(options, pairs or ())}
-    answer = connect(at, config).create(DATASTREAMS, body, dry_run=dry_run)
+    cause = {"reason": reason, "requested_by": requested_by}
+    answer = connect(at, config).create(DATASTREAMS, body, dry_run=dry_run, **cause)
     show_outcome(answer, as_json=as_json, dry_run=dry_run)
 
 

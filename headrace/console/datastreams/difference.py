@@ -143,7 +143,7 @@ def carry_out(client: RestClient, steps: Sequence[Step], reason: str, requested_
 
 def _do(client: RestClient, step: Step, cause: Mapping[str, str]) -> None:
     if step.kind is StepKind.CREATE:
-        client.create(DATASTREAMS, step.definition)
+        client.create(DATASTREAMS, step.definition, **cause)
     elif step.kind is StepKind.CHANGE:
         client.put(path_of(step.name), step.definition, step.version, **cause)
     else:

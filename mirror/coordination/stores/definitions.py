@@ -126,16 +126,16 @@ class DefinitionStore:
         """What is read from now on is at least as new as what anybody had written before."""
         self._nodes.sync()
 
-    def create(self, datastream: Datastream) -> StoredDatastream:
+    def create(self, datastream: Datastream, entries: Sequence[NextNode] = ()) -> StoredDatastream:
         """Returns what is stored then. The key of its `creation` is noted with it: a key is given to one
-        datastream at a time. Raises AlreadyExists, KeyReused, and InvalidRequest when it does not fit into a
-        znode."""
+        datastream at a time. `entries`: what says so, in the event log: all or nothing is stored. Raises
+        AlreadyExists, KeyReused, and InvalidRequest when it does not fit into a znode."""
         definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]
         while True:
             try:
-                self._nodes.change_together((definition, *notes))
+                self._nodes.change_together((definition, *notes, *entries))
             except (AlreadyExists, VersionConflict, NotFound) as error:
                 with contextlib.suppress(NotFound):
                     self.look(name)

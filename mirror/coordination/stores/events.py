@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,9 @@ from mirror.ports import NodeStore, Watch
 KEPT: Final = 200
 """Publications (a plan with its moves is one) that are kept."""
 
+_TRIMMED_EVERY: Final = 20
+"""Publications of one instance, stored with what they tell of, after which the log is trimmed."""
+
 MOVES_SHOWN: Final = 500
 """Moves of one plan that are told one by one; a plan that moves more says how many."""
 
@@ -35,6 +39,7 @@ class EventLog:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
+        self._added = itertools.count()
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
         """Add a publication, as far as it fits into a znode, and drop all but the newest `KEPT`."""
@@ -58,6 +63,12 @@ class EventLog:
     ) -> None:
         """As `znodes.change_each`, for changes among which are the entries that tell of them."""
         znodes.change_each(self._nodes, wanted, made, make_alone)
+
+    def trim_now_and_then(self) -> None:
+        """An entry was stored with a change that comes often: a listing after each would cost more than the
+        change."""
+        if next(self._added) % _TRIMMED_EVERY == 0:
+            self.trim()
 
     def trim(self) -> None:
         """Drop all but the newest `KEPT` publications."""

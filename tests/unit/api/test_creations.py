@@ -13,6 +13,7 @@ from tests.fakes.node_store import Fault, Operation
 from tests.fakes.site import Site, a_body, settle, two_sites
 
 PATH: Final = "/v1/datastreams"
+OTHER: Final = {"cluster": "source", "topics": "other"}
 KEY: Final = '"8e03978e-40d5-43dd"'
 
 
@@ -57,6 +58,46 @@ def test_a_creation_whose_answer_was_lost_is_found(site: Site) -> None:
     assert create(site.client, a_body()).status_code == 409
     assert create(site.client, a_body(), KEY).status_code == 201
     assert [one["name"] for one in site.client.get(PATH).json()] == ["orders"]
+    assert len(told(site)) == 1, "its event is stored with it"
+
+
+def told(site: Site) -> list[str]:
+    return [one["sentence"] for one in site.client.get("/v1/events").json() if one["kind"] == "command"]
+
+
+def test_who_asked_for_a_creation_and_why_is_an_event(site: Site) -> None:
+    why = {"reason": "ticket 7", "requested_by": "me"}
+    assert site.client.post(PATH, json=a_body(), params={**why, "dry_run": "true"}).status_code == 200
+    assert told(site) == []
+    for status in (201, 409):
+        assert site.client.post(PATH, json=a_body(), params=why).status_code == status
+    assert told(site) == ["me created the datastream: ticket 7"]
+    for _ in range(2):
+        assert create(site.client, a_body("again", source=OTHER), KEY).status_code == 201
+    assert len(told(site)) == 2
+    (event, *_) = site.client.get("/v1/events", params={"datastream": "orders"}).json()
+    assert (event["kind"], event["datastream"], event["plan_epoch"]) == ("command", "orders", 0)
+    other = a_body("c", source={**OTHER, "topics": "third"})
+    for reason in ("r" * 20_000, "\x00"):
+        refused = site.client.post(PATH, json=other, params={"reason": reason})
+        assert (refused.status_code, "the reason" in refused.text) == (400, True), refused.text
+    assert len(told(site)) == 2
+
+
+def test_who_creates_without_a_name_is_known_by_address_and_call(site: Site) -> None:
+    assert site.client.post(PATH, json=a_body(), headers={"X-Request-ID": "call-7"}).is_success
+    assert told(site) == ["somebody at 127.0.0.1 (request call-7) created the datastream"]
+    document = {
+        "name": "m1",
+        "connectorName": "kafkaMirroringConnector",
+        "source": {"connectionString": "kafka://source-host:9092/u"},
+        "destination": {"connectionString": "kafka://destination-host:9192/c.*"},
+        "metadata": {"owner": "tests"},
+    }
+    answer = site.client.post("/datastream", json=document, headers={"X-Request-ID": "call-8"})
+    assert answer.status_code == 201, answer.text
+    who = "Brooklin's REST, somebody at 127.0.0.1 (request call-8)"
+    assert told(site)[0] == f"{who} created the datastream"
 
 
 def test_one_key_is_for_one_creation(site: Site) -> None:

@@ -115,8 +115,8 @@ def test_events_tell_what_changed_newest_first(client: Client, site: Site) -> No
     site.create("users", destination={"cluster": "destination", "name": "u.*"})
     events = client.get("/v1/events").json()
     assert [(one["plan_epoch"], one["kind"]) for one in events] == [
-        (2, "plan"), (2, "datastream"), (2, "move"), (2, "move"),
-        (1, "plan"), (1, "datastream"), (1, "move"), (1, "move"),
+        (2, "plan"), (2, "datastream"), (2, "move"), (2, "move"), (0, "command"),
+        (1, "plan"), (1, "datastream"), (1, "move"), (1, "move"), (0, "command"),
     ]  # fmt: skip
     assert {one["datastream"] for one in events if one["kind"] == "move"} == {"orders", "users"}
     assert len(client.get("/v1/events", params={"limit": 2}).json()) == 2

@@ -99,7 +99,7 @@ def test_it_speaks_with_the_real_application() -> None:
     client.post("/v1/datastreams", a_body("a?b#c/d".replace("/", "%")))
     assert client.get(path_of("a?b#c%d"))["name"] == "a?b#c%d"
     assert client.delete(path_of("a?b#c%d"))["status"] == "DELETING"
-    assert [event["kind"] for event in client.get("/v1/events", limit=5)] == ["command"]
+    assert [event["kind"] for event in client.get("/v1/events", limit=5)] == ["command", "command"]
     with pytest.raises(NotFound):
         client.get(path_of("a"))
 

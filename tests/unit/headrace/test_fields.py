@@ -86,8 +86,11 @@ def test_both_commands_have_what_the_table_has() -> None:
 
 
 def test_a_datastream_is_created_with_every_field(site: Site, headrace: Headrace) -> None:
-    done = headrace("datastream", "create", "orders", *EVERYTHING.split(), "--json")
+    cause = ("--reason", "ticket 7", "--by", "me")
+    done = headrace("datastream", "create", "orders", *EVERYTHING.split(), *cause, "--json")
     assert done.code == 0, done.err
+    (event,) = site.client.get("/v1/events").json()
+    assert event["sentence"] == "me created the datastream: ticket 7"
     found = json.loads(done.out)
     assert {key: found[key] for key in DEFINITION} == DEFINITION
     assert found["metadata"]["note"] == "a=b"

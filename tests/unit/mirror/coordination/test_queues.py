@@ -155,6 +155,16 @@ def test_the_log_keeps_the_newest_and_no_more() -> None:
     assert [one.event_key for one in log.newest(1)] == [f"{KEPT + 4}"]
 
 
+def test_what_is_stored_with_changes_is_trimmed_now_and_then() -> None:
+    server = FakeZooKeeper()
+    session, log = server.session(), EventLog(server.session())
+    for number in range(KEPT + 30):
+        session.change_together((log.entry((an_event(f"{number}"),)),))
+        log.trim_now_and_then()
+    assert KEPT <= len(session.children("/events")) <= KEPT + 20
+    assert [one.event_key for one in log.newest(1)] == [f"{KEPT + 29}"]
+
+
 def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
     server = FakeZooKeeper()
     log, other, reader = EventLog(server.session()), server.session(), server.session()
