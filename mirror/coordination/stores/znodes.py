@@ -41,13 +41,16 @@ from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote, unquote
 
-from mirror.errors import DamagedState, InvalidRequest, NotFound, SessionLost, Unreachable
+import structlog
+
+from mirror.errors import DamagedState, InvalidRequest, NotFound, SessionLost, Unreachable, reason_of
 from mirror.model.bounds import LARGEST_PARTITION
 from mirror.model.documents import LARGEST, parsed
 from mirror.model.nodes import NewNode, NodeChange, NodeDeletion, NodeWrite
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
+_log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 FORMAT: Final = 2
@@ -198,7 +201,8 @@ def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
             nodes.change_together(changes)
     except (Unreachable, SessionLost):
         raise
-    except Exception:  # noqa: BLE001 - whatever it is, each is tried alone, where it is noted
+    except Exception as error:  # noqa: BLE001 - whatever it is, each is tried alone, where it is noted
+        _log.info("a transaction failed; its changes are made alone", reason=reason_of(error))
         return False
     return True
 

@@ -11,6 +11,7 @@ import pytest
 
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination.stores.znodes import MOST_CHANGED_BYTES, MOST_CHANGES
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, VersionConflict
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.ports import NodeStore
@@ -117,6 +118,17 @@ def test_a_second_creation_is_refused_and_changes_nothing(nodes: NodeStore) -> N
     with pytest.raises(AlreadyExists):
         nodes.create("/a", b"second")
     assert nodes.read("/a").data == b"first"
+
+
+def test_a_transaction_may_have_as_many_changes_and_bytes_as_the_stores_make_of_one(nodes: NodeStore) -> None:
+    share = MOST_CHANGED_BYTES // MOST_CHANGES
+    nodes.change_together([NewNode(f"/many/{number}", b"x" * share) for number in range(MOST_CHANGES)])
+    found = nodes.read_all([f"/many/{number}" for number in range(MOST_CHANGES)])
+    assert {(len(one.data), one.version) for one in found} == {(share, 0)}
+    nodes.change_together([NodeWrite(f"/many/{number}", b"y" * share, 0) for number in range(MOST_CHANGES)])
+    with pytest.raises(VersionConflict):
+        nodes.change_together([NodeWrite("/many/0", b"z", 1), NodeWrite("/many/1", b"z", 0)])
+    assert {one.data for one in nodes.read_all(["/many/0", "/many/1"])} == {b"y" * share}
 
 
 def test_a_node_that_is_missing(nodes: NodeStore) -> None:
