@@ -78,14 +78,15 @@ class TopicMatching:
         if any(source not in topics for _, source, _ in wish):
             return None
         cluster = self._cluster(wish[0][1], topics)
-        if wish not in cluster.wanted:
-            cluster.wanted[wish] = frozenset(
+        found = cluster.wanted.get(wish)
+        if found is None:
+            found = cluster.wanted[wish] = frozenset(
                 TopicPartition(topic, number)
                 for one in members
                 for topic in self.topics(one, topics)
                 for number in range(self._count(one, topic, topics))
             )
-        return cluster.wanted[wish]
+        return found
 
     def limits(self, name: DatastreamName) -> Limits:
         """What a datastream must not copy; the same object as long as nothing about it has changed."""
@@ -107,7 +108,9 @@ class TopicMatching:
     def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _Cluster:
         """Brought up to date: expressions are tried on the topics that have come."""
         counts = topics[source]
-        known = self._clusters.setdefault(source, _Cluster(counts, sorted(counts)))
+        known = self._clusters.get(source)
+        if known is None:
+            known = self._clusters[source] = _Cluster(counts, sorted(counts))
         if known.counts is not counts:
             came, went = counts.keys() - known.counts.keys(), known.counts.keys() - counts.keys()
             changed = went | {topic for topic, count in counts.items() if known.counts.get(topic) != count}
@@ -123,10 +126,12 @@ class TopicMatching:
         return known
 
     def _chosen(self, cluster: _Cluster, selection: TopicSelection) -> frozenset[str]:
-        if selection not in cluster.chosen:
+        chosen = cluster.chosen.get(selection)
+        if chosen is None:
             found = selection.choose(_beginning_with(selection.beginnings, cluster.names))
-            cluster.chosen[selection] = frozenset(one for one in found if not self._is_own(selection, one))
-        return cluster.chosen[selection]
+            chosen = frozenset(one for one in found if not self._is_own(selection, one))
+            cluster.chosen[selection] = chosen
+        return chosen
 
     def _matches(self, selection: TopicSelection, topic: str) -> bool:
         return selection.matches(topic) and not self._is_own(selection, topic)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -183,7 +183,7 @@ class WorldView:
         loads, awaited = self._loads(world)
         postponed = self._postponed(world, awaited)
         requests = tuple(one for one in world.requests if one.identity not in postponed)
-        world = replace(world, loads=loads, recent=recent, requests=requests, awaited=awaited)
+        world = _with(world, loads=loads, recent=recent, requests=requests, awaited=awaited)
         decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
@@ -192,7 +192,7 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """The leader's decision: some groups are planned because their turn has come, and none again whose
         last planning would only be repeated."""
-        decision = self.decide(self.in_turn(replace(world, last=self._last)))
+        decision = self.decide(self.in_turn(_with(world, last=self._last)))
         self._last = decision.last
         return decision
 
@@ -221,7 +221,7 @@ class WorldView:
         for source in sorted(self._tries):
             self._observe(source, world, now)
         due, self._waiting = self._waiting[:_GROUPS_A_TICK], self._waiting[_GROUPS_A_TICK:]
-        return replace(world, due=frozenset(due))
+        return _with(world, due=frozenset(due))
 
     def _observe(self, source: ClusterRef, world: World, now: float) -> None:
         left = self._tries.pop(source) - 1
@@ -346,6 +346,13 @@ class WorldView:
             return report
         held = self._memory.newest.instead(source, partitions, reason, now_ms)
         return held or LoadReport({}, "none", notes=(f"planned by count: {reason}",))
+
+
+def _with(world: World, **more: Any) -> World:
+    """The same picture with what only a planning needs: who is mirrored and what is wanted is found once."""
+    found = replace(world, **more)
+    found.__dict__.update(groups=world.groups, wishes=world.wishes)
+    return found
 
 
 def _activated(datastream: Datastream) -> Datastream:
