@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
@@ -58,7 +59,7 @@ class Expression:
     `beginnings`: every name that matches begins with one of these; the empty one where that is not known.
     """
 
-    __slots__ = ("_lines", "_pattern", "_prefixes", "beginnings")
+    __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
 
     def __init__(self, what: str, expression: object) -> None:
         import re2  # with the libraries behind it 2 MiB, of which the workers of copies have no use
@@ -73,8 +74,17 @@ class Expression:
             ) from error
         self.beginnings = _beginnings(source)
         self._prefixes = tuple(self.beginnings) if len(self.beginnings) <= _MOST_AT_ONCE else ("",)
-        is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
-        self._lines = re2.compile(f"(?m)^(?:{source})$", _options(of_lines=True)) if is_small else None
+        self._source = source
+        self._lines: re2._Regexp | None = None
+        self._is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
+
+    def _of_lines(self) -> re2._Regexp | None:
+        """For many names at once, made when there are many for the first time; None: no such thing."""
+        if self._lines is None and self._is_small:
+            import re2
+
+            self._lines = re2.compile(f"(?m)^(?:{self._source})$", _options(of_lines=True))
+        return self._lines
 
     def matches(self, name: str) -> bool:
         """Whether the whole name matches; a name that UTF-8 cannot encode does not."""
@@ -85,17 +95,31 @@ class Expression:
     def choose(self, names: Iterable[str]) -> set[str]:
         """Those of many names that match."""
         candidates = [one for one in names if one.startswith(self._prefixes)]
-        if self._lines is None:
+        lines_of = self._of_lines() if len(candidates) >= _NAMES_AT_ONCE else None
+        if lines_of is None:
             return set(filter(self.matches, candidates))
         found: set[str] = set()
         for start in range(0, len(candidates), _NAMES_AT_ONCE):
             lines = "\n".join(candidates[start : start + _NAMES_AT_ONCE]).encode(errors="surrogatepass")
-            taken = self._lines.findall(lines)
+            taken = lines_of.findall(lines)
             found.update(one.decode(errors="surrogatepass") for one in taken)
             if len(taken) > _NAMES_AT_ONCE // 4:  # a line that is taken costs more than a name
                 found.update(filter(self.matches, candidates[start + _NAMES_AT_ONCE :]))
                 break
         return found
+
+
+_known: Final[WeakValueDictionary[str, Expression]] = WeakValueDictionary()
+
+
+def expression_of(what: str, expression: object) -> Expression:
+    """As `Expression`; the same object as long as somebody has one of this text: a definition that is read in
+    another state, or by another reader of the process, is not compiled again."""
+    known = _known.get(expression) if isinstance(expression, str) else None
+    if known is None:
+        known = Expression(what, expression)
+        _known[str(expression)] = known
+    return known
 
 
 def split_look_ahead(expression: str) -> tuple[str, str]:

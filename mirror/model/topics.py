@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.expressions import LONGEST, Expression, split_look_ahead
+from mirror.model.expressions import LONGEST, Expression, expression_of, split_look_ahead
 
 PLACEHOLDER: Final = "*"
 """Stands for the source topic's name in a destination name template, as in Brooklin."""
@@ -105,11 +105,11 @@ class TopicSelection:
 
     @cached_property
     def _included(self) -> Expression:
-        return Expression("topics", self.include)
+        return expression_of("topics", self.include)
 
     @cached_property
     def _excluded(self) -> Expression | None:
-        return Expression("exclude", self.exclude) if self.exclude else None
+        return expression_of("exclude", self.exclude) if self.exclude else None
 
     @cached_property
     def _named(self) -> frozenset[str]:

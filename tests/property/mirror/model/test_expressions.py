@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import InvalidRequest
-from mirror.model.expressions import LONGEST, Expression, joined_look_ahead, split_look_ahead
+from mirror.model.expressions import (
+    LONGEST,
+    Expression,
+    expression_of,
+    joined_look_ahead,
+    split_look_ahead,
+)
 from mirror.model.topics import selection_without_look_ahead
 
 NAMES = st.text("ab-.", min_size=1, max_size=8)
@@ -129,3 +137,24 @@ def test_of_thousands_of_names_the_same_are_chosen_as_one_by_one(expression: str
     mine = Expression("topics", expression)
     assert mine.choose(names) == {name for name in names if mine.matches(name)}
     assert mine.choose(names)
+
+
+def test_an_expression_is_compiled_once_as_long_as_somebody_has_it() -> None:
+    first = expression_of("topics", "only-here-.*")
+    assert expression_of("exclude", "only-here-.*") is first
+    assert [first.matches(name) for name in ("only-here-1", "users-1")] == [True, False]
+    one = selection_without_look_ahead("only-here-.*", "", False)
+    assert one.matches("only-here-1")
+    gone = weakref.ref(first)
+    del first
+    assert gone() is not None
+    del one
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("hostile", ["(", None, [], {}, 7])
+def test_what_is_no_expression_is_refused_each_time_with_the_field(hostile: object) -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidRequest, match="exclude"):
+            expression_of("exclude", hostile)
