@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, cast
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.documents.definition import from_document, to_document
@@ -81,7 +81,7 @@ class DefinitionStore:
     def names(self, watch: Watch | None = None) -> tuple[DatastreamName, ...]:
         """All names, sorted; the watch fires when one is added or removed."""
         children = self._nodes.children(znodes.DATASTREAMS, watch)
-        return tuple(DatastreamName(name) for name in sorted(znodes.name_of(node) for node in children))
+        return cast("tuple[DatastreamName, ...]", tuple(sorted(map(znodes.name_of, children))))
 
     def look(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
         """One definition, readable or not. Raises NotFound."""
@@ -245,6 +245,7 @@ class DefinitionCache:
         self._stale: set[DatastreamName] = set()
         self._are_names_stale = True
         self._names: tuple[DatastreamName, ...] = ()
+        self._listed: frozenset[DatastreamName] = frozenset()
         self._sorted: Definitions | None = None
         self._listings = 0
 
@@ -278,9 +279,10 @@ class DefinitionCache:
             self._listings += 1
             names = self._store.names(_Changed(self._changed, None, self._wake))
             if names != self._names:
-                self._known = {name: self._known[name] for name in names if name in self._known}
-                self._names, self._sorted = names, None
-            self._stale = self._stale.intersection(names) | set(names).difference(self._known)
+                self._names, self._listed, self._sorted = names, frozenset(names), None
+                for name in self._known.keys() - self._listed:
+                    del self._known[name]
+            self._stale = (self._stale & self._listed) | (self._listed - self._known.keys())
             self._are_names_stale = False
         if self._stale:
             self._sorted = None
@@ -291,7 +293,7 @@ class DefinitionCache:
             self._stale.clear()
         if self._sorted is None:
             # One that was changed may be known before its name is listed.
-            order = self._names if self._known.keys() <= set(self._names) else sorted(self._known)
+            order = self._names if self._known.keys() <= self._listed else sorted(self._known)
             self._sorted = _in_order([self._known[name] for name in order if name in self._known])
         return self._sorted
 
@@ -328,8 +330,8 @@ class _Changed:
 
 def _in_order(found: Sequence[StoredDatastream | DamagedDefinition]) -> Definitions:
     """They come by name."""
-    readable = tuple(one for one in found if isinstance(one, StoredDatastream))
-    return Definitions(readable, tuple(one for one in found if isinstance(one, DamagedDefinition)))
+    readable = tuple([one for one in found if isinstance(one, StoredDatastream)])
+    return Definitions(readable, tuple([one for one in found if isinstance(one, DamagedDefinition)]))
 
 
 def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | DamagedDefinition:
