@@ -30,6 +30,7 @@ from mirror.adapters.zookeeper_access import (
     is_open,
 )
 from mirror.adapters.zookeeper_errors import translated
+from mirror.adapters.zookeeper_waits import ready
 from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite, SessionState
 from mirror.ports import Watch
@@ -73,6 +74,7 @@ class ZooKeeper:
             logger=logging.getLogger("kazoo"),
             **client_options(settings.security),
         )
+        self._client.handler.select = ready
         if settings.security.tls:
             connect_through_tls(self._client, settings.security)
         if settings.security.mechanism == "DIGEST-MD5":

@@ -1,0 +1,6 @@
+from collections.abc import Sequence
+from socket import socket
+
+def selector_select(
+    rlist: Sequence[socket], wlist: Sequence[socket], xlist: Sequence[socket], timeout: float | None = ...
+) -> tuple[list[socket], list[socket], list[socket]]: ...
