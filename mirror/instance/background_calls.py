@@ -98,6 +98,7 @@ class _Line:
         self._patience = patience_seconds
         self._jobs: deque[Callable[[], None]] = deque()
         self._answers: dict[str, _Answer[Any]] = {}
+        self._awaited: deque[_Answer[Any]] = deque()
         self._is_slow = False
         self._lock = threading.Lock()
         self._is_running = False
@@ -115,6 +116,7 @@ class _Line:
         if is_new:
             self._give(lambda: _do(job, answer))
             self._answers[key] = answer
+            self._awaited.append(answer)
         done, _ = wait([answer], wait_seconds if self._is_worth_waiting(answer) else 0)
         if not done:
             if is_new:
@@ -127,10 +129,13 @@ class _Line:
 
     def _is_worth_waiting(self, answer: _Answer[_T]) -> bool:
         """Not where the job before has not ended yet, or what it waits for is slow."""
-        pending = [one for one in self._answers.values() if not one.done()]
-        overdue = monotonic() - self._patience
-        self._is_slow = self._is_slow or any(one.asked_at <= overdue for one in pending)
-        return not self._is_slow and all(one is answer for one in pending)
+        while self._awaited and self._awaited[0].done():  # answers come in the order of the questions
+            self._awaited.popleft()
+        if not self._awaited:
+            return not self._is_slow
+        oldest = self._awaited[0]
+        self._is_slow = self._is_slow or oldest.asked_at <= monotonic() - self._patience
+        return not self._is_slow and len(self._awaited) == 1 and oldest is answer
 
     def _give(self, job: Callable[[], None]) -> None:
         with self._lock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,10 +42,12 @@ class BackgroundCalls(ThreadedCalls):
         super().__init__(patience_seconds, self.woken.set)
 
 
-def answer_of(background_calls: ThreadedCalls, line: str, job: Callable[[], int]) -> int | None:
+def answer_of(
+    background_calls: ThreadedCalls, line: str, job: Callable[[], int], key: str = "one"
+) -> int | None:
     """None while there is no answer."""
     try:
-        return background_calls.ask(line, "one", job)
+        return background_calls.ask(line, key, job)
     except StillAsking:
         return None
 
@@ -90,6 +94,25 @@ def test_other_lines_go_on_and_other_keys_of_the_line_come_after() -> None:
     assert wait_until(lambda: answer_of(background_calls, "slow", slow)) == 1
     patient = BackgroundCalls(20)
     assert patient.ask("slow", "two", lambda: 2) == 2
+
+
+def test_a_question_looks_at_few_of_those_that_wait_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    background_calls, slow, looked_at, is_done = BackgroundCalls(), Slow(7), list[object](), Future.done
+
+    def counted(one: Future[object]) -> bool:
+        looked_at.append(one)
+        return is_done(one)
+
+    monkeypatch.setattr(Future, "done", counted)
+    keys = [f"key {number}" for number in range(100)]
+    for key in keys * 2:
+        with pytest.raises(StillAsking):
+            background_calls.ask("line", key, slow)
+    assert len(looked_at) <= 2 * len(keys) * 2
+    slow.go_on.set()
+    for key in keys:
+        assert wait_until(partial(answer_of, background_calls, "line", slow, key)) == 7
+    assert slow.times == len(keys)
 
 
 def test_loads_that_are_on_their_way_are_unavailable_for_now() -> None:
