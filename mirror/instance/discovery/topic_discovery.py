@@ -60,7 +60,7 @@ class _Question:
 
     def is_same(self, other: _Question) -> bool:
         return (
-            self.datastream == other.datastream
+            (self.datastream is other.datastream or self.datastream == other.datastream)
             and self.source_counts is other.source_counts
             and self.destination_counts is other.destination_counts
             and self.limits is other.limits
@@ -80,8 +80,9 @@ class _Prepared:
     present: Mapping[str, int] = field(default_factory=dict)
 
     def needs_nothing_for(self, question: _Question, wanted: Mapping[str, int]) -> bool:
-        """Whether the destination is as it was left, and that is what is wanted now."""
-        is_same = self.question.datastream == question.datastream and self.wanted == wanted
+        """Whether the destination is as it was left, and that is what is wanted now, in whatever state."""
+        before, now = self.question.datastream, question.datastream
+        is_same = replace(before, status=now.status) == now and self.wanted == wanted
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from mirror.control.admission import Admission, ClusterRights
 from mirror.errors import Refused, Unreachable
 from mirror.instance.background_calls import StillAsking
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicNaming
 from tests.builders import DESTINATION, SOURCE, a_datastream
@@ -94,6 +94,18 @@ def test_a_destination_is_prepared_once_and_again_when_the_source_has_changed(la
     (work,) = land.topic_discovery.prepare_destination(datastream, set)
     assert (work.topic.partitions, work.create) == (4, False)
     assert land.destination.list_topics() == {"t": 4}
+
+
+def test_a_destination_is_prepared_for_a_datastream_and_not_for_each_of_its_states(land: Land) -> None:
+    land.look(SOURCE)
+    states = (DatastreamStatus.INITIALIZING, DatastreamStatus.READY, DatastreamStatus.READY)
+    assert land.topic_discovery.prepare_destination(a_datastream(status=states[0]), set)
+    asked, stored = land.destination.asked, len(land.session.log)
+    for status in states:
+        assert land.topic_discovery.prepare_destination(a_datastream(status=status), set) == ()
+    assert (land.destination.asked, len(land.session.log)) == (asked, stored)
+    land.topic_discovery.prepare_destination(a_datastream(status=states[1], metadata={"owner": "x"}), set)
+    assert land.destination.asked > asked
 
 
 def test_what_could_not_be_prepared_is_tried_again(land: Land) -> None:
