@@ -14,7 +14,7 @@ from httpx import Response
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.model.datastreams.creation import Creation
-from mirror.model.datastreams.datastream import LatencyObjective, PartitionPause
+from mirror.model.datastreams.datastream import Halt, LatencyObjective, PartitionPause
 from tests.builders import a_datastream
 from tests.fakes.site import Site, a_body
 from tests.hostile import (
@@ -46,6 +46,7 @@ STORED: Mapping[str, Any] = to_document(
         "t",
         objective=LatencyObjective(5),
         pauses={"t": PartitionPause(frozenset({0}), "why", 1)},
+        halt=Halt("why", 1),
         creation=Creation("key", "wish"),
     )
 )
@@ -146,22 +147,27 @@ def test_whatever_is_asked_is_refused_or_done(
 
 @pytest.mark.parametrize("field", STORED_FIELDS, ids=".".join)
 def test_whatever_is_stored_is_listed_and_deleted_and_harms_nobody(crowd: Site, field: Sequence[str]) -> None:
-    for name, value in VALUES.items():
-        data = with_value(STORED, field, value)
-        if len(data) > znodes.CHUNK_BYTES:
-            continue
-        crowd.session.create("/datastreams/bad", data)
-        crowd.tick(2)
-        assert names(crowd) == ["bad", "good"], name
-        check(crowd.client.get("/v1/datastreams/bad"), name)
-        check(crowd.client.get("/datastream/bad"), name)
-        check(crowd.client.post("/v1/datastreams/bad/pause"), name)
-        check(crowd.client.post("/v1/rebalance", json={"datastream": "bad", "dry_run": True}), name)
-        assert crowd.client.delete("/v1/datastreams/bad").status_code == 202, name
-        crowd.tick(3)
-        assert crowd.session.children("/datastreams") == ("good",), name
-        assert lanes_of(crowd, "good") == ["t-0", "t-1"], name
-        assert not crowd.health.has_died.is_set()
+    stored = {}
+    for number, (name, value) in enumerate(VALUES.items()):
+        own = {**STORED, "name": f"bad-{number:02}", "naming": f"bad-{number}.*"}
+        data = with_value(own, field, value)
+        if len(data) <= znodes.CHUNK_BYTES:
+            stored[f"bad-{number:02}"] = name
+            crowd.session.create(f"/datastreams/bad-{number:02}", data)
+    crowd.tick(2)
+    assert names(crowd) == [*stored, "good"]
+    for bad, name in stored.items():
+        check(crowd.client.get(f"/v1/datastreams/{bad}"), name)
+        check(crowd.client.get(f"/datastream/{bad}"), name)
+        check(crowd.client.post(f"/v1/datastreams/{bad}/pause"), name)
+        check(crowd.client.post("/v1/rebalance", json={"datastream": bad, "dry_run": True}), name)
+    assert lanes_of(crowd, "good") == ["t-0", "t-1"]
+    for bad, name in stored.items():
+        assert crowd.client.delete(f"/v1/datastreams/{bad}").status_code == 202, name
+    crowd.tick(3)
+    assert crowd.session.children("/datastreams") == ("good",)
+    assert lanes_of(crowd, "good") == ["t-0", "t-1"]
+    assert not crowd.health.has_died.is_set()
     assert names(crowd) == ["good"]
 
 

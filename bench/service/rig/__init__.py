@@ -1,0 +1,1 @@
+"""What measurements of the service run on. Start with guarded.py."""
