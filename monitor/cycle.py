@@ -13,7 +13,8 @@ from mirror.errors import HeadraceError, LoadUnavailable
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
-from monitor.latency import Verdict, judge, observed
+from monitor.latency import Subject, Verdict
+from monitor.objectives.verdicts import judge_all, windows_of
 from monitor.ports import Measurements, Service
 
 _log = structlog.get_logger(__name__)
@@ -66,21 +67,23 @@ class MonitorCycle:
 
     def judge_only(self) -> Mapping[DatastreamName, Verdict]:
         """Verdicts without any consequence. Raises HeadraceError."""
-        observations = self._measurements.observe(self._window)
-        subjects = self._service.subjects()
-        return {name: judge(one, observed(one, observations)) for name, one in sorted(subjects.items())}
+        return self._judged(self._service.subjects())
 
     def turn(self) -> Mapping[DatastreamName, Finding]:
         """Raises HeadraceError when neither service nor measurements can be read."""
         subjects = self._service.subjects()
-        observations = self._measurements.observe(self._window)
         findings = {}
-        for name, subject in sorted(subjects.items()):
-            verdict = judge(subject, observed(subject, observations))
-            findings[name] = replace(self._act(name, verdict), cluster=subject.source.cluster)
+        for name, verdict in self._judged(subjects).items():
+            finding = self._act(name, verdict)
+            findings[name] = replace(finding, cluster=subjects[name].source.cluster)
             self._incidents[name] = findings[name].incident
         self._incidents = {name: one for name, one in self._incidents.items() if name in subjects}
         return findings
+
+    def _judged(self, subjects: Mapping[DatastreamName, Subject]) -> dict[DatastreamName, Verdict]:
+        windows = windows_of(subjects.values(), self._window)
+        seen = {seconds: self._measurements.observe(seconds) for seconds in windows}
+        return {name: judge_all(one, seen, self._window) for name, one in sorted(subjects.items())}
 
     def _act(self, name: DatastreamName, verdict: Verdict) -> Finding:
         before = self._incidents.get(name, Incident())

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.metrics import add_counts, percentile_ms
 from mirror.model.topics import TopicSelection
 
@@ -55,16 +56,17 @@ Observations = Mapping[Source, Mapping[str, Observation]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A datastream with an objective. `halted`: why something of it is not copied; empty where the service
-    knows of nothing. `remark`: what it says besides, such as which quota holds it back. `paused`: topics of
-    which a person has paused partitions."""
+    """A datastream with an objective: the one in short, `objectives`, or both. `halted`: why something of it
+    is not copied; empty where the service knows of nothing. `remark`: what it says besides, such as which
+    quota holds it back. `paused`: topics of which a person has paused partitions."""
 
-    objective: LatencyObjective
+    objective: LatencyObjective | None
     source: Source
     selection: TopicSelection
     halted: str = ""
     paused: str = ""
     remark: str = ""
+    objectives: tuple[Objective, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,9 @@ def _summed(parts: Iterable[Observation]) -> Observation | None:
 
 
 def judge(subject: Subject, observation: Observation | None) -> Verdict:
-    """Apply the rules in order."""
+    """Apply the rules in order, to the objective of the short form; `objectives.verdicts` judges all."""
     objective, halted = subject.objective, subject.halted
+    assert objective is not None
     percentile = f"p{objective.percentile:g}"
     wanted = f"wanted {percentile} within {objective.milliseconds} ms"
     if subject.paused:

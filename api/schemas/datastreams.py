@@ -19,6 +19,15 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, check_name
+from mirror.model.datastreams.objectives.objective import (
+    HIGHEST_PERCENT,
+    LARGEST_OBJECTIVE_MS,
+    LONGEST_PERIOD_DAYS,
+    LONGEST_WINDOW_SECONDS,
+    LOWEST_PERCENT,
+    MOST_OBJECTIVES,
+    SHORTEST_WINDOW_SECONDS,
+)
 from mirror.model.datastreams.policy import (
     LARGEST_RATE,
     CopyPath,
@@ -154,6 +163,22 @@ class ObjectiveBody(DatastreamModel):
     percentile: Annotated[float, Field(gt=0, lt=100)] = 99.0
 
 
+Percent = Annotated[float, Field(ge=LOWEST_PERCENT, le=HIGHEST_PERCENT)]
+
+
+class ServiceObjectiveBody(DatastreamModel):
+    """One of several objectives, with its error budget."""
+
+    milliseconds: Annotated[int, Field(ge=1, le=LARGEST_OBJECTIVE_MS)]
+    """A record that arrives later is late."""
+    target_percent: Percent
+    """Of the records of the period: how many are to arrive in time. The rest is the budget."""
+    percentile: Percent = 99.0
+    """Of the records of the window: how many are to arrive in time, else it is a breach."""
+    window_seconds: Annotated[int, Field(ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS)] = 60
+    period_days: Annotated[int, Field(ge=1, le=LONGEST_PERIOD_DAYS)] = 30
+
+
 class ChoicesBody(DatastreamModel):
     """Choices that Brooklin's interface has as keys of the metadata. `metadata` may give these keys instead,
     or with the same values."""
@@ -166,6 +191,8 @@ class ChoicesBody(DatastreamModel):
     quota: QuotaBody = QuotaBody()
     limits: LimitsBody = LimitsBody()
     objective: ObjectiveBody | None = None
+    objectives: Annotated[list[ServiceObjectiveBody], Field(max_length=MOST_OBJECTIVES)] = []
+    """More objectives, each with a target over a period. Two are not the same."""
     metadata: dict[str, str] = {}
     """Keys of anybody's, and those of Brooklin's that have no field here."""
 
@@ -173,7 +200,10 @@ class ChoicesBody(DatastreamModel):
         self, present: Mapping[str, str], problems: FieldProblems
     ) -> tuple[dict[str, str], dict[str, str]]:
         """The metadata to store, and where the body has what its keys say."""
-        typed = given_values(self.model_dump(mode="json", exclude_unset=True))
+        document = self.model_dump(mode="json", exclude_unset=True)
+        if "objectives" in document:
+            document["objectives"] = [one.model_dump() for one in self.objectives]
+        typed = given_values(document)
         for key, value in kept_secrets(self.metadata, present).items():
             if value != present.get(key):
                 pointer = pointer_to(["metadata", key])
@@ -281,6 +311,7 @@ class DatastreamAnswer(DatastreamModel):
     quota: QuotaBody | None = None
     limits: LimitsBody = LimitsBody()
     objective: ObjectiveBody | None = None
+    objectives: list[ServiceObjectiveBody] = []
     metadata: dict[str, str] = {}
     status: str
     problem: ProblemAnswer | None = None
@@ -323,6 +354,7 @@ class DatastreamAnswer(DatastreamModel):
                 if objective
                 else None
             ),
+            objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
             metadata=free_metadata(metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.datastreams.metadata import TASK_PREFIX
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.latency import Source, Subject
@@ -26,7 +27,7 @@ class RestService:
         return {
             DatastreamName(one["name"]): _subject(one)
             for one in self._rest.get("/v1/datastreams")
-            if one["objective"] and one["status"] == DatastreamStatus.READY
+            if (one["objective"] or one.get("objectives")) and one["status"] == DatastreamStatus.READY
         }
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
@@ -46,10 +47,12 @@ def _subject(one: Mapping[str, Any]) -> Subject:
     source, problem = one["source"], one["problem"]
     is_halted = problem is not None and problem["sets_aside"]
     return Subject(
-        LatencyObjective(**one["objective"]),
+        LatencyObjective(**one["objective"]) if one["objective"] else None,
         Source(one["metadata"].get(TASK_PREFIX) or one["name"], source["cluster"]),
         TopicSelection(source["topics"], source["exclude"], source["internal"]),
         halted=problem["reason"] if is_halted else "",
         paused=", ".join(sorted(one["pauses"])[:_NAMES_SHOWN]),
         remark=problem["reason"] if problem is not None and not is_halted else "",
+        # An instance of an older version knows of none.
+        objectives=tuple(Objective(**each) for each in one.get("objectives") or ()),
     )

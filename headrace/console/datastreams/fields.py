@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from mirror.errors import InvalidRequest
+from mirror.model.datastreams.objectives.lines import read_objective
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.documents import merged
 
@@ -23,7 +24,8 @@ Command = TypeVar("Command", bound=Callable[..., None])
 @dataclass(frozen=True)
 class FieldOption:
     """One field. `place`: where a definition has it; `at_creation`: what create takes when it is not given;
-    `may_change`: whether update has it; `required`: create has to be given it, and nobody takes it away."""
+    `may_change`: whether update has it; `required`: create has to be given it, and nobody takes it away;
+    `read`: makes the value in a definition of what was given."""
 
     name: str
     place: tuple[str, ...]
@@ -33,6 +35,7 @@ class FieldOption:
     may_change: bool = True
     required: bool = False
     least: int | None = None
+    read: Callable[[Any], Any] | None = None
 
     @property
     def flag(self) -> str:
@@ -50,6 +53,10 @@ class FieldOption:
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
         )
+
+
+def _objectives(lines: Sequence[str]) -> list[dict[str, Any]]:
+    return [asdict(read_objective(line)) for line in lines]
 
 
 FIELDS: Final = (
@@ -128,8 +135,15 @@ FIELDS: Final = (
         float,
         "Of the records that the objective is for: 99 unless given.",
     ),
+    FieldOption(
+        "slo",
+        ("objectives",),
+        list[str],
+        "Objective with a budget, 'p99 within 2 s over 60 s, 99.5 % over 30 d'; repeated.",
+        read=_objectives,
+    ),
 )
-_PLACES: Final = {one.name: one.place for one in FIELDS}
+_BY_NAME: Final = {one.name: one for one in FIELDS}
 _UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     **{one.flag: one.place for one in FIELDS if one.may_change and not one.required},
     "objective-ms": ("objective",),
@@ -161,11 +175,12 @@ def with_fields(*, creates: bool) -> Callable[[Command], Command]:
 
 def document_of(options: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
     """What was given as a part of a definition: options by their names, None for those that were not;
-    `KEY=VALUE` of the metadata. Raises InvalidRequest for what is no pair."""
+    `KEY=VALUE` of the metadata. Raises InvalidRequest for what is no pair, or no value of its field."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         if value is not None and value != []:
-            found = merged(found, _nested(_PLACES[name], value))
+            field = _BY_NAME[name]
+            found = merged(found, _nested(field.place, field.read(value) if field.read else value))
     for pair in pairs:
         key, is_pair, value = pair.partition("=")
         if not key or not is_pair:

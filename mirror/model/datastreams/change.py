@@ -202,7 +202,8 @@ def joined_metadata(
             found |= {key: present[key]} if key in present else {}
         elif value is not None and value != []:
             found[key] = text_of(value)
-            if isinstance(value, list) and lines_of(found[key]) != tuple(one.strip() for one in value):
+            lines = [one.strip() for one in value if isinstance(one, str)] if isinstance(value, list) else []
+            if lines and lines_of(found[key]) != tuple(lines):
                 problems.refuse(pointers[0], "each is one line that is not empty")
     return found, {key: pointer_of_key(key, metadata) for key in PLACES}
 

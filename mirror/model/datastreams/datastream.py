@@ -13,6 +13,8 @@ from mirror.model import bounds
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
+from mirror.model.datastreams.objectives.lines import objectives_from
+from mirror.model.datastreams.objectives.objective import LARGEST_OBJECTIVE_MS, Objective
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
     GROW_EXISTING,
@@ -25,7 +27,6 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, checked_topic
 
-_LARGEST_OBJECTIVE_MS: Final = 366 * 24 * 3_600_000
 _MOST_PAUSED_TOPICS: Final = 10_000
 LATEST_START_MS: Final = 253_402_300_799_999
 """The last moment to begin at: the end of the year 9999."""
@@ -83,13 +84,13 @@ class StartPosition(StrEnum):
 
 @dataclass(frozen=True)
 class LatencyObjective:
-    """The SLA: `percentile` of the records must arrive within `milliseconds`."""
+    """The SLA in short: `percentile` of the records must arrive within `milliseconds`. See `Objective`."""
 
     milliseconds: int
     percentile: float = 99.0
 
     def __post_init__(self) -> None:
-        bounds.integer("the latency objective in ms", self.milliseconds, 1, _LARGEST_OBJECTIVE_MS)
+        bounds.integer("the latency objective in ms", self.milliseconds, 1, LARGEST_OBJECTIVE_MS)
         if not 0 < bounds.number("the percentile of a latency objective", self.percentile, 0, 100) < 100:
             raise InvalidRequest("the percentile of a latency objective lies between 0 and 100")
 
@@ -202,6 +203,11 @@ class Datastream:
     def policy(self) -> CopyPolicy:
         """How it is copied, as its metadata says."""
         return policy_from(self.metadata)
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """Those that its metadata has, beside `objective`."""
+        return objectives_from(self.metadata)
 
     @cached_property
     def group(self) -> GroupName:

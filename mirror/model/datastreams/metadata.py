@@ -11,6 +11,7 @@ from typing import Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
 from mirror.model.datastreams.secrets import holds_secret
 
 OWNER: Final = "owner"
@@ -46,6 +47,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     GROUP_ID: _name,
     CREATED_MS: _milliseconds,
     TTL_MS: _milliseconds,
+    OBJECTIVES: read_objectives,
 }
 
 

@@ -6,9 +6,12 @@ Each is one thing with two names: the key is what is stored and what Brooklin's 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from mirror.model.datastreams.metadata import OWNER
+from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
     GROW_EXISTING,
@@ -39,6 +42,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     _PATH: ("policies", "path"),
     _TRANSFORMS: ("policies", "transforms"),
     _QUOTA: ("quota", "bytes_per_second"),
+    OBJECTIVES: ("objectives",),
 }
 """Where a document of /v1 has what a key says."""
 
@@ -59,15 +63,16 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
         _PATH: policy.path.value,
         _TRANSFORMS: list(policy.transforms),
         _QUOTA: policy.bytes_per_second or None,
+        OBJECTIVES: [asdict(one) for one in objectives_from(metadata)],
     }
 
 
 def text_of(value: object) -> str:
-    """A typed value as its key has it."""
+    """A typed value as its key has it. Raises InvalidRequest for an objective that cannot be."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return "\n".join(str(one) for one in value)
+        return "\n".join(Objective(**one).text if isinstance(one, dict) else str(one) for one in value)
     return str(value)
 
 

@@ -18,7 +18,7 @@ from mirror.model.load import TaskLimits
 from tests.builders import a_key
 from tests.fakes.site import Site, a_body
 
-FULL = {
+FULL: dict[str, Any] = {
     "name": "full",
     "source": {
         "cluster": "source",
@@ -47,6 +47,15 @@ FULL = {
     "quota": {"bytes_per_second": 1000},
     "limits": {"min_tasks": 2, "max_tasks": 5, "max_partitions_per_task": 10},
     "objective": {"milliseconds": 500, "percentile": 99.9},
+    "objectives": [
+        {
+            "milliseconds": 2000,
+            "target_percent": 99.5,
+            "percentile": 99.9,
+            "window_seconds": 300,
+            "period_days": 7,
+        }
+    ],
     "metadata": {"any.key": "any value"},
 }
 CHOICES = {
@@ -59,6 +68,7 @@ CHOICES = {
     "headrace.path": "record",
     "headrace.transforms": "drop-header:a\nkeep-keys:b",
     "headrace.bytes-per-second": "1000",
+    "headrace-objectives": "p99.9 within 2000 ms over 300 s, 99.5 % over 7 d",
 }
 """What FULL says by fields, as metadata."""
 
@@ -293,7 +303,14 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"quota": {"bytes_per_second": 0}}, "quota.bytes_per_second"),
         ({"priority": 1}, "priority"),
         ({"capacity": {"bytes_per_second": 5}}, "capacity"),
-        ({"objectives": []}, "objectives"),
+        ({"objectives": [{"milliseconds": 5}]}, "objectives.0.target_percent"),
+        ({"objectives": [{"milliseconds": 5, "target_percent": 100}]}, "objectives.0.target_percent"),
+        ({"objectives": [{"milliseconds": 5, "target_percent": 99}] * 2}, "has an objective twice"),
+        (
+            {"objectives": [{"milliseconds": one, "target_percent": 99} for one in range(1, 12)]},
+            "objectives",
+        ),
+        ({"metadata": {"owner": "x", "headrace-objectives": "soon"}}, "'soon' is no objective"),
         ({"unheard": 1}, "unheard"),
     ],
     ids=str,

@@ -8,6 +8,7 @@ import pytest
 from httpx import Client, Response
 
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicDescription
 from tests.fakes.site import Site
@@ -81,6 +82,21 @@ def test_what_is_left_out_of_a_put_has_its_default_and_what_lasts_stays(site: Si
     assert (stored.limits, stored.objective, stored.metadata["owner"]) == (TaskLimits(), None, "me")
     assert stored.destination == "destination"
     assert stored.created_ms is not None
+
+
+def test_objectives_are_replaced_together_and_taken_away(site: Site, orders: str) -> None:
+    wish = {"milliseconds": 2000, "target_percent": 99.5}
+    first = patch(site.client, orders, {"objectives": [wish]})
+    full = {**wish, "percentile": 99.0, "window_seconds": 60, "period_days": 30}
+    assert first.json()["objectives"] == [full]
+    assert site.stored("orders").objectives == (Objective(2000, 99.5),)
+    plan = patch(site.client, "*", {"objectives": [wish, {**wish, "period_days": 7}]}, dry_run="true").json()
+    assert [one["field"] for one in plan["changes"]] == ["/objectives"]
+    assert (plan["restarts"], plan["starts"], plan["stops"], plan["moves"]) == ([], [], [], [])
+    twice = patch(site.client, "*", {"objectives": [wish, full]})
+    assert (twice.status_code, [one["pointer"] for one in twice.json()["errors"]]) == (422, ["/objectives"])
+    assert patch(site.client, "*", {"objectives": None}).json()["objectives"] == []
+    assert "headrace-objectives" not in site.stored("orders").metadata
 
 
 def test_a_patch_changes_choices_by_their_fields(site: Site, orders: str) -> None:

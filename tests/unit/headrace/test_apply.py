@@ -100,6 +100,16 @@ def test_what_is_left_out_of_a_file_has_its_default_again(site: Site, headrace: 
     assert get(site, "orders")["limits"]["max_tasks"] is None
 
 
+def test_objectives_of_a_file_are_applied(site: Site, headrace: Headrace, file: Path) -> None:
+    headrace("apply", "-f", str(file), "--yes")
+    file.write_text(f"{ORDERS}objectives:\n- {{milliseconds: 2000, target_percent: 99.5}}\n---{CLICKS}")
+    done = headrace("apply", "-f", str(file), "--yes")
+    assert (done.code, "/objectives" in done.out) == (0, True), done.err
+    (found,) = get(site, "orders")["objectives"]
+    assert (found["milliseconds"], found["target_percent"], found["window_seconds"]) == (2000, 99.5, 60)
+    assert headrace("apply", "-f", str(file), "--check").code == 0
+
+
 def test_what_get_shows_can_be_applied(site: Site, headrace: Headrace, file: Path, tmp_path: Path) -> None:
     headrace("apply", "-f", str(file), "--yes")
     site.tick()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirror.model.datastreams.datastream import LatencyObjective
@@ -14,11 +16,11 @@ OBJECTIVE = LatencyObjective(1000, 99.0)
 SOURCE = Source("orders", "east")
 
 
-def a_subject(objective: LatencyObjective = OBJECTIVE, topics: str = ".*", **more: str) -> Subject:
+def a_subject(objective: LatencyObjective = OBJECTIVE, topics: str = ".*", **more: Any) -> Subject:
     return Subject(objective, SOURCE, TopicSelection(topics), **more)
 
 
-def judge(objective: LatencyObjective, observation: Observation | None, **more: str) -> Verdict:
+def judge(objective: LatencyObjective, observation: Observation | None, **more: Any) -> Verdict:
     return latency.judge(a_subject(objective, **more), observation)
 
 

@@ -10,6 +10,7 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName, InstanceName
 from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.rest_service import RestService
@@ -47,6 +48,12 @@ def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: RestServ
     site.client.post("/v1/datastreams/paused/pause")
     (subject,) = service.subjects().values()
     assert subject == Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
+
+
+def test_several_objectives_are_taken_over(site: Site, service: RestService) -> None:
+    site.create(objectives=[{"milliseconds": 500, "target_percent": 99.5, "window_seconds": 300}])
+    subject = service.subjects()[ORDERS]
+    assert (subject.objective, subject.objectives) == (None, (Objective(500, 99.5, window_seconds=300),))
 
 
 def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_group(

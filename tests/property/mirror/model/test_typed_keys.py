@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from mirror.errors import RefusedFields
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.datastreams.typed_keys import (
     PLACES,
@@ -20,6 +22,10 @@ from mirror.model.datastreams.typed_keys import (
 )
 
 LINES = st.text(max_size=8) | st.sampled_from(["drop-header:a", " b", "a\nb", "", "\u2028"])
+PERCENTS = st.sampled_from([99.0, 99.5]) | st.floats(0.001, 99.9999)
+OBJECTIVES = st.builds(
+    Objective, st.integers(1, 10**10), PERCENTS, PERCENTS, st.integers(10, 3_600), st.integers(1, 90)
+)
 CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "owner": st.sampled_from(["a", "b"]),
     "headrace.shared-destination": st.booleans(),
@@ -32,6 +38,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace.path": st.sampled_from([one.value for one in CopyPath]),
     "headrace.transforms": st.lists(LINES, max_size=3),
     "headrace.bytes-per-second": st.none() | st.integers(1, 10**15),
+    "headrace-objectives": st.lists(OBJECTIVES.map(asdict), max_size=3, unique_by=str),
 }
 GIVEN = st.fixed_dictionaries({}, optional=CHOICES)
 FREE = st.dictionaries(st.sampled_from(["note", "group.id"]), st.sampled_from(["x", "y"]))

@@ -1,0 +1,74 @@
+"""Objectives as people write them, and as the metadata of a datastream has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.datastreams.objectives.objective import MOST_OBJECTIVES, Objective
+
+OBJECTIVES: Final = "headrace-objectives"
+"""Key of the metadata that has them, a line each. It does not begin with `headrace.`: former versions keep a
+key that they do not know, but not behind that prefix."""
+
+_MILLISECONDS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LENGTH: Final = r"(\d{1,15}) ?(ms|s|m|h|d)"
+_PERCENT: Final = r"\d{1,2}(?:\.\d{1,20})?"
+_LINE: Final = re.compile(
+    rf"(?:p(?P<percentile>{_PERCENT}) )?within (?P<late>{_LENGTH})(?: over (?P<window>{_LENGTH}))?, ?"
+    rf"(?P<target>{_PERCENT}) ?%(?: over (?P<period>{_LENGTH}))?",
+    re.ASCII,
+)
+_ADVICE: Final = "write it as p99 within 2000 ms over 60 s, 99.5 % over 30 d"
+
+
+def read_objective(value: object) -> Objective:
+    """An objective as people write it: `p99 within 2 s over 1 m, 99.5 % over 30 d`. The percentile and the
+    two lengths have defaults. Raises InvalidRequest."""
+    line = " ".join(bounds.text("an objective", value, bounds.LONGEST_REASON).split())
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise InvalidRequest(f"{bounds.shown(line)} is no objective", advice=_ADVICE)
+    given: dict[str, float | int] = {}
+    for name, text, unit in (
+        ("window_seconds", found["window"], 1_000),
+        ("period_days", found["period"], 86_400_000),
+    ):
+        if text is not None:
+            given[name] = _whole(text, unit, line)
+    if found["percentile"] is not None:
+        given["percentile"] = float(found["percentile"])
+    late = _whole(found["late"], 1, line)
+    return Objective(late, float(found["target"]), **given)  # type: ignore[arg-type]
+
+
+def _whole(text: str, unit: int, line: str) -> int:
+    """A length, counted in `unit` milliseconds."""
+    number, name = text.rstrip("msdh").rstrip(), text.lstrip("0123456789").strip()
+    units, rest = divmod(int(number) * _MILLISECONDS[name], unit)
+    if rest:
+        raise InvalidRequest(f"{text} in {bounds.shown(line)} is no whole number of units", advice=_ADVICE)
+    return units
+
+
+def read_objectives(what: str, value: str) -> tuple[Objective, ...]:
+    """Those of a text, a line each. Raises InvalidRequest."""
+    return checked_objectives(what, [read_objective(line) for line in value.splitlines() if line.strip()])
+
+
+def checked_objectives(what: str, objectives: Iterable[Objective]) -> tuple[Objective, ...]:
+    """Objectives that one datastream can have. Raises InvalidRequest."""
+    found = tuple(objectives)
+    if len(found) > MOST_OBJECTIVES:
+        raise InvalidRequest(f"{what} has {len(found)} entries", advice=f"{MOST_OBJECTIVES} are possible")
+    if len(set(found)) < len(found):
+        raise InvalidRequest(f"{what} has an objective twice")
+    return found
+
+
+def objectives_from(metadata: Mapping[str, str]) -> tuple[Objective, ...]:
+    """The objectives that a datastream's metadata has. Raises InvalidRequest."""
+    return read_objectives(f"metadata {OBJECTIVES}", metadata.get(OBJECTIVES, ""))

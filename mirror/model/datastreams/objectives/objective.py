@@ -1,0 +1,59 @@
+"""The objectives of a datastream: how late its records may be now, and how many may be late over a period."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.model import bounds
+
+MOST_OBJECTIVES: Final = 10
+LARGEST_OBJECTIVE_MS: Final = 366 * 24 * 3_600_000
+SHORTEST_WINDOW_SECONDS: Final = 10
+LONGEST_WINDOW_SECONDS: Final = 3_600
+LONGEST_PERIOD_DAYS: Final = 90
+LOWEST_PERCENT: Final = 0.001
+HIGHEST_PERCENT: Final = 99.9999
+"""Some part of a budget is always left, so that nothing is divided by zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """`percentile` of the records of every `window_seconds` arrive within `milliseconds`: what is judged now.
+    `target_percent` of those of `period_days` do: the rest is the error budget. Raises InvalidRequest."""
+
+    milliseconds: int
+    target_percent: float
+    percentile: float = 99.0
+    window_seconds: int = 60
+    period_days: int = 30
+
+    def __post_init__(self) -> None:
+        bounds.integer("an objective in ms", self.milliseconds, 1, LARGEST_OBJECTIVE_MS)
+        for what, percent in (("the target", self.target_percent), ("the percentile", self.percentile)):
+            bounds.number(f"{what} of an objective", percent, LOWEST_PERCENT, HIGHEST_PERCENT)
+        bounds.integer(
+            "the window of an objective in seconds",
+            self.window_seconds,
+            SHORTEST_WINDOW_SECONDS,
+            LONGEST_WINDOW_SECONDS,
+        )
+        bounds.integer("the period of an objective in days", self.period_days, 1, LONGEST_PERIOD_DAYS)
+
+    @property
+    def budget(self) -> float:
+        """The share of the records that may be late: above 0, below 1."""
+        return (100 - self.target_percent) / 100
+
+    @property
+    def text(self) -> str:
+        """As people write it; `read_objective` is the inverse."""
+        return (
+            f"p{percent_text(self.percentile)} within {self.milliseconds} ms over {self.window_seconds} s, "
+            f"{percent_text(self.target_percent)} % over {self.period_days} d"
+        )
+
+
+def percent_text(value: float) -> str:
+    """The shortest text that reads as the same number."""
+    return repr(float(value)).removesuffix(".0")

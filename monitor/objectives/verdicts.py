@@ -1,0 +1,43 @@
+"""Judges every objective of a datastream over its own window: the worst of the verdicts is the datastream's.
+
+How old the oldest waiting record is, is a matter of now: it is taken from the monitor's own window, whatever
+the objective's. Only what arrived is counted over the objective's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from mirror.model.datastreams.datastream import LatencyObjective
+from monitor.latency import Observation, Observations, Standing, Subject, Verdict, judge, observed
+
+_WORST_FIRST: Final = (Standing.BREACHED, Standing.HALTED, Standing.UNKNOWN, Standing.WITHIN)
+
+
+def windows_of(subjects: Iterable[Subject], own_seconds: float) -> frozenset[float]:
+    """The windows that are looked at, in seconds: the monitor's own, and those of objectives."""
+    return frozenset({own_seconds}) | {
+        float(one.window_seconds) for subject in subjects for one in subject.objectives
+    }
+
+
+def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds: float) -> Verdict:
+    """`seen`: what was measured, by window. Where several are as bad as the worst, all of them are said."""
+    now = observed(subject, seen[own_seconds])
+    verdicts = [judge(subject, now)] if subject.objective is not None else []
+    for objective in subject.objectives:
+        short = LatencyObjective(objective.milliseconds, objective.percentile)
+        arrived = observed(subject, seen[objective.window_seconds])
+        verdicts.append(judge(replace(subject, objective=short), _as_of_now(now, arrived)))
+    worst = min((one.standing for one in verdicts), key=_WORST_FIRST.index)
+    said = [one for one in verdicts if one.standing is worst]
+    return replace(said[0], sentence="; ".join(dict.fromkeys(one.sentence for one in said)))
+
+
+def _as_of_now(now: Observation | None, arrived: Observation | None) -> Observation | None:
+    """What arrived over a window, with what waits now. Without the latter nothing is known of now."""
+    if now is None or arrived is None:
+        return None
+    return replace(now, records=arrived.records, counts=arrived.counts)

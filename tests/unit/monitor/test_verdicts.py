@@ -1,0 +1,61 @@
+"""A datastream with several objectives stands where the worst of them stands."""
+
+from __future__ import annotations
+
+from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.topics import TopicSelection
+from monitor.latency import Observation, Observations, Source, Standing, Subject, Verdict
+from monitor.objectives.verdicts import judge_all, windows_of
+
+SOURCE = Source("orders", "east")
+LOOSE, TIGHT = Objective(4096, 99.5), Objective(128, 99.0, 90.0, window_seconds=300)
+
+
+def a_subject(*objectives: Objective, short: LatencyObjective | None = None, halted: str = "") -> Subject:
+    return Subject(short, SOURCE, TopicSelection("t"), halted, objectives=objectives)
+
+
+def seen(arrived: dict[float, int], lag_ms: int = 0, unaged: int = 0) -> Observations:
+    counts = [0] * LATENCY_BUCKETS
+    for milliseconds, count in arrived.items():
+        counts[latency_bucket(milliseconds)] += count
+    return {SOURCE: {"t": Observation(sum(counts), tuple(counts), lag_ms, unaged)}}
+
+
+def judge(subject: Subject, now: Observations, long: Observations) -> Verdict:
+    return judge_all(subject, {60.0: now, 300.0: long}, 60.0)
+
+
+def test_the_windows_are_the_monitors_own_and_those_of_objectives() -> None:
+    assert windows_of([a_subject(LOOSE), a_subject(TIGHT)], 60.0) == {60.0, 300.0}
+    assert windows_of([], 60.0) == {60.0}
+
+
+def test_each_is_judged_over_its_own_window() -> None:
+    fast, slow = seen({1: 100}), seen({1000: 100})
+    assert judge(a_subject(LOOSE, TIGHT), fast, fast).standing is Standing.WITHIN
+    verdict = judge(a_subject(LOOSE, TIGHT), fast, slow)
+    assert (verdict.standing, verdict.sentence) == (
+        Standing.BREACHED,
+        "p90 is 955 ms; wanted p90 within 128 ms",
+    )
+    assert judge(a_subject(LOOSE, TIGHT), slow, fast).standing is Standing.WITHIN
+
+
+def test_what_waits_now_counts_for_each_and_what_waited_does_not() -> None:
+    assert judge(a_subject(TIGHT), seen({1: 9}, lag_ms=200), seen({1: 9})).standing is Standing.BREACHED
+    assert judge(a_subject(TIGHT), seen({1: 9}), seen({1: 9}, lag_ms=200)).standing is Standing.WITHIN
+    assert judge(a_subject(TIGHT), seen({1: 9}, unaged=1), seen({1: 9})).standing is Standing.UNKNOWN
+    assert judge(a_subject(TIGHT), {}, seen({1: 9})).standing is Standing.UNKNOWN
+
+
+def test_the_short_form_is_one_of_them_and_all_that_are_as_bad_are_said() -> None:
+    late = seen({1000: 9}, lag_ms=5000)
+    verdict = judge(a_subject(LOOSE, TIGHT, short=LatencyObjective(64)), late, late)
+    assert verdict.standing is Standing.BREACHED
+    for wanted in ("p99 within 64 ms", "p99 within 4096 ms", "p90 within 128 ms"):
+        assert wanted in verdict.sentence
+    halted = judge(a_subject(LOOSE, TIGHT, halted="east is away"), seen({1: 9}), seen({1000: 9}))
+    assert (halted.standing, halted.is_halted) == (Standing.BREACHED, True)
