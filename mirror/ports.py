@@ -12,6 +12,7 @@ from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.movement.history import LanePosition
 from mirror.model.nodes import Node, NodeChange
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
@@ -55,6 +56,10 @@ class CopyEngine(Protocol):
 
     def metrics(self) -> Sequence[MirrorMetric]:
         """What was copied since the last call, a record for every lane with something to say."""
+        ...
+
+    def positions(self, metrics: Sequence[MirrorMetric]) -> Sequence[LanePosition | None]:
+        """Where the lanes of these measurements stand, in their order; None for one that is gone."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:

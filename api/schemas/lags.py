@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from api.schemas.lanes import LaneAnswer
+from api.schemas.lanes import LaneAnswer, MovementAnswer
 from api.schemas.progress import LaneProgressAnswer, NotCopied
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.offset_map import MapRun
@@ -42,6 +42,8 @@ class PartitionLag(_LagModel):
     """Records at the source that are not at the destination."""
     lag_ms: int | None
     """Age of the oldest of them."""
+    movement: MovementAnswer | None
+    """What its copying does; null while nothing is known of that."""
 
     @classmethod
     def from_lane(cls, place: TopicPartition, owner: TaskPlacement | None, lane: LaneAnswer) -> PartitionLag:
@@ -56,6 +58,7 @@ class PartitionLag(_LagModel):
             reason=lane.reason,
             lag_records=lane.lag_records,
             lag_ms=lane.lag_ms,
+            movement=lane.movement,
         )
 
     @classmethod
@@ -71,6 +74,7 @@ class PartitionLag(_LagModel):
             reason=reason,
             lag_records=None,
             lag_ms=None,
+            movement=None,
         )
 
 

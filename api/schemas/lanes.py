@@ -1,8 +1,8 @@
-"""Lanes on /v1, and partitions that should have one."""
+"""Lanes on /v1, what their copying does, and partitions that should have one."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,6 +12,74 @@ from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.metrics import SHOWN_OF_LANES
+from monitor.movement.judge import judge_lane
+from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
+
+_ACTIVITY: Final = {
+    LanePhase.WAITING: LaneActivity.UNCOPIED,
+    LanePhase.STARTING: LaneActivity.BEGINNING,
+    LanePhase.COPYING: LaneActivity.COPYING,
+    LanePhase.PAUSED: LaneActivity.PAUSED,
+    LanePhase.STOPPING: LaneActivity.BEGINNING,
+}
+
+
+class MovementAnswer(BaseModel):
+    """What the copying of a partition does, judged by how its position moves. A number that is not known is
+    null."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    state: str
+    """OK, CATCHING_UP, WARN, STALL, STOP, REWIND, PAUSED_BY_USER, PAUSED_BY_ITSELF, THROTTLED, SOURCE_AWAY,
+    DESTINATION_AWAY, TRUNCATED, RECREATED, WAITING_FOR_TRANSACTION."""
+    reason: str
+    since_ms: int | None
+    """Since when it is so (epoch ms)."""
+    eta_seconds: float | None
+    """Until nothing waits any more, if it continues like that."""
+    seconds_to_loss: float | None
+    """Until the source deletes the first record that is not at the destination, if that is not copied before;
+    by retention in time and size, and by how the start of the source's log moves."""
+    loses_data: bool
+    """Whether records will be deleted before they are copied, as things stand."""
+
+    @classmethod
+    def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
+        """A lane of this instance, at `now` in monotonic seconds; None while nothing is known of it."""
+        activity = _ACTIVITY[lane.phase]
+        facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
+        found = judge_lane(lane.history, facts, now)
+        since_ms = None if found.since is None else int(now_ms - (now - found.since) * 1000)
+        return cls._from_judgement(found, since_ms)
+
+    @classmethod
+    def from_uncopied(cls, lane: UncopiedLane) -> MovementAnswer:
+        """A partition that nobody copies. When records will be lost is not known, but that some are."""
+        what = lane.what
+        is_paused = what.state is UncopiedState.PAUSED
+        state = MovementState.PAUSED_BY_USER if is_paused else MovementState.STOP
+        loss = 0.0 if lane.lost_records else None
+        answer = cls._from_judgement(Judgement(state, what.reason, seconds_to_loss=loss), what.since_ms)
+        assert answer is not None, "it has a state"
+        return answer
+
+    @classmethod
+    def _from_judgement(cls, found: Judgement, since_ms: int | None) -> MovementAnswer | None:
+        if found.state is None:
+            return None
+        return cls(
+            state=found.state.value,
+            reason=found.reason,
+            since_ms=since_ms,
+            eta_seconds=_rounded(found.eta_seconds),
+            seconds_to_loss=_rounded(found.seconds_to_loss),
+            loses_data=found.loses_data,
+        )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 class LaneAnswer(BaseModel):
@@ -54,10 +122,12 @@ class LaneAnswer(BaseModel):
     bytes_per_second: float | None
     per_second: dict[str, float] | None = None
     """Rates by the names of mirrorMetrics' columns."""
+    movement: MovementAnswer | None = None
+    """What its copying does; null while nothing is known of that."""
 
     @classmethod
-    def from_lane(cls, key: LaneKey, state: LaneStatus) -> LaneAnswer:
-        """A lane of this instance."""
+    def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int) -> LaneAnswer:
+        """A lane of this instance, at `now` in monotonic seconds."""
         rate = state.rate
         lag_records, lag_ms = state.lag
         return cls(
@@ -72,6 +142,7 @@ class LaneAnswer(BaseModel):
             lag_ms=lag_ms,
             bytes_per_second=rate.bytes_per_second if rate else None,
             per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
+            movement=MovementAnswer.from_lane(state, now, now_ms),
         )
 
     @classmethod
@@ -94,6 +165,7 @@ class LaneAnswer(BaseModel):
             retained_records=lane.retained_records,
             lost_records=lane.lost_records,
             bytes_per_second=None,
+            movement=MovementAnswer.from_uncopied(lane),
         )
 
 

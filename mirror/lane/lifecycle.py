@@ -50,6 +50,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from mirror.model.datastreams.lanes import PauseCause
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeRule:
@@ -67,7 +69,8 @@ class ProbeRule:
 @dataclass(frozen=True, slots=True)
 class Pause:
     """Why a lane waits. `lasting`: no probe; a person or a new owner has to act. `failed_ms`: of the latest
-    failure, which is not stored. Times in epoch ms."""
+    failure. That and the `cause` are not stored: of a stored pause it is 0, and nobody here was told of it.
+    Times in epoch ms."""
 
     reason: str
     since_ms: int
@@ -75,6 +78,7 @@ class Pause:
     probe_at_ms: int
     lasting: bool = False
     failed_ms: int = 0
+    cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
         """Whether to try again at once after an outage that began then: what has failed during the outage may
@@ -104,12 +108,13 @@ def pause_again(
     *,
     lasting: bool = False,
     counts: bool = True,
+    cause: PauseCause = PauseCause.OTHER,
 ) -> Pause:
     """The pause after a failure; `former` is the one whose probe has just failed, if there was one. Failures
     that do not count, those of a cluster that is away, make no later wait longer."""
     attempt = (former.attempt if former else 0) + counts
     since = former.since_ms if former else now_ms
-    return Pause(reason, since, attempt, now_ms + rule.delay_ms(max(attempt, 1)), lasting, now_ms)
+    return Pause(reason, since, attempt, now_ms + rule.delay_ms(max(attempt, 1)), lasting, now_ms, cause)
 
 
 class LaneState(StrEnum):
@@ -302,7 +307,7 @@ def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
     assert event.pause is not None, "a lane pauses with a reason"
     if _is_lasting(now.pause):
         return _pause_for_good(now)
-    is_fresh = now.pause is None or now.pause.reason != event.pause.reason
+    is_fresh = now.pause is None or not now.pause.failed_ms or now.pause.reason != event.pause.reason
     intent = Intent.PAUSE_WHEN_DRAINED if event.kind is _K.FAILED_AHEAD else Intent.PAUSE
     then = now._replace(pause=event.pause, intent=now.intent if now.intent is Intent.STOP else intent)
     report = (_A.REPORT_PAUSED,) if is_fresh else NOTHING

@@ -16,6 +16,8 @@ from typing import Final
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
+from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePosition
+from mirror.model.topics import TopicPartition
 from mirror.replication.context import EngineContext
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
@@ -30,6 +32,7 @@ from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
 from mirror.replication.reports.measurements import Interval, share_cpu, take_metric
+from mirror.replication.reports.retention import RetentionBook
 from mirror.replication.startup import LaneStartup
 
 _log = logging.getLogger(__name__)
@@ -56,6 +59,7 @@ class BatchEngine:
         self._startup = LaneStartup(self.runner, self._fetch_handler, ack_handler)
         self.checkpoints = Checkpoints(self.runner)
         self._stalls = Stalls(self.runner)
+        self._retention = RetentionBook(context)
         self._next_tick = 0.0
         self._measured_ms = context.clock.now_ms()
         self._measured_cpu = process_time()
@@ -134,6 +138,24 @@ class BatchEngine:
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         lanes = self.runner.lanes.values()
         return share_cpu([one for lane in lanes if (one := self._metric(lane, when)) is not None], cpu_ms)
+
+    def positions(self, metrics: Sequence[MirrorMetric]) -> Sequence[LanePosition | None]:
+        """Where the lanes of these measurements stand, in their order; None for one that is gone."""
+        found = []
+        for one in metrics:
+            place = TopicPartition(one.topic, one.kafka_partition)
+            lane = self.runner.lanes.get(LaneKey(GroupName(one.datastream), place))
+            found.append(None if lane is None else self._position(lane, one.lag_ms))
+        return found
+
+    def _position(self, lane: LiveLane, lag_ms: int | None) -> LanePosition:
+        end = lane.high_watermark
+        is_late = end > lane.checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.readable_end < end)
+        kept = (
+            self._retention.of(lane.spec.source, lane.key.partition.topic) if is_late else UNKNOWN_RETENTION
+        )
+        readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
+        return LanePosition(lane.checkpoint, readable, end, lane.log_start, kept)
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone

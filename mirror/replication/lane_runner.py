@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, TypeVar
 
@@ -29,12 +28,20 @@ from mirror.lane.lifecycle import (
     pause_again,
 )
 from mirror.lane.progress import LaneProgress
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneStopped
+from mirror.model.datastreams.lanes import (
+    LaneEvent,
+    LaneKey,
+    LanePaused,
+    LaneResumed,
+    LaneStopped,
+    PauseCause,
+)
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext
 from mirror.replication.live_lane import LiveLane
+from mirror.replication.reports.causes import Failure, cause_of
 from mirror.replication.reports.lane_reports import LaneReport, report_of
 
 T = TypeVar("T")
@@ -45,15 +52,6 @@ _LONGEST_REASON: Final = 1000
 _FAILURE_SECONDS: Final = 3.0
 _SOON_SECONDS: Final = 0.5
 """Until the next try when a cluster could not be reached."""
-
-
-@dataclass(slots=True)
-class Failure:
-    """What has failed in a lane since `since`; it counts as over after `until`, in monotonic seconds."""
-
-    sentence: str
-    since: float
-    until: float
 
 
 class Transactions(Protocol):
@@ -113,7 +111,7 @@ class LaneRunner:
         self._performers: dict[LaneAction, Callable[[LiveLane], None]] = {
             LaneAction.DETACH_READER: self._detach_reader,
             LaneAction.DETACH_WRITER: self._detach_writer,
-            LaneAction.SHED: self._shed,
+            LaneAction.SHED: LiveLane.shed,
             LaneAction.LET_GO: self._let_go,
             LaneAction.FREE: self._free,
             LaneAction.SETTLE: self.settle,
@@ -177,9 +175,6 @@ class LaneRunner:
                 _log.error("lane %s: %s fails", lane.key.partition, action, exc_info=error)
         return True
 
-    def _shed(self, lane: LiveLane) -> None:
-        lane.shed()
-
     def _commit(self, lane: LiveLane) -> None:
         self.transactions.commit(lane)
 
@@ -196,7 +191,7 @@ class LaneRunner:
     def _report_paused(self, lane: LiveLane) -> None:
         assert lane.pause is not None, "a lane pauses with a reason"
         _log.warning("lane %s pauses: %s", lane.key.partition, lane.pause.reason)
-        self.events.append(LanePaused(lane.key, lane.pause.reason))
+        self.events.append(LanePaused(lane.key, lane.pause.reason, lane.pause.cause))
 
     def _report_resumed(self, lane: LiveLane) -> None:
         self.events.append(LaneResumed(lane.key))
@@ -282,7 +277,9 @@ class LaneRunner:
         now_ms = self.bench.clock.now_ms()
         reason = f"{error} (source offset {lane.position if drain else lane.checkpoint})"
         rule = self._soon if error.retriable else self._rule
-        return pause_again(lane.pause, reason, now_ms, rule, lasting=lasting, counts=not error.retriable)
+        cause = cause_of(error, lane.spec, self.bench.silent_clusters(self.bench.loop.now()))
+        counts = not error.retriable
+        return pause_again(lane.pause, reason, now_ms, rule, lasting=lasting, counts=counts, cause=cause)
 
     def pause_for_good(self, lane: LiveLane, error: Fenced) -> None:
         """Another owner has the lane."""
@@ -333,16 +330,21 @@ class LaneRunner:
         self.handle(lane, LifecycleEvent(EventKind.GAVE_UP))
 
     def note_failure(
-        self, lane: LiveLane, sentence: str, seconds: float = _FAILURE_SECONDS, since: float | None = None
+        self,
+        lane: LiveLane,
+        side: PauseCause,
+        sentence: str,
+        seconds: float = _FAILURE_SECONDS,
+        since: float | None = None,
     ) -> None:
-        """Something has failed and is tried again, with an answer within `seconds`. `since`: when it was
-        begun, in monotonic seconds; now by default."""
+        """Something has failed at that side and is tried again, with an answer within `seconds`. `since`:
+        when it was begun, in monotonic seconds; now by default."""
         now = self.bench.loop.now()
         known = self.failing.get(lane)
         if known is None or now > known.until:
-            self.failing[lane] = Failure(sentence, now if since is None else since, now + seconds)
+            self.failing[lane] = Failure(sentence, now if since is None else since, now + seconds, side)
         else:
-            known.sentence, known.until = sentence, now + seconds
+            known.sentence, known.until, known.side = sentence, now + seconds, side
 
     def note_headway(self, lane: LiveLane) -> None:
         """The lane copies (again)."""

@@ -18,6 +18,7 @@ from mirror.errors import CorruptData, HeadraceError
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
+from mirror.model.movement.history import LanePosition
 from mirror.model.topics import TopicPartition
 
 EXIT_LEASE_OVER: Final = 75
@@ -115,10 +116,11 @@ class LaneRate:
     lag_records: int
     lag_ms: int | None
     shown: tuple[float, ...] = ()
+    position: LanePosition | None = None
 
     @classmethod
-    def of(cls, metric: MirrorMetric) -> LaneRate:
-        """What a lane did in the interval of a measurement."""
+    def of(cls, metric: MirrorMetric, position: LanePosition | None = None) -> LaneRate:
+        """What a lane did in the interval of a measurement, and where it stood at its end."""
         seconds = max(metric.interval_ms, 1) / 1000
         return cls(
             key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
@@ -128,6 +130,7 @@ class LaneRate:
             lag_records=metric.lag_records,
             lag_ms=metric.lag_ms,
             shown=tuple(getattr(metric, name) / seconds for name in SHOWN_OF_LANES),
+            position=position,
         )
 
 

@@ -77,7 +77,8 @@ class MetricReports:
         metrics = self._engine.metrics()
         self._sink.publish(metrics)
         throttled = tuple(ThrottledTime(*pair) for pair in self._engine.take_throttled().items())
-        return (LaneRates(tuple(LaneRate.of(metric) for metric in metrics), _sums(metrics), throttled),)
+        rates = tuple(map(LaneRate.of, metrics, self._engine.positions(metrics)))
+        return (LaneRates(rates, _sums(metrics), throttled),)
 
     def closed(self) -> Sequence[Message]:
         """Nothing: the control process hears of the end of lanes by their events."""

@@ -21,10 +21,11 @@ def lag(
         print_json(found)
         return
     rows = [
-        {**one, "partition": f"{one['topic']}-{one['partition']}", **_known(one)}
+        {**one, "partition": f"{one['topic']}-{one['partition']}", **_known(one), **_movement(one)}
         for one in found["partitions"]
     ]
-    columns = ["partition", "state", "lag_records", "lag_ms", "task", "instance", "reason"]
+    columns = ["partition", "state", "movement", "lag_records", "lag_ms", "eta", "to_loss"]
+    columns += ["task", "instance", "reason"]
     print_table(f"{found['name']}, {found['status']}", columns, rows)
     records = found["lag_records"]
     if records is None:
@@ -39,6 +40,14 @@ def lag(
 
 def _known(one: dict[str, Any]) -> dict[str, Any]:
     return {key: "?" if one[key] is None else one[key] for key in ("lag_records", "lag_ms")}
+
+
+def _movement(one: dict[str, Any]) -> dict[str, Any]:
+    """The reason is that of the state, where it has one."""
+    found = one.get("movement") or {"state": "?", "eta_seconds": None, "seconds_to_loss": None, "reason": ""}
+    seconds = {"eta": found["eta_seconds"], "to_loss": found["seconds_to_loss"]}
+    shown = {key: "" if value is None else f"{value:.0f} s" for key, value in seconds.items()}
+    return {**shown, "movement": found["state"], "reason": one["reason"] or found["reason"]}
 
 
 def gaps(

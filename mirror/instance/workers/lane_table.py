@@ -9,9 +9,19 @@ from typing import Final
 
 import structlog
 
-from mirror.model.datastreams.lanes import LaneEvent, LaneHeldBack, LaneKey, LanePaused, LaneSpec, LaneStopped
+from mirror.model.datastreams.lanes import (
+    LaneEvent,
+    LaneHeldBack,
+    LaneKey,
+    LanePaused,
+    LaneSpec,
+    LaneStopped,
+    PauseCause,
+)
 from mirror.model.identifiers import GroupName
 from mirror.model.metrics import Drops
+from mirror.model.movement.history import NO_HISTORY, UNKNOWN_RETENTION, LaneHistory, Waypoint
+from mirror.ports import Clock
 from mirror.worker.protocol import LaneRate
 
 _log = structlog.get_logger(__name__)
@@ -38,7 +48,9 @@ class LanePhase(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
     """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
-    why it paused or waits. `slowed`: which quota holds it back when it copies, as its worker said last."""
+    why it paused or waits. `slowed`: which quota holds it back when it copies, as its worker said last.
+    `cause`: of a pause. `since`: when phase and cause became these, in monotonic seconds; None where that is
+    not known. `history`: how it has moved."""
 
     spec: LaneSpec
     worker: int
@@ -46,6 +58,16 @@ class LaneStatus:
     reason: str = ""
     rate: LaneRate | None = None
     slowed: str = ""
+    cause: PauseCause = PauseCause.OTHER
+    since: float | None = None
+    history: LaneHistory = NO_HISTORY
+
+    def entering(
+        self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
+    ) -> LaneStatus:
+        """In that phase for that reason; since now, unless it was so before."""
+        is_same = (self.phase, self.cause) == (phase, cause)
+        return replace(self, phase=phase, reason=reason, cause=cause, since=self.since if is_same else now)
 
     @property
     def held_back(self) -> str:
@@ -70,12 +92,14 @@ class LaneStatus:
 @dataclass(eq=False)
 class WorkerShare:
     """What one worker process was given. `fed_at`: when lanes were started in it last, monotonic seconds.
-    `drops`: what it has said of records that were not delivered."""
+    `measured_at`: when it has said last what its lanes do, likewise. `drops`: what it has said of records
+    that were not delivered."""
 
     lanes: set[LaneKey] = field(default_factory=set)
     expected: set[LaneKey] = field(default_factory=set)
     quotas: Mapping[GroupName, float] = field(default_factory=dict)
     fed_at: float = 0.0
+    measured_at: float | None = None
     drops: Drops = field(default_factory=Drops)
 
     @property
@@ -93,17 +117,20 @@ class LaneTable:
     """`states`: every lane that a worker was told to copy and has not released, and those that none may copy.
     `muted`: lanes whose worker does not answer, as they were before."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.states: dict[LaneKey, LaneStatus] = {}
         self._muted: dict[LaneKey, LaneStatus] = {}
 
     def begin(self, spec: LaneSpec, worker: int) -> None:
         """A worker was told to copy it."""
-        self.states[spec.key] = LaneStatus(spec, worker, LanePhase.STARTING)
+        self.states[spec.key] = LaneStatus(spec, worker, LanePhase.STARTING, since=self._clock.monotonic())
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
         """No worker may copy it now."""
-        self.states[spec.key] = LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason)
+        self.states[spec.key] = LaneStatus(
+            spec, NOBODY, LanePhase.PAUSED, reason, since=self._clock.monotonic()
+        )
 
     def stop(self, key: LaneKey) -> int:
         """Its worker, which is to release it; one that nobody copies is forgotten at once."""
@@ -111,7 +138,8 @@ class LaneTable:
         if state.worker == NOBODY:
             del self.states[key]
         else:
-            self.states[key] = replace(state, phase=LanePhase.STOPPING)
+            now = self._clock.monotonic()
+            self.states[key] = state.entering(LanePhase.STOPPING, now, state.reason, state.cause)
         return state.worker
 
     def forget(self, keys: Iterable[LaneKey]) -> None:
@@ -120,15 +148,18 @@ class LaneTable:
             self.states.pop(key, None)
             self._muted.pop(key, None)
 
-    def measure(self, rates: Iterable[LaneRate]) -> None:
-        """Note what lanes did lately."""
+    def measure(self, rates: Iterable[LaneRate], heard_at: float | None = None) -> None:
+        """Note what lanes did lately. `heard_at`: when their worker said so before, in monotonic seconds."""
+        now = self._clock.monotonic()
         for rate in rates:
-            if rate.key in self.states:
-                self.states[rate.key] = replace(self.states[rate.key], rate=rate)
+            state = self.states.get(rate.key)
+            if state is not None:
+                history = _moved(state.history, rate, now, heard_at)
+                self.states[rate.key] = replace(state, rate=rate, history=history)
 
     def note(self, event: LaneEvent) -> None:
         """Take in what happened to a lane."""
-        state = self.states.get(event.key)
+        state, now = self.states.get(event.key), self._clock.monotonic()
         if state is None:
             return
         if isinstance(event, LaneStopped):
@@ -141,21 +172,38 @@ class LaneTable:
                 _log.warning(
                     "lane paused", datastream=key.group, partition=str(key.partition), reason=event.reason
                 )
-                self.states[event.key] = replace(state, phase=LanePhase.PAUSED, reason=event.reason)
+                self.states[key] = state.entering(LanePhase.PAUSED, now, event.reason, event.cause)
             else:
-                self.states[event.key] = replace(state, phase=LanePhase.COPYING, reason="")
+                self.states[event.key] = state.entering(LanePhase.COPYING, now)
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
         """Lanes of a worker that says nothing do not count as copying, and nobody knows their lag."""
+        now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]
             if state.phase is not LanePhase.STOPPING and state.reason != _SILENT:
                 self._muted[key] = state
-                self.states[key] = replace(state, phase=LanePhase.PAUSED, reason=_SILENT, rate=None)
+                silent = state.entering(LanePhase.PAUSED, now, _SILENT, cause)
+                self.states[key] = replace(silent, rate=None)
 
     def unmute(self, keys: set[LaneKey]) -> None:
         """Lanes of a worker that speaks again are what they were."""
         for key in keys & self._muted.keys():
             before, state = self._muted.pop(key), self.states[key]
             if state.reason == _SILENT and state.phase is LanePhase.PAUSED:
-                self.states[key] = replace(state, phase=before.phase, reason=before.reason)
+                now = self._clock.monotonic()
+                self.states[key] = state.entering(before.phase, now, before.reason, before.cause)
+
+
+def _moved(before: LaneHistory, rate: LaneRate, now: float, heard_at: float | None) -> LaneHistory:
+    """With what the lane has said of its position; of some workers it says nothing."""
+    place = rate.position
+    if place is None:
+        return before
+    waypoint = Waypoint(now, place.checkpoint, place.readable_end, place.end, rate.lag_ms, place.log_start)
+    each = rate.bytes_per_second / rate.messages_per_second if rate.messages_per_second else None
+    return replace(
+        before.after(waypoint, heard_at),
+        retention=before.retention if place.retention == UNKNOWN_RETENTION else place.retention,
+        record_bytes=each or before.record_bytes,
+    )

@@ -49,7 +49,7 @@ class Supervisor:
         self._pool = WorkerPool(spawn, workers, inbox, clock, limits, spares=CELLS)
         self._shares = [WorkerShare() for _ in self._pool.everyone]
         self._quarantine = Quarantine()
-        self._table = LaneTable()
+        self._table = LaneTable(clock)
         self._unsendable: set[LaneKey] = set()
         self._task_worker: dict[TaskName, int] = {}
         self._sums: Mapping[TaskName, TaskSums] = {}
@@ -233,7 +233,9 @@ class Supervisor:
                 known = self._throttled
                 more = {one.cluster: known.get(one.cluster, 0.0) + one.seconds for one in throttled}
                 self._throttled = {**known, **more}
-                self._table.measure(rates)
+                share = self._shares[worker.number]
+                self._table.measure(rates, share.measured_at)
+                share.measured_at = self._clock.monotonic()
             case RecordsDropped(drops):
                 self._shares[worker.number].drops = drops
             case other:

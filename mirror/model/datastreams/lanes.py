@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
@@ -56,12 +57,30 @@ class LaneStopped:
     next_offset: int | None
 
 
+class PauseCause(StrEnum):
+    """What kind of thing a lane that does not copy waits for."""
+
+    SOURCE_AWAY = "source away"
+    """Its source cluster does not answer in time, or gives the same error again and again."""
+    DESTINATION_AWAY = "destination away"
+    TRUNCATED = "truncated"
+    """The source has lost records, or its history is another one."""
+    RECREATED = "recreated"
+    """The source's topic was deleted and created again."""
+    OPEN_TRANSACTION = "open transaction"
+    """At the source."""
+    SILENT_WORKER = "silent worker"
+    """Its worker process does not answer."""
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class LanePaused:
     """The lane paused itself; the others go on. `reason` has the coordinates a person needs."""
 
     key: LaneKey
     reason: str
+    cause: PauseCause = PauseCause.OTHER
 
 
 @dataclass(frozen=True, slots=True)

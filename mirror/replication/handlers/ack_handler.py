@@ -9,6 +9,7 @@ from mirror.client.produce_terms import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
 from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import OutBatch, Trouble
+from mirror.model.datastreams.lanes import PauseCause
 from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.produce import ProducedPartition
 from mirror.replication.handlers.rejections import REFUSED, Rejections
@@ -139,6 +140,7 @@ class AckHandler:
         sink, code = self._runner.sink(lane), trouble.code
         self._runner.note_failure(
             lane,
+            PauseCause.DESTINATION_AWAY,
             f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}",
             replication_ms(sink.cluster.timeout_seconds) / 1000 + _ANSWER_SECONDS,
             since=trouble.outgoing.sent_at,
@@ -200,7 +202,8 @@ class AckHandler:
             sink = self._runner.sink(lane)
             sink.attach(lane)
             if lane.writer is None:
-                self._runner.note_failure(lane, f"{lane.target} at {sink.cluster.name} has no leader")
+                sentence = f"{lane.target} at {sink.cluster.name} has no leader"
+                self._runner.note_failure(lane, PauseCause.DESTINATION_AWAY, sentence)
         else:
             self._runner.pause(lane, problem)
 

@@ -18,6 +18,7 @@ from mirror.errors import (
 )
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.memory import Slab
+from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.batches.batch import first_size, scan
 from mirror.protocol.codes import MOVED, TRANSIENT, Code, error_of, name_of
@@ -239,7 +240,8 @@ class FetchHandler:
                 self._note_failure(lane, "it has no leader")
 
     def _note_failure(self, lane: LiveLane, what: str) -> None:
-        self._runner.note_failure(lane, f"reading {lane.key.partition} from {lane.spec.source}: {what}")
+        sentence = f"reading {lane.key.partition} from {lane.spec.source}: {what}"
+        self._runner.note_failure(lane, PauseCause.SOURCE_AWAY, sentence)
 
     def source_problem(self, lane: LiveLane) -> HeadraceError | None:
         """What fresh metadata says against reading the lane's partition; None when all is well."""

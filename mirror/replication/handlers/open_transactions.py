@@ -12,7 +12,7 @@ from typing import Final
 
 from mirror.errors import HeadraceError
 from mirror.lane.lifecycle import LaneState
-from mirror.model.datastreams.lanes import LanePaused, LaneResumed
+from mirror.model.datastreams.lanes import LanePaused, LaneResumed, PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.control.offsets import OpenTransaction, open_transactions
 from mirror.replication.lane_runner import LaneRunner
@@ -73,7 +73,7 @@ class OpenTransactionWatch:
         if lane in self._held:
             lane.held_by = _sentence(lane, self._loop.now() - lane.since_stable, transactions)
             _log.warning("lane %s waits: %s", lane.key.partition, lane.held_by)
-            self._runner.events.append(LanePaused(lane.key, lane.held_by))
+            self._runner.events.append(LanePaused(lane.key, lane.held_by, PauseCause.OPEN_TRANSACTION))
 
     async def _transactions(self, lane: LiveLane) -> Sequence[OpenTransaction]:
         cluster, place = self._runner.source(lane).cluster, lane.key.partition

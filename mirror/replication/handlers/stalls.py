@@ -13,10 +13,11 @@ from typing import Final
 
 from mirror.lane.lifecycle import ACTIVE, LaneState
 from mirror.lane.out_batch import OutBatch
-from mirror.model.datastreams.lanes import LanePaused, LaneResumed
+from mirror.model.datastreams.lanes import LanePaused, LaneResumed, PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
+from mirror.replication.reports.causes import cause_of_silence
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
@@ -43,38 +44,40 @@ class Stalls:
         silent = self._bench.silent_clusters(now - PATIENCE_SECONDS)
         if not (silent or self._runner.failing or self._stalled):
             return
-        reasons: dict[LiveLane, str] = {}
+        reasons: dict[LiveLane, tuple[str, PauseCause]] = {}
         if silent:
             for lane in self._runner.lanes.values():
                 name = _waits_for(lane, silent, now)
                 if name is not None and name == lane.spec.destination:
                     self._runner.guard(lane, self._runner.give_way)
                 if name is not None:
-                    reasons[lane] = f"{self._bench.silence(name)}, since {self._time(silent[name], now)}"
+                    sentence = f"{self._bench.silence(name)}, since {self._time(silent[name], now)}"
+                    reasons[lane] = sentence, cause_of_silence(lane.spec, (name,))
         self._note_failing(reasons, now)
         # One that starts does not copy yet, and its start is not reported a second time.
         for lane in [
             one for one in self._stalled if one not in reasons and one.state not in (LaneState.STARTING,)
         ]:
             self._resumed(lane)
-        for lane, reason in reasons.items():
+        for lane, (reason, cause) in reasons.items():
             if lane in self._suspected:  # once may be chance: it was looked at while it was busy
-                self._report(lane, reason)
+                self._report(lane, reason, cause)
         self._suspected = set(reasons)
 
-    def _note_failing(self, reasons: dict[LiveLane, str], now: float) -> None:
+    def _note_failing(self, reasons: dict[LiveLane, tuple[str, PauseCause]], now: float) -> None:
         for lane, failure in list(self._runner.failing.items()):
             if now > failure.until or lane.state in (LaneState.PAUSED, LaneState.STOPPED):
                 del self._runner.failing[lane]
             elif now - failure.since >= PATIENCE_SECONDS:
-                reasons[lane] = f"{failure.sentence}, since {self._time(failure.since, now)}"
+                sentence = f"{failure.sentence}, since {self._time(failure.since, now)}"
+                reasons[lane] = sentence, failure.side
 
-    def _report(self, lane: LiveLane, reason: str) -> None:
+    def _report(self, lane: LiveLane, reason: str, cause: PauseCause) -> None:
         self._stalled[lane] = None
         if lane.stalled_by != reason:
             lane.stalled_by = reason
             _log.warning("lane %s waits: %s", lane.key.partition, reason)
-            self._runner.events.append(LanePaused(lane.key, reason))
+            self._runner.events.append(LanePaused(lane.key, reason, cause))
 
     def _resumed(self, lane: LiveLane) -> None:
         del self._stalled[lane]

@@ -19,6 +19,7 @@ from mirror.client.event_loop import Promise
 from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
 from mirror.lane.progress import Entry, entries_of, forgotten_chunks
+from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
@@ -134,7 +135,8 @@ class Checkpoints:
             destination.told = reason
         for lane in lanes:
             self._runner.note_change(lane)
-            self._runner.note_failure(lane, f"progress cannot be stored: {reason}", destination.retry * 2)
+            sentence = f"progress cannot be stored: {reason}"
+            self._runner.note_failure(lane, PauseCause.DESTINATION_AWAY, sentence, destination.retry * 2)
         destination.due = self._bench.loop.now() + destination.retry
         self._next = min(self._next, destination.due)
         destination.retry = min(destination.retry * 2, _LONGEST_RETRY_SECONDS)

@@ -6,15 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import pytest
 from httpx import Client
 
 from api.endpoints.partitions.lags import lag_of as from_instances
+from api.fleet.answers import lanes_read
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.lane.ledger import OffsetClass
+from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.identifiers import InstanceName
+from mirror.model.movement.history import UNLIMITED, LaneHistory, Retention
 from mirror.worker.protocol import LaneRate
 from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_progress, a_task
 from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.partition_lives import PartitionLife
 from tests.fakes.site import Site, settle, two_sites
 
 
@@ -181,3 +186,75 @@ def test_many_holes_are_cut_and_counted(client: Client, site: Site) -> None:
     site.progress = {a_key("t-0"): a_progress(*classes)}
     (one,) = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
     assert (len(one["holes"]), one["holes"][-1], one["holes_before"]) == (100, [259, 259], 30)
+
+
+def move(site: Site, lane: str, history: LaneHistory, **more: Any) -> None:
+    """A lane has moved like that."""
+    key, states = a_key(lane), site.follower.workers._states
+    states[key] = replace(states[key], history=history, **more)
+    site.follower.turn()
+
+
+def at_the_clock_of(site: Site, life: PartitionLife) -> LaneHistory:
+    return life.history_at(site.clock.monotonic())
+
+
+def movements(found: dict[str, Any]) -> list[str | None]:
+    return [one["movement"] and one["movement"]["state"] for one in found["partitions"]]
+
+
+def test_each_partition_says_what_its_copying_does(client: Client, site: Site) -> None:
+    site.create()
+    assert movements(lag_of(client)) == [None, None], "nothing is known yet"
+    behind = PartitionLife().run(60, 100).run(300, 100, 0).run(60, 100, 250)
+    behind.keeping(Retention(1_000_000, UNLIMITED))
+    move(site, "t-0", at_the_clock_of(site, behind))
+    move(site, "t-1", at_the_clock_of(site, PartitionLife().run(60, 100)))
+    found = lag_of(client)
+    assert movements(found) == ["CATCHING_UP", "OK"]
+    catching_up, fine = (one["movement"] for one in found["partitions"])
+    assert catching_up["eta_seconds"] == pytest.approx(21_000 / 150, rel=0.05)
+    assert 700 < catching_up["seconds_to_loss"] < 800
+    assert catching_up["loses_data"] is False
+    seconds = (site.clock.now_ms() - catching_up["since_ms"]) / 1000
+    assert 340 <= seconds <= 352, "since a record was late"
+    assert (fine["since_ms"], fine["eta_seconds"], fine["seconds_to_loss"]) == (None, None, None)
+
+
+def test_a_pause_says_what_it_waits_for_and_a_persons_is_a_persons(client: Client, site: Site) -> None:
+    site.create()
+    since = site.clock.monotonic() - 30
+    away = {"phase": LanePhase.PAUSED, "reason": "source: no answer", "cause": PauseCause.SOURCE_AWAY}
+    move(site, "t-0", LaneHistory(), since=since, **away)
+    (one, _) = lag_of(client)["partitions"]
+    assert (one["movement"]["state"], one["movement"]["reason"]) == ("SOURCE_AWAY", "source: no answer")
+    assert one["movement"]["since_ms"] == site.clock.now_ms() - 30_000
+    body = {"partitions": {"t": "1"}, "reason": "ticket 7", "requested_by": "me"}
+    assert client.post("/v1/datastreams/orders/pause-partitions", json=body).status_code == 200
+    site.tick()
+    (_, paused) = lag_of(client)["partitions"]
+    assert (paused["movement"]["state"], paused["movement"]["reason"]) == ("PAUSED_BY_USER", "ticket 7")
+    assert paused["movement"]["since_ms"] is not None
+
+
+def test_another_instance_judges_its_own_lanes_and_one_of_a_former_version_none() -> None:
+    one, two = two_sites()
+    one.create(limits={"min_tasks": 2})
+    settle(one, two)
+    for site in (one, two):
+        for key in list(site.follower.workers._states):
+            move(site, str(key.partition), at_the_clock_of(site, PartitionLife().run(60, 100)))
+    assert movements(lag_of(one.client)) == ["OK", "OK"]
+    newer = {**_a_lane(two)["movement"], "newer": 1, "state": "NEWER"}
+    (said,) = lanes_read([{**_a_lane(two), "movement": newer}])
+    assert said.movement is not None
+    assert said.movement.state == "NEWER"
+    former = _a_lane(two)
+    del former["movement"]
+    assert lanes_read([former])[0].movement is None
+
+
+def _a_lane(site: Site) -> dict[str, Any]:
+    lanes = site.client.get("/v1/lanes?instance=two").json()["lanes"]
+    found: dict[str, Any] = next(one for one in lanes if one["task"] is not None)
+    return found

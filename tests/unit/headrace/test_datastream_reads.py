@@ -17,9 +17,11 @@ from mirror.instance.workers.lane_table import LanePhase
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
+from mirror.model.movement.history import Retention
 from mirror.worker.protocol import LaneRate
 from tests.builders import SOURCE, a_key
 from tests.fakes.in_process import InProcess
+from tests.fakes.partition_lives import PartitionLife
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve
 
@@ -76,6 +78,14 @@ def test_lag_says_what_is_not_known(site: Site, headrace: Headrace) -> None:
     assert "?" in shown
     measure(site, "t-1", 7)
     assert "12 records behind, the oldest for 100 ms" in headrace("datastream", "lag", "orders").out
+    key, states = a_key("t-0"), site.follower.workers._states
+    stuck = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(3_600_000))
+    states[key] = replace(states[key], history=stuck.history_at(site.clock.monotonic()))
+    site.follower.turn()
+    (row,) = [line for line in headrace("datastream", "lag", "orders").out.splitlines() if "STALL" in line]
+    cells = [cell.strip() for cell in row.split("│")]
+    assert cells[1:7] == ["t-0", "copying", "STALL", "5", "100", ""]
+    assert float(cells[7].removesuffix(" s")) == pytest.approx(3_000, abs=10)
     assert json.loads(headrace("datastream", "lag", "orders", "--json").out)["lag_records"] == 12
 
 

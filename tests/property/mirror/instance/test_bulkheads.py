@@ -24,6 +24,7 @@ from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneS
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.movement.history import LanePosition
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
 from mirror.worker.process import Worker
@@ -263,6 +264,10 @@ class FaultyEngine:
         return events
 
     def metrics(self) -> Sequence[MirrorMetric]:
+        """As in the port."""
+        return ()
+
+    def positions(self, metrics: Sequence[MirrorMetric]) -> Sequence[LanePosition | None]:
         """As in the port."""
         return ()
 

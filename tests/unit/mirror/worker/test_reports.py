@@ -7,6 +7,7 @@ from typing import cast
 
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.movement.history import LanePosition
 from mirror.ports import CopyEngine
 from mirror.worker.protocol import LaneRates, RecordsDropped
 from mirror.worker.reports import MetricReports
@@ -25,6 +26,9 @@ class Measured:
 
     def metrics(self) -> Sequence[MirrorMetric]:
         return self.lanes
+
+    def positions(self, metrics: Sequence[MirrorMetric]) -> Sequence[LanePosition | None]:
+        return [LanePosition(70, 100, 100), None]
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         return {SOURCE: 1.5}
@@ -47,6 +51,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     assert reports.due(start + 2.0) == ()
     (said,) = reports.due(start + 5.0)
     assert isinstance(said, LaneRates)
+    assert [one.position for one in said.rates] == [LanePosition(70, 100, 100), None]
     (sums,) = said.sums
     assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied
     assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)

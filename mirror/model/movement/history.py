@@ -1,0 +1,167 @@
+"""Where a lane stood at some moments of the last minutes, and since when it does what it does now. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+LATE_MS: Final = 10_000
+"""Records that wait for longer are late, as far as movement is concerned."""
+LEAST_SECONDS: Final = 4.0
+"""Between two waypoints but the newest: reports that come faster replace each other, so that the window spans
+real time (Burrow's `min-distance`)."""
+_MOST_LATE: Final = 24
+_MOST_IN_TIME: Final = 4
+UNLIMITED: Final = -1
+
+
+class Retention(NamedTuple):
+    """What the source's topic keeps of a partition, by time (ms) and by size (bytes); `UNLIMITED`:
+    everything. None where that is not known."""
+
+    milliseconds: int | None = None
+    size_bytes: int | None = None
+
+
+UNKNOWN_RETENTION: Final = Retention()
+
+
+class LanePosition(NamedTuple):
+    """Source offsets of a lane, as its worker knows them: what lies below `checkpoint` is at the destination,
+    and up to `readable_end` it can be read: an open transaction hides what lies between that and the `end`.
+    `log_start`: the first record that the source still has; -1 where it has not said that."""
+
+    checkpoint: int
+    readable_end: int
+    end: int
+    log_start: int = -1
+    retention: Retention = UNKNOWN_RETENTION
+
+
+class Waypoint(NamedTuple):
+    """One report of a lane, at a moment in monotonic seconds. `lag_ms`: the age of the oldest record that
+    waits by the clock of who stamped it; None where that is not known, 0 also where nothing waits and the
+    source has said so."""
+
+    at: float
+    checkpoint: int
+    readable_end: int
+    end: int
+    lag_ms: int | None
+    log_start: int = -1
+
+    @property
+    def waiting(self) -> int:
+        """Offsets that can be read and are not at the destination."""
+        return max(self.readable_end - self.checkpoint, 0)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether nothing waits, and the source would have said if something did."""
+        return self.waiting == 0 and self.lag_ms is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing of what waits can be read yet: a transaction is open there, or in front of it."""
+        return self.waiting == 0 and self.end > self.checkpoint
+
+
+class Rewind(NamedTuple):
+    """A checkpoint that went back: records from `down_to` on are written once more, up to `reached`."""
+
+    at: float
+    reached: int
+    down_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHistory:
+    """`waypoints`: oldest first; a few of a lane that is in time, the last two minutes of one that is late.
+
+    The moments (monotonic seconds) say since when that has been so which is so now, however long ago that is;
+    None where it is not so. `late_since`: a record waits for more than `LATE_MS`, or for nobody knows how
+    long. `stuck_since`: records can be read, and the checkpoint stays. `held_since`: it stays in front of an
+    open transaction. `unheard_since`: nobody knows whether anything waits. `record_bytes`: mean size of a
+    record, as far as any was copied.
+    """
+
+    waypoints: tuple[Waypoint, ...] = ()
+    late_since: float | None = None
+    stuck_since: float | None = None
+    held_since: float | None = None
+    unheard_since: float | None = None
+    rewind: Rewind | None = None
+    retention: Retention = UNKNOWN_RETENTION
+    record_bytes: float | None = None
+
+    @property
+    def newest(self) -> Waypoint | None:
+        """The last report."""
+        return self.waypoints[-1] if self.waypoints else None
+
+    @property
+    def age_ms(self) -> int | None:
+        """How long the oldest record has waited, as of the last report; None where that is not known.
+
+        What lies behind an end that the source has named came after that moment: so a time stamp that is
+        older than that says what the record is about, and not how long it waits.
+        """
+        newest = self.newest
+        if newest is None:
+            return None
+        if newest.waiting == 0:
+            return newest.lag_ms
+        ends = (one.at for one in reversed(self.waypoints) if one.end <= newest.checkpoint)
+        since = next(ends, None)
+        known = [] if newest.lag_ms is None else [newest.lag_ms]
+        if since is not None:
+            known.append(int((newest.at - since) * 1000))
+        return min(known, default=None)
+
+    def after(self, waypoint: Waypoint, heard_at: float | None = None) -> LaneHistory:
+        """With one more report. `heard_at`: when the worker has reported before, with or without this lane:
+        it says nothing of lanes of which nothing is new."""
+        before = self.newest
+        if before is not None and before.is_caught_up and heard_at is not None and heard_at > before.at:
+            return self._with(before._replace(at=heard_at)).after(waypoint)
+        return self._with(waypoint)
+
+    def _with(self, waypoint: Waypoint) -> LaneHistory:
+        before, at = self.newest, waypoint.at
+        stays = before is not None and before.checkpoint == waypoint.checkpoint
+        seen = replace(self, waypoints=self._spaced(waypoint), rewind=self._rewound(waypoint))
+        age = seen.age_ms
+        is_late = waypoint.waiting > 0 and (age is None or age > LATE_MS)
+        is_stuck, is_held = waypoint.waiting > 0, waypoint.is_held
+        is_unheard = waypoint.waiting == 0 and waypoint.lag_ms is None
+        most = _MOST_LATE if is_late else _MOST_IN_TIME
+        return replace(
+            seen,
+            waypoints=seen.waypoints[-most:],
+            late_since=_since(self.late_since, at, is_so=is_late),
+            stuck_since=_since(self.stuck_since if stays else None, at, is_so=is_stuck),
+            held_since=_since(self.held_since if stays else None, at, is_so=is_held),
+            unheard_since=_since(self.unheard_since, at, is_so=is_unheard),
+        )
+
+    def _spaced(self, waypoint: Waypoint) -> tuple[Waypoint, ...]:
+        """The newest one gives way to this one while it is close to the one before it."""
+        kept = self.waypoints
+        is_close = len(kept) > 1 and waypoint.at - kept[-2].at < LEAST_SECONDS
+        return (*(kept[:-1] if is_close else kept), waypoint)
+
+    def _rewound(self, waypoint: Waypoint) -> Rewind | None:
+        before, rewind = self.newest, self.rewind
+        if before is not None and waypoint.checkpoint < before.checkpoint:
+            reached = max(before.checkpoint, rewind.reached if rewind else 0)
+            return Rewind(rewind.at if rewind else waypoint.at, reached, waypoint.checkpoint)
+        return rewind if rewind is not None and waypoint.checkpoint < rewind.reached else None
+
+
+NO_HISTORY: Final = LaneHistory()
+
+
+def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
+    if not is_so:
+        return None
+    return at if before is None else before

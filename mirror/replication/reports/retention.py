@@ -1,0 +1,78 @@
+"""How long the sources of lanes that are late keep records: settings of their topics, looked up when they are
+asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mirror.errors import HeadraceError
+from mirror.model.identifiers import ClusterRef
+from mirror.model.movement.history import UNKNOWN_RETENTION, UNLIMITED, Retention
+from mirror.protocol.control.topics import TopicSetting, describe_settings
+from mirror.replication.context import EngineContext
+
+_log = logging.getLogger(__name__)
+_AGE_SECONDS: Final = 300.0
+_AT_ONCE: Final = 200
+_KEEPS_ALL: Final = Retention(UNLIMITED, UNLIMITED)
+
+_Topic = tuple[ClusterRef, str]
+
+
+class RetentionBook:
+    """Answers from memory, and asks the cluster for what it does not know or has known for some minutes. What
+    cannot be read, as without the right to describe the topic, stays unknown."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._known: dict[_Topic, tuple[float, Retention]] = {}
+        self._wanted: dict[ClusterRef, set[str]] = {}
+
+    def of(self, source: ClusterRef, topic: str) -> Retention:
+        """As it was heard last; it is asked for in a moment where that is long ago."""
+        known = self._known.get((source, topic))
+        if known is None or self._context.loop.now() - known[0] > _AGE_SECONDS:
+            self._want(source, topic)
+        return known[1] if known else UNKNOWN_RETENTION
+
+    def _want(self, source: ClusterRef, topic: str) -> None:
+        topics = self._wanted.setdefault(source, set())
+        if not topics:
+            self._context.loop.spawn(self._look(source))
+        topics.add(topic)
+
+    async def _look(self, source: ClusterRef) -> None:
+        await self._context.loop.sleep(0.0)  # the other topics of this round are asked for with it
+        topics = sorted(self._wanted.get(source, ()))
+        try:
+            for start in range(0, len(topics), _AT_ONCE):
+                await self._ask(source, topics[start : start + _AT_ONCE])
+        except HeadraceError as error:
+            _log.debug("what topics of %s keep is not known: %s", source, error)
+        finally:
+            self._wanted.pop(source, None)
+
+    async def _ask(self, source: ClusterRef, topics: Sequence[str]) -> None:
+        found = await self._context.cluster(source).ask(describe_settings(topics))
+        now = self._context.loop.now()
+        for topic in topics:
+            self._known[source, topic] = now, retention_of(found.get(topic, {}))
+
+
+def retention_of(settings: Mapping[str, TopicSetting]) -> Retention:
+    """What a topic with these settings in force keeps of a partition."""
+    policy = settings.get("cleanup.policy")
+    if policy is not None and "delete" not in policy.value:
+        return _KEEPS_ALL
+    return Retention(_number(settings.get("retention.ms")), _number(settings.get("retention.bytes")))
+
+
+def _number(setting: TopicSetting | None) -> int | None:
+    if setting is None:
+        return None
+    try:
+        return max(int(setting.value), UNLIMITED)
+    except ValueError:
+        return None

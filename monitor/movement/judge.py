@@ -1,0 +1,152 @@
+"""From a lane's movement, and what is known of it besides, to its state. Pure.
+
+The first rule that fits decides. "Late": a record has waited for more than 10 s (`LATE_MS`), by its time
+stamp or by when the source's end passed it, whichever is less; a record whose age nobody knows is late.
+
+    rule | holds                                                              | state
+    -----|--------------------------------------------------------------------|---------------------------
+     1   | a person paused it                                                 | PAUSED_BY_USER
+     2   | nobody copies it, or its worker process does not answer            | STOP
+     3   | it paused: the source has lost records, or has another history     | TRUNCATED
+     4   | it paused: the source's topic is another one                       | RECREATED
+     5   | it waits for a cluster that does not answer, or has no leader      | SOURCE_AWAY, DESTINATION_AWAY
+     6   | it was reported that an open transaction holds it back             | WAITING_FOR_TRANSACTION
+     7   | it paused for anything else                                        | PAUSED_BY_ITSELF
+     8   | it has reported nothing for `patience`: while it copies            | SOURCE_AWAY
+         | while it begins                                                    | STALL
+         | before `patience` is over                                          | none: nothing is known yet
+     9   | records waited at its last report, which is older than `silence`   | STOP
+    10   | its position went back and is not again where it was               | REWIND
+    11   | nothing can be read: nobody knows whether for `patience`           | SOURCE_AWAY, or THROTTLED
+         | all of it is hidden by a transaction for `stall`                   | WAITING_FOR_TRANSACTION
+         | otherwise                                                          | OK
+    12   | nothing is late                                                    | OK
+    13   | its position stays for `stall` though something can be read        | THROTTLED, else STALL
+    14   | what waits becomes less, and chance does not explain that          | CATCHING_UP with an ETA
+    15   | a quota holds it back                                              | THROTTLED
+    16   | it is late for less than `patience`, and what waits becomes less   | CATCHING_UP without an ETA
+    17   | otherwise                                                          | WARN
+
+A lag of any size that dips once is no OK (rules 12, 14); neither is a position that moves (17). A topic in
+which nothing happens is OK for ever: lanes with nothing new say nothing (9 asks whether records waited). A
+small lag is OK while it is young (12).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mirror.model.datastreams.lanes import PauseCause
+from mirror.model.movement.history import LaneHistory, Waypoint
+from monitor.movement.catch_up import approach, eta_seconds
+from monitor.movement.loss import seconds_to_loss
+from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
+
+_S = MovementState
+_BY_CAUSE: Final = {
+    PauseCause.SILENT_WORKER: _S.STOP,
+    PauseCause.TRUNCATED: _S.TRUNCATED,
+    PauseCause.RECREATED: _S.RECREATED,
+    PauseCause.SOURCE_AWAY: _S.SOURCE_AWAY,
+    PauseCause.DESTINATION_AWAY: _S.DESTINATION_AWAY,
+    PauseCause.OPEN_TRANSACTION: _S.WAITING_FOR_TRANSACTION,
+    PauseCause.OTHER: _S.PAUSED_BY_ITSELF,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MovementRules:
+    """How long something may be so before it counts. `patience`: of what is not known; `stall`: of a position
+    that stays; `silence`: of a lane of which records wait and that reports nothing, more than two of its
+    reports are apart."""
+
+    patience_seconds: float = 15.0
+    stall_seconds: float = 20.0
+    silence_seconds: float = 30.0
+
+
+DEFAULT_RULES: Final = MovementRules()
+
+
+def judge_lane(
+    history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules = DEFAULT_RULES
+) -> Judgement:
+    """`now` and all moments: monotonic seconds of the instance that has the history."""
+    found = _by_facts(facts) or _by_silence(history, facts, now, rules)
+    if found is None:
+        newest = history.newest
+        assert newest is not None, "without a report silence has decided"
+        found = _by_end(history, newest, facts, now, rules) or _by_movement(history, facts, now, rules)
+    return replace(found, seconds_to_loss=seconds_to_loss(history, now))
+
+
+def _by_facts(facts: LaneFacts) -> Judgement | None:
+    """Rules 1 to 7."""
+    if facts.by_user:
+        return Judgement(_S.PAUSED_BY_USER, facts.reason, facts.since)
+    if facts.activity is LaneActivity.UNCOPIED:
+        return Judgement(_S.STOP, facts.reason, facts.since)
+    if facts.activity is LaneActivity.PAUSED:
+        return Judgement(_BY_CAUSE[facts.cause], facts.reason, facts.since)
+    return None
+
+
+def _by_silence(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> Judgement | None:
+    """Rules 8 and 9."""
+    newest = history.newest
+    if newest is None:
+        if facts.since is None or now - facts.since <= rules.patience_seconds:
+            return Judgement(None, "it has reported nothing yet")
+        if facts.activity is LaneActivity.BEGINNING:
+            return Judgement(_S.STALL, "it does not come to copying", facts.since)
+        return Judgement(_S.SOURCE_AWAY, "the source has not said where it ends", facts.since)
+    silent = now - newest.at
+    if newest.waiting > 0 and silent > rules.silence_seconds:
+        reason = f"it has reported nothing for {silent:.0f} s, and {newest.waiting} records waited then"
+        return Judgement(_S.STOP, reason, newest.at)
+    return None
+
+
+def _by_end(
+    history: LaneHistory, newest: Waypoint, facts: LaneFacts, now: float, rules: MovementRules
+) -> Judgement | None:
+    """Rules 10 to 12."""
+    rewind = history.rewind
+    if rewind is not None:
+        reason = f"records from {rewind.down_to} to {rewind.reached - 1} of the source are written once more"
+        return Judgement(_S.REWIND, reason, rewind.at)
+    unheard, held = history.unheard_since, history.held_since
+    if unheard is not None and now - unheard > rules.patience_seconds:
+        if facts.throttled:
+            return Judgement(_S.THROTTLED, facts.throttled, unheard)
+        return Judgement(_S.SOURCE_AWAY, "the source does not say whether more is there", unheard)
+    if held is not None and now - held > rules.stall_seconds:
+        hidden = newest.end - newest.checkpoint
+        reason = f"an open transaction at the source hides {hidden} records from {newest.checkpoint} on"
+        return Judgement(_S.WAITING_FOR_TRANSACTION, reason, held)
+    return Judgement(_S.OK) if history.late_since is None else None
+
+
+def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> Judgement:
+    """Rules 13 to 17."""
+    window, late, stuck = history.waypoints, history.late_since, history.stuck_since
+    waiting = window[-1].waiting
+    if stuck is not None and now - stuck > rules.stall_seconds:
+        if facts.throttled:
+            return Judgement(_S.THROTTLED, facts.throttled, stuck)
+        reason = f"{waiting} records can be read, and its position stays at {window[-1].checkpoint}"
+        return Judgement(_S.STALL, reason, stuck)
+    eta = eta_seconds(window, now)
+    if eta is not None:
+        reason = f"{waiting} records wait"
+        if facts.throttled:
+            reason += f"; {facts.throttled}"
+        return Judgement(_S.CATCHING_UP, reason, late, eta)
+    if facts.throttled:
+        return Judgement(_S.THROTTLED, facts.throttled, late)
+    found = approach(window)
+    is_new = late is not None and now - late <= rules.patience_seconds
+    if is_new and found is not None and found.per_second > 0:
+        return Judgement(_S.CATCHING_UP, f"{waiting} records wait", late)
+    return Judgement(_S.WARN, f"{waiting} records wait, and they do not become fewer", late)

@@ -1,0 +1,234 @@
+"""What an engine says of the age of what waits, and of what lanes wait for; in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mirror.model.datastreams.lanes import LanePaused, PauseCause
+from mirror.model.metrics import MirrorMetric
+from mirror.model.movement.history import UNKNOWN_RETENTION, UNLIMITED, LanePosition, Retention
+from mirror.replication.reports.measurements import is_heard, lag_ms
+from tests.fakes.broker import batches
+from tests.fakes.broker.batches import Content
+from tests.fakes.broker.mirrored import MirroredFakes
+
+NewFakes = Callable[..., MirroredFakes]
+HOUR_MS = 3_600_000
+LARGE = b"x" * 5_000
+
+
+def said(fakes: MirroredFakes) -> tuple[MirrorMetric, LanePosition]:
+    """What the only lane says of itself now."""
+    (metric,) = metrics = fakes.engine.metrics()
+    (position,) = fakes.engine.positions(metrics)
+    assert position is not None
+    return metric, position
+
+
+def age(fakes: MirroredFakes) -> int | None:
+    lane = fakes.lane("t")
+    return lag_ms(lane, fakes.clock.now_ms(), is_heard=is_heard(lane, fakes.clock.monotonic()))
+
+
+def cause(fakes: MirroredFakes) -> PauseCause:
+    """Of the last pause."""
+    return [one.cause for one in fakes.events if isinstance(one, LanePaused)][-1]
+
+
+def stamped(fakes: MirroredFakes, age_ms: int, value: bytes = b"0") -> list[Content]:
+    return [(fakes.clock.now_ms() - age_ms, b"key", value, [])]
+
+
+def copying(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t")
+    fakes.run_to("t", 20)
+
+
+def freeze(fakes: MirroredFakes, *, source: bool = False) -> None:
+    for node in (1, 2):
+        (fakes.source if source else fakes.target).freeze(node)
+
+
+def test_a_lane_that_has_delivered_nothing_is_as_old_as_its_first_record(fakes: MirroredFakes) -> None:
+    fakes.source.create_topic("t", 1, 2)
+    fakes.target.create_topic("t", 1, 2, max_message_bytes="1000")
+    fakes.source.write("t", stamped(fakes, HOUR_MS, LARGE))
+    fakes.start("t")
+    fakes.run_until_paused("t")
+    metric, position = said(fakes)
+    assert metric.lag_ms is not None
+    assert HOUR_MS <= metric.lag_ms < HOUR_MS + 10_000
+    assert (position.checkpoint, position.end) == (0, 1)
+    assert cause(fakes) is PauseCause.OTHER
+    fakes.run(600)
+    assert (age(fakes) or 0) >= HOUR_MS + 600_000, "it grows while the lane is paused"
+
+
+def test_behind_an_open_transaction_nothing_has_an_age_and_the_position_says_so(new_fakes: NewFakes) -> None:
+    fakes = new_fakes(options={"hanging_transaction_seconds": 10.0})
+    copying(fakes)
+    end = fakes.source.write_in_transaction("t", fakes.records(20, 5))
+    fakes.write("t", 25, 5)
+    fakes.run(5)
+    metric, position = said(fakes)
+    assert (metric.lag_records, metric.lag_ms) == (10, 0)
+    assert position[:3] == (20, 20, 30)
+    fakes.run_until(lambda: fakes.lane("t").held_by, "it is reported")
+    fakes.run(1)
+    assert cause(fakes) is PauseCause.OPEN_TRANSACTION
+    end(commit=True)
+    fakes.run_to("t", 31)
+    assert age(fakes) == 0
+
+
+def test_a_record_in_a_sparse_topic_is_young(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    fakes.run(HOUR_MS / 1000)
+    freeze(fakes)
+    fakes.write("t", 20, 1)
+    fakes.run(3)
+    assert 2_000 <= (age(fakes) or 0) <= 4_000
+    fakes.run(60)
+    assert (age(fakes) or 0) >= 60_000
+
+
+def test_a_compacted_end_of_the_source_does_not_wait(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    for first in range(0, 50, 10):
+        fakes.write("t", first, 10)
+    for offset in (10, 20, 30):
+        fakes.source.log("t").compact(offset, None)
+    fakes.start("t")
+    fakes.run_to("t", 50)
+    fakes.run_until(lambda: age(fakes) == 0, "nothing waits")
+    metric, position = said(fakes)
+    assert (metric.lag_records, metric.lag_ms) == (0, 0)
+    assert position[:3] == (50, 50, 50)
+
+
+@pytest.mark.parametrize(
+    ("skew_ms", "known"), [(HOUR_MS, HOUR_MS), (500, 500), (-500, 0), (-HOUR_MS, None)], ids=str
+)
+def test_create_times_are_ages_unless_they_are_still_to_come(
+    fakes: MirroredFakes, skew_ms: int, known: int | None
+) -> None:
+    copying(fakes)
+    freeze(fakes)
+    fakes.source.write("t", stamped(fakes, skew_ms))
+    fakes.run(0.4)
+    found = age(fakes)
+    assert (found is None) == (known is None)
+    if known is not None:
+        assert known <= (found or 0) + 1 <= known + 1_000
+
+
+def test_append_times_are_those_of_the_broker_whatever_the_producer_says(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    freeze(fakes)
+    data = batches.build(stamped(fakes, -HOUR_MS))
+    append_time = 1 << 3
+    appended = batches.restamped(data, attributes=append_time, max_timestamp=fakes.clock.now_ms())
+    fakes.source.append("t", appended)
+    fakes.run(5)
+    assert 4_000 <= (age(fakes) or 0) <= 6_000
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["copying", "starting"])
+def test_a_source_that_does_not_answer_is_no_lag_of_0_and_has_a_name(
+    fakes: MirroredFakes, begun: bool
+) -> None:
+    if begun:
+        copying(fakes)
+    else:
+        fakes.make_topic("t")
+    freeze(fakes, source=True)
+    if not begun:
+        fakes.start("t")
+    fakes.run(30)
+    assert age(fakes) is None
+    assert cause(fakes) is PauseCause.SOURCE_AWAY
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["copying", "starting"])
+def test_a_destination_that_does_not_answer_has_a_name(fakes: MirroredFakes, begun: bool) -> None:
+    if begun:
+        copying(fakes)
+    else:
+        fakes.make_topic("t")
+    freeze(fakes)
+    fakes.write("t", 20, 5)
+    if not begun:
+        fakes.start("t")
+    fakes.run(60)
+    assert cause(fakes) is PauseCause.DESTINATION_AWAY
+    if begun:
+        assert (age(fakes) or 0) >= 59_000, "what waits for it grows older"
+
+
+def test_a_partition_without_a_leader_is_a_source_that_is_away(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    for node in (1, 2):
+        fakes.source.take_down(node)
+    fakes.run(30)
+    assert cause(fakes) is PauseCause.SOURCE_AWAY
+
+
+def test_records_that_are_gone_are_a_truncation(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    freeze(fakes)
+    fakes.write("t", 20, 50)
+    fakes.run(1)
+    fakes.crash()
+    for node in (1, 2):
+        fakes.target.thaw(node)
+    fakes.source.log("t").delete_before(40)
+    fakes.new_engine()
+    fakes.start("t")
+    assert "are gone from the source" in fakes.run_until_paused("t")
+    assert cause(fakes) is PauseCause.TRUNCATED
+
+
+def test_another_topic_of_the_same_name_is_called_that(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    fakes.source.recreate_topic("t")
+    fakes.write("t", 100, 5)
+    fakes.run_until_paused("t")
+    assert cause(fakes) is PauseCause.RECREATED
+
+
+def test_a_pause_is_reported_again_after_a_restart(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    fakes.source.recreate_topic("t")
+    fakes.write("t", 100, 5)
+    reason = fakes.run_until_paused("t")
+    fakes.run(3)
+    fakes.events.clear()
+    fakes.restart("t")
+    fakes.run(10)
+    told = [one for one in fakes.events if isinstance(one, LanePaused)]
+    assert [(one.reason, one.cause) for one in told] == [(reason, PauseCause.RECREATED)]
+
+
+def test_what_the_source_keeps_is_looked_up_for_a_lane_that_is_late(fakes: MirroredFakes) -> None:
+    fakes.source.create_topic("t", 1, 2, **{"retention.ms": "120000", "retention.bytes": "5000"})
+    fakes.target.create_topic("t", 1, 2)
+    fakes.write("t", 0, 20)
+    fakes.start("t")
+    fakes.run_to("t", 20)
+    assert said(fakes)[1].retention == UNKNOWN_RETENTION
+    freeze(fakes)
+    fakes.write("t", 20, 5)
+    fakes.run(20)
+    assert said(fakes)[1].retention == UNKNOWN_RETENTION, "it is asked for now"
+    fakes.run(5)
+    position = said(fakes)[1]
+    assert position == (20, 25, 25, 0, Retention(120_000, 5_000))
+    fakes.source.topics["t"].own["cleanup.policy"] = "compact"
+    fakes.run(400)
+    said(fakes)
+    fakes.run(5)
+    assert said(fakes)[1].retention == Retention(UNLIMITED, UNLIMITED), "nothing is deleted by age or size"

@@ -1,0 +1,93 @@
+"""What an instance remembers of how its lanes move, and since when they are what they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus, LaneTable
+from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused, LaneResumed, LaneStarted, PauseCause
+from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
+from mirror.worker.protocol import LaneRate
+from tests.builders import SOURCE, a_key, a_spec
+from tests.fakes.clock import ManualClock
+
+KEY = a_key("t-0")
+
+
+def a_table() -> tuple[LaneTable, ManualClock]:
+    clock = ManualClock()
+    table = LaneTable(clock)
+    table.begin(a_spec("t-0"), 0)
+    table.note(LaneStarted(KEY, 0))
+    return table, clock
+
+
+def state_of(table: LaneTable) -> LaneStatus:
+    return table.states[KEY]
+
+
+def a_rate(position: LanePosition | None, lag_ms: int | None = 0) -> LaneRate:
+    return LaneRate(KEY, SOURCE, 5_000.0, 50.0, 0, lag_ms, (), position)
+
+
+def test_a_state_lasts_since_phase_and_cause_became_it() -> None:
+    table, clock = a_table()
+    began = clock.monotonic()
+    assert state_of(table).since == began
+    clock.advance(10)
+    table.note(LaneHeldBack(KEY, "a quota"))
+    table.note(LaneResumed(KEY))
+    assert state_of(table).since == began, "it copied before, too"
+    table.note(LanePaused(KEY, "no answer since 8:00", PauseCause.SOURCE_AWAY))
+    clock.advance(10)
+    table.note(LanePaused(KEY, "no answer since 8:00, still", PauseCause.SOURCE_AWAY))
+    found = state_of(table)
+    assert (found.since, found.cause, found.reason) == (
+        began + 10,
+        PauseCause.SOURCE_AWAY,
+        "no answer since 8:00, still",
+    )
+    table.note(LanePaused(KEY, "too large"))
+    assert (state_of(table).since, state_of(table).cause) == (began + 20, PauseCause.OTHER)
+    clock.advance(5)
+    table.note(LaneResumed(KEY))
+    assert (state_of(table).since, state_of(table).cause) == (began + 25, PauseCause.OTHER)
+
+
+def test_reports_become_the_history_of_a_lane() -> None:
+    table, clock = a_table()
+    table.measure([a_rate(LanePosition(10, 10, 10))])
+    clock.advance(3_600)
+    table.measure([a_rate(LanePosition(10, 12, 12, 3, Retention(1, 2)), None)], clock.monotonic() - 5)
+    history = state_of(table).history
+    assert [one.at - clock.monotonic() for one in history.waypoints] == [-3_600, -5, 0]
+    assert history.age_ms == 5_000, "as it came after the report before"
+    assert (history.retention, history.record_bytes) == (Retention(1, 2), 100.0)
+    clock.advance(5)
+    table.measure([a_rate(LanePosition(12, 12, 12, 3, UNKNOWN_RETENTION))])
+    assert state_of(table).history.retention == Retention(1, 2), "it is not asked for while nothing is late"
+
+
+def test_a_worker_that_says_nothing_of_positions_makes_no_history() -> None:
+    table, _ = a_table()
+    table.measure([a_rate(None)])
+    assert state_of(table).history.newest is None
+    assert state_of(table).rate is not None
+
+
+def test_a_worker_that_does_not_answer_is_a_cause_of_its_own() -> None:
+    table, clock = a_table()
+    table.measure([a_rate(LanePosition(10, 10, 10))])
+    clock.advance(20)
+    table.mute([KEY])
+    silent = state_of(table)
+    assert (silent.phase, silent.cause, silent.since) == (
+        LanePhase.PAUSED,
+        PauseCause.SILENT_WORKER,
+        clock.monotonic(),
+    )
+    table.unmute({KEY})
+    again = state_of(table)
+    assert (again.phase, again.cause, again.reason) == (LanePhase.COPYING, PauseCause.OTHER, "")
+    assert again.history == silent.history
+    assert replace(again, rate=None) == again

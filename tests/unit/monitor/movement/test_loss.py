@@ -1,0 +1,87 @@
+"""Time to loss: by time, by size, by how the start of the log moves, against the time to catch up."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.model.movement.history import UNLIMITED, Retention
+from monitor.movement.judge import judge_lane
+from monitor.movement.loss import seconds_to_loss
+from monitor.movement.states import LaneFacts
+from tests.fakes.partition_lives import PartitionLife
+
+HOUR_MS = 3_600_000
+
+
+def behind(seconds: int = 600) -> PartitionLife:
+    """Nothing was copied for that time."""
+    return PartitionLife().run(60, 100).run(seconds, 100, 0)
+
+
+def left(life: PartitionLife, later: float = 0.0) -> float | None:
+    return seconds_to_loss(life.history, life.now + later)
+
+
+def test_retention_by_time_is_what_is_left_at_the_age_of_the_oldest_record() -> None:
+    life = behind().keeping(Retention(HOUR_MS, UNLIMITED))
+    assert left(life) == pytest.approx(3_600 - 600, abs=2)
+    assert left(life, later=1_000) == pytest.approx(2_000, abs=2), "time passes without a report"
+    assert left(life, later=9_000) == 0.0
+
+
+def test_retention_goes_by_the_time_stamp_of_the_record() -> None:
+    life = PartitionLife(skew_ms=1_800_000).run(60, 100).run(600, 100, 0).keeping(Retention(HOUR_MS))
+    assert left(life) == pytest.approx(3_600 - 600 - 1_800, abs=2)
+
+
+def test_retention_by_size_is_the_room_that_is_left_for_what_comes() -> None:
+    life = behind().keeping(Retention(UNLIMITED, 12_000_000), record_bytes=100.0)
+    waiting_bytes, inflow = 600 * 100 * 100, 100 * 100
+    assert left(life) == pytest.approx((12_000_000 - waiting_bytes) / inflow, rel=0.01)
+    assert left(behind().keeping(Retention(UNLIMITED, 12_000_000), record_bytes=None)) is None
+
+
+def test_the_earlier_one_counts() -> None:
+    life = behind().keeping(Retention(HOUR_MS, 6_500_000), record_bytes=100.0)
+    assert left(life) == pytest.approx(50, abs=2)
+
+
+@pytest.mark.parametrize("kept", [Retention(), Retention(UNLIMITED, UNLIMITED)])
+def test_what_is_not_known_or_never_deleted_has_no_time(kept: Retention) -> None:
+    assert left(behind().keeping(kept)) is None
+
+
+def test_where_nothing_waits_nothing_can_be_lost() -> None:
+    assert left(PartitionLife().run(60, 100).keeping(Retention(1, 1))) is None
+    assert left(PartitionLife()) is None
+
+
+def test_the_start_of_the_log_that_comes_nearer_says_it_without_any_setting() -> None:
+    life = behind()
+    life.log_start = life.checkpoint - 40_000
+    for _ in range(4):
+        life.run(10, 100, 0)
+        life.log_start += 1_000
+    life.run(5, 100, 0)
+    found = left(life)
+    assert found is not None
+    assert 300 < found < 460, "36,000 records at some 100 a second"
+    once = behind()
+    once.log_start = 0
+    once.run(10, 100, 0)
+    once.log_start = 10
+    assert left(once.run(30, 100, 0)) is None, "one step is no rate"
+
+
+def test_records_are_lost_where_catching_up_takes_longer_than_they_are_kept() -> None:
+    slow = behind().run(60, 100, 120).keeping(Retention(HOUR_MS))
+    found = judge_lane(slow.history, LaneFacts(), slow.now)
+    assert found.eta_seconds is not None
+    assert found.seconds_to_loss is not None
+    assert not found.loses_data
+    short = slow.keeping(Retention(700_000))
+    assert judge_lane(short.history, LaneFacts(), short.now).loses_data
+    stuck = behind().keeping(Retention(HOUR_MS))
+    assert judge_lane(stuck.history, LaneFacts(), stuck.now).loses_data, "it does not catch up at all"
+    kept = behind().keeping(Retention(UNLIMITED, UNLIMITED))
+    assert not judge_lane(kept.history, LaneFacts(), kept.now).loses_data
