@@ -1,7 +1,7 @@
-"""The rows of the metrics topic that lie in a window, added up as they come. Pure.
+"""The rows of the metrics topic, added up as they come, for windows up to now. Pure.
 
-Histograms are kept by topic and second, lags by partition, so that memory follows topics times seconds of the
-window, and partitions, and not the number of rows.
+Histograms are kept by topic and second for two minutes, by topic and minute for longer windows, and lags by
+partition: memory follows topics and partitions, and not the number of rows.
 """
 
 from __future__ import annotations
@@ -14,18 +14,55 @@ from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, TopicLatency, observations
 
-_SLOT_MS: Final = 1_000
+_FINE_MS: Final = 1_000
+_COARSE_MS: Final = 60_000
+_LONGEST_FINE_MS: Final = 120_000
+"""Longer windows are sums of minutes: they begin up to a minute early."""
 
 _Topic = tuple[Source, str]
-_Slots = dict[int, tuple[int, Sequence[int]]]
-"""Records and histogram by the second in which they were measured."""
+
+
+class _Slots:
+    """Records and histogram of each topic, by the slot of `length_ms` in which they were measured."""
+
+    def __init__(self, length_ms: int) -> None:
+        self._length = length_ms
+        self._by_topic: dict[_Topic, dict[int, tuple[int, Sequence[int]]]] = {}
+
+    def add(self, topic: _Topic, time_ms: int, records: int, counts: Sequence[int]) -> None:
+        slots = self._by_topic.setdefault(topic, {})
+        number = time_ms // self._length
+        before = slots.get(number)
+        slots[number] = (
+            (records, tuple(counts))
+            if before is None
+            else (before[0] + records, add_counts((before[1], counts)))
+        )
+
+    def forget(self, before_ms: int, after_ms: int) -> None:
+        for topic, slots in list(self._by_topic.items()):
+            for number in [one for one in slots if not self._is_between(one, before_ms, after_ms)]:
+                del slots[number]
+            if not slots:
+                del self._by_topic[topic]
+
+    def since(self, moment_ms: int) -> Iterator[TopicLatency]:
+        for (source, topic), slots in self._by_topic.items():
+            within = [slot for number, slot in slots.items() if (number + 1) * self._length > moment_ms]
+            if within:
+                records = sum(count for count, _ in within)
+                yield TopicLatency(source, topic, records, add_counts(counts for _, counts in within))
+
+    def _is_between(self, number: int, before_ms: int, after_ms: int) -> bool:
+        return (number + 1) * self._length > before_ms and number * self._length <= after_ms
 
 
 class RecentRows:
-    """Rows as decoded from the topic (`mirror.model.rows`), until they are older than the window."""
+    """Rows as decoded from the topic (`mirror.model.rows`)."""
 
     def __init__(self) -> None:
-        self._slots: dict[_Topic, _Slots] = {}
+        self._fine = _Slots(_FINE_MS)
+        self._coarse = _Slots(_COARSE_MS)
         self._lags: dict[tuple[_Topic, int], PartitionLag] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -33,10 +70,8 @@ class RecentRows:
         source = Source(row["datastream"], row["source_cluster"])
         topic, time_ms = row["topic"], row["time_ms"]
         counts = [row[column] for column in HISTOGRAM_COLUMNS]
-        slots = self._slots.setdefault((source, topic), {})
-        records, before = slots.get(time_ms // _SLOT_MS, (0, counts))
-        together = counts if before is counts else add_counts((before, counts))
-        slots[time_ms // _SLOT_MS] = records + row["records_copied"], together
+        for slots in (self._fine, self._coarse):
+            slots.add((source, topic), time_ms, row["records_copied"], counts)
         place = (source, topic), row["kafka_partition"]
         known = self._lags.get(place)
         if known is None or known.time_ms <= time_ms:
@@ -44,19 +79,17 @@ class RecentRows:
             lag = PartitionLag(source, topic, row["lag_records"], age, time_ms, row["interval_ms"])
             self._lags[place] = lag
 
-    def observe(self, now_ms: int, window_ms: int) -> Observations:
-        """Of each topic with rows in the window up to now. What is older is forgotten, and what says that it
-        was measured later than a window from now."""
-        since, until = now_ms - window_ms, now_ms + window_ms
-        for topic, slots in list(self._slots.items()):
-            for second in [one for one in slots if not since < (one + 1) * _SLOT_MS <= until]:
-                del slots[second]
-            if not slots:
-                del self._slots[topic]
-        self._lags = {place: lag for place, lag in self._lags.items() if since <= lag.time_ms < until}
-        return observations(self._latencies(), self._lags.values(), now_ms)
+    def forget(self, now_ms: int, longest_ms: int) -> None:
+        """Let go of what is older than the longest window, and of what says that it was measured later than
+        that from now."""
+        since, until = now_ms - longest_ms, now_ms + longest_ms
+        self._fine.forget(now_ms - min(longest_ms, _LONGEST_FINE_MS), until)
+        self._coarse.forget(since, until)
+        self._lags = {place: lag for place, lag in self._lags.items() if since <= lag.time_ms <= until}
 
-    def _latencies(self) -> Iterator[TopicLatency]:
-        for (source, topic), slots in self._slots.items():
-            records = sum(count for count, _ in slots.values())
-            yield TopicLatency(source, topic, records, add_counts(counts for _, counts in slots.values()))
+    def observe(self, now_ms: int, window_ms: int) -> Observations:
+        """Of each topic with rows in the window up to now."""
+        since = now_ms - window_ms
+        slots = self._fine if window_ms <= _LONGEST_FINE_MS else self._coarse
+        lags = [lag for lag in self._lags.values() if lag.time_ms >= since]
+        return observations(slots.since(since), lags, now_ms)

@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixe
 
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings
-from mirror.errors import TimedOut, Unreachable
+from mirror.errors import AnalyticsError, TimedOut, Unreachable
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema
 from mirror.ports import Clock
@@ -23,6 +23,8 @@ from monitor.recent_rows import RecentRows
 _log = structlog.get_logger(__name__)
 _WAIT_SECONDS: Final = 0.1
 _AT_ONCE: Final = 10_000
+_LONGEST_WINDOW_MS: Final = 3_600_000
+"""Rows of an hour are read again where the connection breaks, and kept by minute."""
 
 
 def _passing() -> Retrying:
@@ -36,8 +38,9 @@ def _passing() -> Retrying:
 class TopicMeasurements:
     """Reads the topic from the beginning of the window on, and at every look what has come since the last.
 
-    The connection is kept between looks; one that fails is made again, from the beginning of the window. A
-    look that comes later than a window after the last one begins there, too.
+    The connection is kept between looks; one that fails is made again, from the beginning of the longest
+    window that was asked for. A look that comes later than that after the last one begins there, too. Windows
+    are an hour at most.
     """
 
     remark = ""
@@ -54,22 +57,29 @@ class TopicMeasurements:
         self._next: dict[int, int] = {}
         """Offset to read next, by partition."""
         self._rows = RecentRows()
-        self._looked_ms = 0
+        self._looked_ms = self._longest_ms = 0
         self._has_left_out = False
 
     def observe(self, window_seconds: float) -> Observations:
         """One observation for each topic with rows in the window.
 
-        Raises TopicMissing, TimedOut, Unreachable, NotAuthorized.
+        Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, AnalyticsError for a longer window.
         """
         window_ms, now_ms = int(window_seconds * 1000), self._clock.now_ms()
-        if now_ms - self._looked_ms > window_ms:
+        if window_ms > _LONGEST_WINDOW_MS:
+            raise AnalyticsError(
+                f"{self._topic} is not read for {window_seconds:g} s",
+                advice="windows of more than an hour need Pinot",
+            )
+        if window_ms > self._longest_ms or now_ms - self._looked_ms > self._longest_ms:
             self.close()
+            self._longest_ms = max(window_ms, self._longest_ms)
         for attempt in _passing():
             with attempt:
-                self._look(now_ms - window_ms)
+                self._look(now_ms - self._longest_ms)
         self._looked_ms = now_ms
-        return self._rows.observe(self._clock.now_ms(), window_ms)
+        self._rows.forget(now_ms, self._longest_ms)
+        return self._rows.observe(now_ms, window_ms)
 
     def close(self) -> None:
         """Let go of the connection and of what was read."""

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from mirror.errors import TopicMissing, Unreachable
+from mirror.errors import AnalyticsError, TopicMissing, Unreachable
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import row_of
 from mirror.settings import KafkaCluster
@@ -71,8 +71,12 @@ def test_a_look_reads_on_where_the_last_one_ended_and_forgets_what_is_old(
     clock.advance(31)
     seen = reader.observe(WINDOW)[SOURCE]["t"]
     assert (seen.records, seen.lag_ms) == (10, 7)
+    assert reader.observe(10 * WINDOW)[SOURCE]["t"].records == 60  # read again, from further back
+    assert reader.observe(WINDOW)[SOURCE]["t"].records == 10
     clock.advance(WINDOW)
     assert reader.observe(WINDOW) == {}
+    with pytest.raises(AnalyticsError):
+        reader.observe(3_601.0)
 
 
 def test_what_is_no_measurement_is_left_out(

@@ -32,6 +32,9 @@ def test_rows_in_any_order_are_one_sum(rows: list[MirrorMetric], shuffled: objec
     shuffled.shuffle(order)  # type: ignore[attr-defined]
     for row in order:
         kept.add(row_of(row))
+    kept.forget(NOW_MS, 10 * WINDOW_MS)
+    longer = kept.observe(NOW_MS, 10 * WINDOW_MS).get(Source("g", "c"), {})
+    assert sum(one.records for one in longer.values()) == 10 * len(rows)
     found = kept.observe(NOW_MS, WINDOW_MS).get(Source("g", "c"), {})
     recent = [row for row in rows if row.time_ms > NOW_MS - WINDOW_MS - 1_000]
     assert set(found) == {row.topic for row in recent}
@@ -44,9 +47,19 @@ def test_rows_in_any_order_are_one_sum(rows: list[MirrorMetric], shuffled: objec
         assert observation.lag_ms == max((row.lag_ms or 0 for row in known), default=0)
 
 
-@given(st.integers(NOW_MS + WINDOW_MS, 2**62))
+@given(st.integers(NOW_MS + WINDOW_MS + 60_000, 2**62))
 def test_what_says_that_it_was_measured_far_in_the_future_is_forgotten(time_ms: int) -> None:
     kept = RecentRows()
     kept.add(row_of(a_measurement("g", "c", 0, time_ms, 3, 7)))
-    assert kept.observe(NOW_MS, WINDOW_MS) == {}
-    assert kept.observe(time_ms, WINDOW_MS) == {}
+    kept.forget(NOW_MS, WINDOW_MS)
+    assert kept.observe(time_ms, WINDOW_MS) == kept.observe(time_ms, 100 * WINDOW_MS) == {}
+
+
+@given(st.lists(a_row(), min_size=1), st.integers(1, 6))
+def test_a_window_of_minutes_holds_what_a_shorter_one_holds(rows: list[MirrorMetric], minutes: int) -> None:
+    kept = RecentRows()
+    for row in rows:
+        kept.add(row_of(row))
+    kept.forget(NOW_MS, 600_000)
+    found = kept.observe(NOW_MS, minutes * 60_000)[Source("g", "c")]
+    assert sum(one.records for one in found.values()) == 10 * len(rows)
