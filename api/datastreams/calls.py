@@ -12,6 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath
+from api.datastreams.backlogs import backlogs_of
 from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
 from api.etags import IfMatch, Tags, named_version
 from api.fleet.reads import Reads
@@ -75,4 +76,5 @@ CallDep = Annotated[DatastreamCall, Depends(_datastream_call)]
 def shown(command: CreateDatastream | ChangeStatus | ChangePauses, services: Services) -> UpdatePlanAnswer:
     """What the command would do. Raises what carrying it out would raise, and Unreachable."""
     before, after = services.control.expected(command)
-    return UpdatePlanAnswer.from_preview(before, after, services.preview_update((after,)))
+    preview = services.preview_update((after,))
+    return UpdatePlanAnswer.from_preview(before, after, preview, backlogs_of(preview, services))

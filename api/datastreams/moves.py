@@ -22,7 +22,7 @@ def shown_move(command: MovePartitions, services: Services) -> UpdatePlanAnswer:
     request = services.control.move_request_of(command)
     datastream = services.control.get(command.name)
     preview = services.preview_move(request)
-    return UpdatePlanAnswer.from_preview(datastream, datastream, preview, list(remarks(request, preview)))
+    return UpdatePlanAnswer.from_preview(datastream, datastream, preview, {}, list(remarks(request, preview)))
 
 
 def remarks(request: MoveRequest, preview: UpdatePreview) -> Iterator[str]:

@@ -15,6 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.calls.callers import caller_of
 from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath, answer_of, cause_of, damaged_answer, written_answer
+from api.datastreams.backlogs import backlogs_of
 from api.datastreams.calls import SHOWN, DryRun, shown
 from api.datastreams.creations import IdempotencyKey, creation_named
 from api.datastreams.pages import ListingDep
@@ -205,7 +206,8 @@ async def _change(
         asked = command()
         services.control.check_update((asked,))
         before, after = asked.before.datastream, asked.after
-        return UpdatePlanAnswer.from_preview(before, after, services.preview_update((after,)))
+        found = services.preview_update((after,))
+        return UpdatePlanAnswer.from_preview(before, after, found, backlogs_of(found, services))
 
     def update() -> DatastreamAnswer:
         return written_answer(services.control.update(command()), terms.reads, response)

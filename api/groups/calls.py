@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Response
 
 from api.calls.slow_calls import SlowCalls
+from api.datastreams.backlogs import backlogs_of
 from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
 from api.etags import IfMatch, Tags, etag_of_group, named_members
 from api.fleet.reads import Reads
@@ -52,7 +53,8 @@ class GroupCall:
         expected = self.services.control.groups.expected(command)
         changes = [(before.datastream, after) for before, after in expected]
         preview = self.services.preview_update([after for _, after in changes])
-        return UpdatePlanAnswer.of_group(self.group, changes, preview)
+        backlogs = backlogs_of(preview, self.services)
+        return UpdatePlanAnswer.of_group(self.group, changes, preview, backlogs)
 
 
 def answer_of_group(

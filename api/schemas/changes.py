@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,6 +14,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.instance.world_view import UpdatePreview
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed, definition_changes
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.datastreams.typed_keys import PLACES, given_values
 from mirror.model.documents import ChangedValue, differences, merged, pointer_to, take_out
@@ -21,6 +22,7 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming
 
+_Number = TypeVar("_Number", int, float)
 _STATE: Final = ("status", "pauses", "halt")
 _STATE_ADVICE: Final = "pause, resume, stop, pause-partitions and resume-partitions change it"
 _WHOLE: Final = pointer_to(())
@@ -150,7 +152,9 @@ class FieldChange(BaseModel):
 
 class LaneEffectAnswer(BaseModel):
     """One lane that does not just go on. Tasks and instances are null where it does not run.
-    `bytes_per_second`: what arrives for it at its source; null: that is not known."""
+    `bytes_per_second`: what arrives for it at its source; null: that is not known. `backlog_records`: of one
+    that starts, the records that wait for it at its source, counted by their offsets; null: it does not
+    start, or that is not known, as of a start at a moment."""
 
     partition: str
     from_task: str | None
@@ -159,9 +163,12 @@ class LaneEffectAnswer(BaseModel):
     to_instance: str | None
     reason: str
     bytes_per_second: float | None
+    backlog_records: int | None
 
     @classmethod
-    def from_effect(cls, one: LaneEffect, bytes_per_second: float | None) -> LaneEffectAnswer:
+    def from_effect(
+        cls, one: LaneEffect, bytes_per_second: float | None, backlog_records: int | None
+    ) -> LaneEffectAnswer:
         """The JSON form."""
         return cls(
             partition=str(one.key.partition),
@@ -171,13 +178,15 @@ class LaneEffectAnswer(BaseModel):
             to_instance=one.after.instance if one.after else None,
             reason=one.reason,
             bytes_per_second=bytes_per_second,
+            backlog_records=backlog_records,
         )
 
 
-def _total(lanes: Sequence[LaneEffectAnswer]) -> float | None:
+def _total(values: Iterable[_Number | None]) -> _Number | None:
     """None unless all are known."""
-    known = [one.bytes_per_second for one in lanes if one.bytes_per_second is not None]
-    return sum(known) if len(known) == len(lanes) else None
+    given = list(values)
+    known = [one for one in given if one is not None]
+    return sum(known) if len(known) == len(given) else None
 
 
 def _differences(before: Datastream | None, after: Datastream) -> Iterator[ChangedValue]:
@@ -204,7 +213,8 @@ class UpdatePlanAnswer(BaseModel):
     not just go on; all others do, undisturbed. `reasons`: why there are these tasks. What it costs:
     `started_bytes_per_second` arrives for the lanes that start, and is copied from then on;
     `interrupted_bytes_per_second` for those that move or begin again, which stand still for a moment and
-    catch up on it. Null: that is not known of all of them."""
+    catch up on it; `started_backlog_records` wait for the lanes that start. Null: that is not known of all of
+    them."""
 
     name: str
     changes: list[FieldChange]
@@ -218,6 +228,7 @@ class UpdatePlanAnswer(BaseModel):
     reasons: list[str]
     started_bytes_per_second: float | None
     interrupted_bytes_per_second: float | None
+    started_backlog_records: int | None
 
     @classmethod
     def from_preview(
@@ -225,15 +236,21 @@ class UpdatePlanAnswer(BaseModel):
         before: Datastream | None,
         after: Datastream,
         preview: UpdatePreview,
+        backlogs: Mapping[LaneKey, int],
         remarks: Sequence[str] = (),
     ) -> UpdatePlanAnswer:
-        """The JSON form. `before` None: it is created. `remarks`: what else a person must know."""
+        """The JSON form. `before` None: it is created. `backlogs`: records that wait for lanes that start, as
+        far as they are known. `remarks`: what else a person must know."""
         changes = [FieldChange.from_difference(one) for one in _differences(before, after)]
-        return cls._of(after.name, changes, preview, remarks)
+        return cls._of(after.name, changes, preview, backlogs, remarks)
 
     @classmethod
     def of_group(
-        cls, group: GroupName, changes: Sequence[tuple[Datastream, Datastream]], preview: UpdatePreview
+        cls,
+        group: GroupName,
+        changes: Sequence[tuple[Datastream, Datastream]],
+        preview: UpdatePreview,
+        backlogs: Mapping[LaneKey, int],
     ) -> UpdatePlanAnswer:
         """The JSON form for datastreams that share tasks and change together, each as it is and as it would
         be: the pointer of a field begins with the name of its datastream."""
@@ -242,14 +259,22 @@ class UpdatePlanAnswer(BaseModel):
             for before, after in changes
             for one in _differences(before, after)
         ]
-        return cls._of(group, found, preview, ())
+        return cls._of(group, found, preview, backlogs, ())
 
     @classmethod
     def _of(
-        cls, name: str, changes: list[FieldChange], preview: UpdatePreview, remarks: Sequence[str]
+        cls,
+        name: str,
+        changes: list[FieldChange],
+        preview: UpdatePreview,
+        backlogs: Mapping[LaneKey, int],
+        remarks: Sequence[str],
     ) -> UpdatePlanAnswer:
         carried, decision = preview.carried, preview.decision
-        found = [(one, LaneEffectAnswer.from_effect(one, carried.get(one.key))) for one in preview.effects]
+        found = [
+            (one, LaneEffectAnswer.from_effect(one, carried.get(one.key), backlogs.get(one.key)))
+            for one in preview.effects
+        ]
         starts = [answer for one, answer in found if one.before is None]
         moves = [answer for one, answer in found if one.is_move]
         restarts = [answer for one, answer in found if one.reason]
@@ -263,8 +288,9 @@ class UpdatePlanAnswer(BaseModel):
             stops=[answer for one, answer in found if one.after is None],
             moves=moves,
             restarts=restarts,
-            started_bytes_per_second=_total(starts),
-            interrupted_bytes_per_second=_total([*moves, *restarts]),
+            started_bytes_per_second=_total(one.bytes_per_second for one in starts),
+            interrupted_bytes_per_second=_total(one.bytes_per_second for one in (*moves, *restarts)),
+            started_backlog_records=_total(one.backlog_records for one in starts),
             reasons=[
                 *remarks,
                 *(reason for plan in decision.group_plans.values() for reason in plan.reasons),

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from mirror.coordination.reconcile import lane_specs, needs_restart
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, StartPosition
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
+from mirror.model.topics import SourcePosition
 
 _IN_ITS_PLACE: Final = frozenset({"key", "task"})
 _QUOTA: Final = "bytes_per_second"
@@ -99,3 +100,22 @@ def _what_differs(one: LaneSpec, other: LaneSpec) -> str:
         if field.name != _QUOTA and getattr(one.policy, field.name) != getattr(other.policy, field.name)
     ]
     return f"{', '.join(name.replace('_', ' ') for name in found)}: decided when a lane begins"
+
+
+def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
+    """How many offsets lie between where a lane begins and the end of its partition: the most records that
+    can wait for it. `checkpoint`: what is stored of it, if anything. None: where it begins is not known."""
+    begin = _beginning(spec, position) if checkpoint is None else checkpoint
+    if begin is None or begin > position.end:  # the topic is another one, or was cut short
+        return None
+    return position.end - max(begin, position.first)
+
+
+def _beginning(spec: LaneSpec, position: SourcePosition) -> int | None:
+    """Of a lane without a checkpoint. What lies at a moment, or on the brokers' own disks, only they know."""
+    if spec.start.is_committed and position.committed is not None:
+        return position.committed
+    if spec.start.is_latest:
+        return position.end
+    is_known = spec.start in {StartPosition.EARLIEST, StartPosition.COMMITTED}
+    return position.first if is_known else None

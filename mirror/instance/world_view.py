@@ -29,13 +29,14 @@ from mirror.instance.loads.keeper import MemoryKeeper
 from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness, LoadWatch
+from mirror.instance.uncopied.backlog import positions_of
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadReport, TaskCapacity
 from mirror.model.plan import Move, Plan
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
 
 _log = structlog.get_logger(__name__)
@@ -84,17 +85,25 @@ class Planning:
 @dataclass(frozen=True)
 class UpdatePreview:
     """What a change of definitions would do. `decision`: why there are these tasks then. `carried`: bytes per
-    second of the lanes that would not just go on, as far as they are known."""
+    second of the lanes that would not just go on, `positions`: at the source, of those that would start, as
+    far as they are known."""
 
     before: Standing
     after: Standing
     decision: Decision
     carried: Mapping[LaneKey, float] = field(default_factory=dict)
+    positions: Mapping[LaneKey, SourcePosition] = field(default_factory=dict)
 
     @cached_property
     def effects(self) -> tuple[LaneEffect, ...]:
         """The lanes that would not just go on."""
         return effects(self.before, self.after)
+
+    @cached_property
+    def starting(self) -> Mapping[LaneKey, LaneSpec]:
+        """The lanes that would start."""
+        will = self.after.lanes()
+        return {one.key: will[one.key][1] for one in self.effects if one.before is None}
 
 
 class WorldView:
@@ -286,7 +295,10 @@ class WorldView:
             world = replace(self.world(after, plan, refused), requests=(), is_whole=False)
             decision = self.decide(world)
             found = UpdatePreview(Standing(before, plan), Standing(after, decision.plan or plan), decision)
-            return replace(found, carried=self._carried(found.effects, (*before, *after)))
+            positions = positions_of(found.starting, self.topic_discovery)
+            return replace(
+                found, carried=self._carried(found.effects, (*before, *after)), positions=positions
+            )
 
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]

@@ -152,6 +152,9 @@ def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
         assert found["stops"] == updated.partitions(goes)
         assert not found["moves"]
         assert not found["restarts"]
+        waiting = [one["backlog_records"] for one in plan["starts"]]
+        assert all(0 < one <= traffic.rounds for one in waiting), "it has one record of each round"
+        assert plan["started_backlog_records"] == sum(waiting)
         assert updated.copying() == updated.partitions(stays, goes), "a dry run changes nothing"
 
         version = updated.rest.version(PATH)

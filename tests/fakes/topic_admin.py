@@ -16,7 +16,8 @@ from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 class FakeTopicAdmin:
     """`failure`: what every request raises, if anything; `asked`: how many requests there were; `forbidden`:
     topics that may not be described; `asked_by_name`: questions for those; `identity`: what the cluster
-    calls itself; `committed`: of consumer groups; `ranges`: first and end offset."""
+    calls itself; `committed`: of consumer groups; `ranges`: first and end offset; `positions_failure`: what
+    only a question for those raises."""
 
     def __init__(self, **topics: int) -> None:
         self.identity = uuid4().hex
@@ -24,6 +25,7 @@ class FakeTopicAdmin:
         self.forbidden: set[str] = set()
         self.asked_by_name = 0
         self.failure: HeadraceError | None = None
+        self.positions_failure: HeadraceError | None = None
         self.asked = 0
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.ranges: dict[TopicPartition, tuple[int, int]] = {}
@@ -69,6 +71,8 @@ class FakeTopicAdmin:
     ) -> Mapping[TopicPartition, SourcePosition]:
         """As in the port; a partition of which nothing was said is empty."""
         self._ask()
+        if self.positions_failure is not None:
+            raise self.positions_failure
         known = [one for one in partitions if one.topic in self.topics]
         ranges = {one: self.ranges.get(one, (0, 0)) for one in known}
         return {one: SourcePosition(self.committed.get((group, one)), *ranges[one]) for one in known}

@@ -14,6 +14,7 @@ _LANES: Final = (
     ("moves", "would move"),
     ("restarts", "would begin again where they are"),
 )
+_BACKLOG: Final = {"starts": ("backlog_records",)}
 _COSTS: Final = (
     (("starts",), "started_bytes_per_second", "would be copied in addition"),
     (("moves", "restarts"), "interrupted_bytes_per_second", "would stand still for a moment"),
@@ -56,7 +57,7 @@ def _print_effects(answer: Mapping[str, Any]) -> None:
         lanes = answer[field]
         if lanes:
             columns = ["partition", "from_task", "to_task", "from_instance", "to_instance"]
-            columns += ["bytes_per_second", "reason"]
+            columns += ["bytes_per_second", *_BACKLOG.get(field, ()), "reason"]
             print_table(f"{len(lanes)} partitions {what}", columns, lanes)
     if not any(answer[field] for field, _ in _LANES):
         console().print("no partition would start, stop or move")
@@ -64,6 +65,10 @@ def _print_effects(answer: Mapping[str, Any]) -> None:
         if any(answer[field] for field in fields):
             rate = answer.get(key)
             console().print(f"{'an unknown rate' if rate is None else f'{rate:.0f} bytes/s'} {what}")
+    if answer["starts"]:
+        waiting = answer.get("started_backlog_records")
+        many = "an unknown number of" if waiting is None else waiting
+        console().print(f"{many} records wait for what starts")
     for why in answer["reasons"]:
         console().print(f"- {why}")
 

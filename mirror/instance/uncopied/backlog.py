@@ -11,6 +11,7 @@ import structlog
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import StillAsking
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, TopicAdmin
@@ -61,6 +62,26 @@ class Backlog:
         except Exception as error:  # noqa: BLE001 - the bulkhead around one source cluster
             self._known.pop(route, None)
             _log.info("positions not known", cluster=source, group=group, reason=reason_of(error))
+
+
+def positions_of(
+    lanes: Mapping[LaneKey, LaneSpec], topic_discovery: TopicDiscovery
+) -> Mapping[LaneKey, SourcePosition]:
+    """Where the partitions of lanes and their consumer groups are now; what a source does not say in time is
+    left out."""
+    routes: dict[Route, dict[TopicPartition, LaneKey]] = {}
+    for key, spec in sorted(lanes.items()):
+        routes.setdefault((spec.source, spec.consumer_group), {})[key.partition] = key
+    found: dict[LaneKey, SourcePosition] = {}
+    for (source, group), keys in routes.items():
+        job = partial(_positions, group=group, partitions=list(keys)[:_MOST_PARTITIONS])
+        try:
+            answer = topic_discovery.ask(source, f"backlog of {group}", job)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one source cluster
+            _log.info("positions not known", cluster=source, group=group, reason=reason_of(error))
+        else:
+            found |= {keys[place]: one for place, one in answer.items() if place in keys}
+    return found
 
 
 def _positions(

@@ -176,6 +176,7 @@ def test_a_move_is_shown_with_its_lanes_and_what_it_costs_and_comes_true() -> No
         "to_instance": there,
         "reason": "",
         "bytes_per_second": 80.0,
+        "backlog_records": None,
     }
     assert (found["changes"], found["starts"], found["stops"], found["restarts"]) == ([], [], [], [])
     assert (found["tasks_before"], found["tasks_after"]) == (1, 2)

@@ -7,14 +7,21 @@ from typing import Any
 import pytest
 from httpx import Client, Response
 
+from mirror.errors import Unreachable
+from mirror.lane.ledger import Ledger
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskLimits
-from mirror.model.topics import TopicDescription
-from tests.fakes.site import Site
+from mirror.model.topics import TopicDescription, TopicPartition
+from tests.fakes.site import Site, a_body
 from tests.unit.api.test_plans import make_heavy
 
-PATH = "/v1/datastreams/orders"
+PATHS = "/v1/datastreams"
+PATH = f"{PATHS}/orders"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -28,6 +35,11 @@ def orders(site: Site) -> str:
 def patch(client: Client, etag: str | None, changes: object, **parameters: str) -> Response:
     headers = {"If-Match": etag} if etag is not None else {}
     return client.patch(PATH, json=changes, headers={**headers, **MERGE}, params=parameters)
+
+
+def copied_to(offset: int, topic: str) -> LaneProgress:
+    """What is stored of a lane that has copied up to there."""
+    return LaneProgress(Ledger(offset), OffsetMap(), target_topic=topic)
 
 
 def pointers(answer: Response) -> set[str]:
@@ -394,6 +406,60 @@ def test_a_dry_run_says_what_the_lanes_carry_that_it_concerns(site: Site, orders
     more = patch(site.client, orders, {"source": {"topics": "t|u"}}, dry_run="true").json()
     assert [one["bytes_per_second"] for one in more["starts"]] == [None]
     assert (more["started_bytes_per_second"], more["interrupted_bytes_per_second"]) == (None, 0)
+
+
+def test_a_dry_run_says_how_many_records_wait_for_what_starts(site: Site, orders: str) -> None:
+    """By the checkpoint where there is one, else by the start; never a guess."""
+    site.source.create(TopicDescription("u", 2))
+    first, second = (TopicPartition("u", number) for number in (0, 1))
+    site.source.ranges |= {first: (10, 100), second: (0, 7)}
+    site.tick()
+    more = {"source": {"topics": "t|u"}}
+
+    def waiting() -> tuple[list[int | None], int | None]:
+        answer = patch(site.client, orders, more, dry_run="true")
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert names(found["starts"]) == ["u-0", "u-1"]
+        return [one["backlog_records"] for one in found["starts"]], found["started_backlog_records"]
+
+    assert waiting() == ([90, 7], 97)
+    key = LaneKey(GroupName("orders"), first)
+    site.progress[key] = copied_to(60, "u")
+    assert waiting() == ([40, 7], 47)
+    site.progress[key] = copied_to(60, "former.u")
+    assert waiting() == ([90, 7], 97), "of another destination"
+    site.progress[key] = copied_to(101, "u")
+    assert waiting() == ([None, 7], None), "of another topic of its name"
+
+    def unreachable() -> None:
+        raise Unreachable("the destination is away")
+
+    site.before_progress = unreachable
+    assert waiting() == ([None, None], None)
+    site.before_progress = lambda: None
+    site.source.positions_failure = Unreachable("no offsets")
+    assert waiting() == ([None, None], None)
+
+
+def test_a_dry_run_of_a_creation_and_of_a_resume_say_what_waits(site: Site) -> None:
+    place = TopicPartition("t", 0)
+    site.source.ranges[place] = (10, 100)
+    site.source.committed["orders", place] = 95
+    site.tick()
+    found = {}
+    for start in ("earliest", "latest", "committed", "2026-01-01T00:00:00Z", "earliest-local"):
+        answer = site.client.post(PATHS, params={"dry_run": "true"}, json=a_body(start=start))
+        assert answer.status_code == 200, answer.text
+        found[start] = answer.json()["starts"][0]["backlog_records"]
+    assert list(found.values()) == [90, 0, 5, None, None]
+    site.create()
+    stopped = site.client.post(f"{PATH}/pause", params={"dry_run": "true"}).json()
+    assert [one["backlog_records"] for one in stopped["stops"]] == [None, None]
+    assert site.client.post(f"{PATH}/pause").is_success
+    site.progress[LaneKey(GroupName("orders"), place)] = copied_to(98, "t")
+    resumed = site.client.post(f"{PATH}/resume", params={"dry_run": "true"}).json()
+    assert (resumed["starts"][0]["backlog_records"], resumed["started_backlog_records"]) == (2, 2)
 
 
 def test_a_dry_run_is_refused_as_the_change_would_be(site: Site, orders: str) -> None:

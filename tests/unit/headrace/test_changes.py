@@ -81,6 +81,7 @@ def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "to_instance": "one",
         "reason": "",
         "bytes_per_second": 1234.5,
+        "backlog_records": 77,
     }
     answer = {
         "name": "orders",
@@ -94,6 +95,7 @@ def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "reasons": ["2 tasks for 3 partitions"],
         "started_bytes_per_second": 1234.5,
         "interrupted_bytes_per_second": None,
+        "started_backlog_records": 77,
     }
     print_update_plan(answer)
     shown = capsys.readouterr().out
@@ -104,6 +106,7 @@ def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "u-0",
         "- 2 tasks for",
         "1234 bytes/s would be",
+        "77 records wait for what starts",
     ):
         assert text in shown
     assert "stand still" not in shown
