@@ -33,6 +33,7 @@ from mirror.model.metrics import Drops
 from mirror.model.plan import Plan
 from mirror.ports import Clock
 from mirror.worker.protocol import TaskSums
+from monitor.records.record import IncidentRecord
 
 
 class InstanceStatus(Protocol):
@@ -167,6 +168,8 @@ class Services:
     """How long another instance is waited for."""
     sleep: Callable[[float], Awaitable[None]]
     """Lets a call wait some seconds before it looks again."""
+    incidents: Callable[[], Sequence[IncidentRecord]] = tuple
+    """What the monitor keeps, the newest first. Raises Unreachable, Refused, Busy."""
     access: Access = field(default_factory=Access)
     """Who may call."""
     limits: LimitSettings = field(default_factory=LimitSettings)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import queue
 import socket
-import ssl
 import subprocess
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from api.services import Services
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
+from headrace.oncall.incidents import kept_incidents
 from headrace.process.access import who_may_call
 from headrace.process.cores import usable_cores
 from headrace.process.machine_code import data_plane, worker_command
@@ -222,20 +222,21 @@ def _services(
             settings, lambda bench: stored_and_current(bench, destination, group)
         ),
         group_positions=lambda job: _answer(settings, lambda bench: group_positions(bench, job)),
+        incidents=kept_incidents(settings),
         topics=lambda cluster: questions.topics([cluster]).get(cluster),
         is_zookeeper_answering=session.is_answering,
         secret=lambda: service_secret(session),
-        transport=lambda: httpx.AsyncHTTPTransport(
-            verify=_of_instances(settings.api.tls), limits=_TO_OTHERS, trust_env=False
-        ),
+        transport=lambda: _transport(settings.api.tls),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
         limits=settings.api.limits,
     )
 
 
-def _of_instances(tls: TlsSettings) -> ssl.SSLContext | bool:
-    return of_instances(tls) if tls.certificate_file else True
+def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
+    """To the other instances."""
+    verify = of_instances(tls) if tls.certificate_file else True
+    return httpx.AsyncHTTPTransport(verify=verify, limits=_TO_OTHERS, trust_env=False)
 
 
 def _answer(settings: HeadraceSettings, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -69,6 +69,12 @@ class MonitorCycle:
         """Verdicts without any consequence. Raises HeadraceError."""
         return self._judged(self._service.subjects())
 
+    def restore(self, incidents: Mapping[DatastreamName, Incident]) -> None:
+        """Go on with those of a former monitor; where one is open again already, it counts."""
+        for name, incident in incidents.items():
+            if not self._incidents.get(name, Incident()).is_open:
+                self._incidents[name] = incident
+
     def turn(self) -> Mapping[DatastreamName, Finding]:
         """Raises HeadraceError when neither service nor measurements can be read."""
         subjects = self._service.subjects()
@@ -126,11 +132,11 @@ class MonitorLoop:
     """Turns at an interval until it is stopped; a turn that fails is told and tried again."""
 
     def __init__(
-        self, cycle: MonitorCycle, interval_seconds: float, listener: Listener | None = None
+        self, cycle: MonitorCycle, interval_seconds: float, listeners: Sequence[Listener] = ()
     ) -> None:
         self._cycle = cycle
         self._interval = interval_seconds
-        self._listener = listener
+        self._listeners = listeners
         self._stopping = threading.Event()
         self._told: dict[DatastreamName, str] = {}
 
@@ -141,13 +147,13 @@ class MonitorLoop:
                 findings = self._cycle.turn()
             except HeadraceError as error:
                 _log.warning("nothing can be judged", reason=str(error))
-                if self._listener is not None:
-                    self._listener.nothing_judged(str(error))
+                for listener in self._listeners:
+                    listener.nothing_judged(str(error))
                 continue
             for name, finding in findings.items():
                 self._tell(name, finding)
-            if self._listener is not None:
-                self._listener.judged(findings)
+            for listener in self._listeners:
+                listener.judged(findings)
 
     def stop(self) -> None:
         """End the loop soon. May be called from a signal handler."""

@@ -41,6 +41,10 @@ class MonitorSettings(Settings):
     """Port of the monitor's Prometheus metrics; 0 means none."""
     metrics_host: str = "127.0.0.1"
     """Address of that port; others than loopback make it reachable from the network."""
+    incidents_topic: str = "headrace-incidents"
+    """Compacted topic of incidents at `mirror.metrics_cluster`; empty: they end with the monitor."""
+    incidents_days: int = Field(default=90, ge=1)
+    """How long the topic keeps an incident after it changed last, as it is made."""
     alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="after")

@@ -39,6 +39,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/v1/docs",
             "/v1/events",
             "/v1/groups/{prefix}",
+            "/v1/incidents",
             "/v1/instances",
             "/v1/lanes",
             "/v1/loads",

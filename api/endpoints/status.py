@@ -1,8 +1,9 @@
-"""/v1/health, /v1/instances, /v1/lanes, /metrics"""
+"""/v1/health, /v1/instances, /v1/lanes, /v1/incidents, /metrics"""
 
 from __future__ import annotations
 
 from http import HTTPStatus
+from itertools import islice
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
@@ -15,7 +16,7 @@ from api.fleet.all_instances import AllInstances
 from api.fleet.questions import Reply
 from api.schemas.lanes import LanesAnswer
 from api.schemas.problems import problems
-from api.schemas.status import HealthAnswer, InstanceAnswer, InstanceStateAnswer
+from api.schemas.status import HealthAnswer, IncidentAnswer, InstanceAnswer, InstanceStateAnswer
 
 router = APIRouter(tags=["status"])
 
@@ -51,6 +52,26 @@ async def lanes(
         instances=[_state(one) for one in replies],
         lanes=[lane for one in replies for lane in one.value or ()],
     )
+
+
+@router.get("/v1/incidents")
+async def incidents(
+    services: ServicesDep,
+    datastream: Annotated[str | None, Query(description="only those of this one")] = None,
+    is_open: Annotated[
+        bool | None, Query(alias="open", description="only those that last, or only those that are over")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="how many")] = 100,
+) -> list[IncidentAnswer]:
+    """What the monitor found and did, the newest first, as it keeps it in its topic; seconds old at most.
+    Nothing where no monitor has run."""
+    found = await run_in_threadpool(services.incidents)
+    wanted = (
+        one
+        for one in found
+        if datastream in (None, one.datastream) and (is_open is None or one.is_open == is_open)
+    )
+    return [IncidentAnswer.from_record(one) for one in islice(wanted, limit)]
 
 
 def _state(reply: Reply[Any]) -> InstanceStateAnswer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from api.services import InstanceStatus
 from mirror.coordination.stores.membership import LiveInstance
+from monitor.records.record import IncidentRecord
 
 
 class _StatusModel(BaseModel):
@@ -97,3 +99,34 @@ class InstanceAnswer(InstanceStateAnswer):
             incarnation=one.incarnation,
             is_leaving=one.is_leaving,
         )
+
+
+class TimelineAnswer(_StatusModel):
+    """Something that happened to an incident."""
+
+    time_ms: int
+    phase: Literal["detected", "acted", "recovered", "relapsed", "closed"]
+    text: str
+    """What was seen or done, with its figures."""
+
+
+class IncidentAnswer(_StatusModel):
+    """A time in which a datastream was later than its objective, from its beginning to its end."""
+
+    id: str
+    datastream: str
+    cluster: str
+    """Of the source."""
+    opened_ms: int
+    closed_ms: int | None
+    """Null while it lasts."""
+    worst_ms: float | None
+    """The highest value of the objective's percentile that was seen; null where nothing arrived."""
+    timeline: list[TimelineAnswer]
+    left_out: int
+    """Entries in the middle of a long timeline that are not kept."""
+
+    @classmethod
+    def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
+        """The JSON form."""
+        return cls.model_validate(asdict(record))

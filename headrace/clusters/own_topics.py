@@ -17,5 +17,7 @@ def own_topics(settings: HeadraceSettings) -> frozenset[str]:
             pmp.topic,
             pmp.hourly_topic,
             pmp.dead_letter_topic,
+            settings.monitor.incidents_topic,
         }
+        - {""}
     )

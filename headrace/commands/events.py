@@ -1,4 +1,4 @@
-"""`headrace events`: what changed and why, looked up or as it happens."""
+"""`headrace events` and `headrace incidents`: what changed and why, and when datastreams were late."""
 
 from __future__ import annotations
 
@@ -95,3 +95,33 @@ def _tell(told: Told) -> None:
 def _tell_a_program(told: Told) -> None:
     document = {"gap": told.gap} if told.event is None else {"id": told.identity, **told.event}
     print_json(document, indent=None)
+
+
+def incidents(
+    datastream: Annotated[
+        str, typer.Option(help="Only those of this one.", show_default=False, autocompletion=complete_name)
+    ] = "",
+    lasting: Annotated[
+        bool | None, typer.Option("--open/--closed", help="Only those that last, or that are over.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many.")] = 20,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """When datastreams were later than their objectives, what was seen and what was done, newest first."""
+    from mirror.model.datastreams.pauses import moment_text
+
+    only: dict[str, Any] = {"datastream": datastream} if datastream else {}
+    only |= {} if lasting is None else {"open": lasting}
+    found = connect(at, config).get("/v1/incidents", limit=limit, **only)
+    if as_json:
+        print_json(found)
+        return
+    for one in found:
+        since, closed_ms = moment_text(one["opened_ms"]), one["closed_ms"]
+        until = "open" if closed_ms is None else f"until {moment_text(closed_ms)}"
+        console().print(f"{one['datastream']} from {one['cluster']}: since {since}, {until}")
+        for entry in one["timeline"]:
+            when = moment_text(entry["time_ms"])
+            console().print(f"  {when} {entry['phase']}: {entry['text']}", soft_wrap=True)

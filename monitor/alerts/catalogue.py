@@ -13,6 +13,6 @@ HALTED: Final = AlertKind("HeadraceDatastreamHalted", Severity.CRITICAL)
 UNJUDGED: Final = AlertKind("HeadraceDatastreamUnjudged", Severity.WARNING)
 """Nobody can say whether a datastream meets its objective."""
 BLIND: Final = AlertKind("HeadraceNothingJudged", Severity.CRITICAL)
-"""The service or Pinot does not answer the monitor: nothing is known of any datastream."""
+"""The service, or what measures it, does not answer the monitor: nothing is known of any datastream."""
 
 CATALOGUE: Final = (LATE, HALTED, UNJUDGED, BLIND)

@@ -22,6 +22,7 @@ from monitor.alerts.alert import Alert, AlertKey, AlertKind
 from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED
 from monitor.cycle import Finding
 from monitor.latency import Standing
+from monitor.records.record import IncidentRecord, Phase
 
 
 class Moment(NamedTuple):
@@ -67,6 +68,19 @@ class Conditions:
         self._patience = patience
         self._held: dict[AlertKey, _Condition] = {}
 
+    def restore(self, records: Iterable[IncidentRecord], now: Moment) -> list[Alert]:
+        """Incidents that a former monitor opened and that go on: their alerts, which fire since then."""
+        restored = []
+        for record in records:
+            last, acted = record.last(Phase.DETECTED, Phase.RELAPSED), record.last(Phase.ACTED)
+            said, done = (last.text if last else ""), (acted.text if acted else "")
+            name, opened_ms = record.datastream, record.opened_ms
+            alert = Alert(LATE, _late(name), said, opened_ms, name, record.cluster, done)
+            since = Moment(opened_ms, now.seconds - max(0, now.ms - opened_ms) / 1000)
+            self._held[alert.key] = _Condition(alert, since, now.seconds, fires=True)
+            restored.append(alert)
+        return restored
+
     def judged(self, findings: Mapping[DatastreamName, Finding], now: Moment) -> list[Alert]:
         """The alerts that fire after a turn of the monitor."""
         self._held = {key: one for key, one in self._held.items() if key.datastream in findings}
@@ -87,7 +101,7 @@ class Conditions:
         late = self._held.get(AlertKey(LATE.name, name))
         if finding.incident.is_open and (late is not None or not verdict.is_halted):
             done = finding.action or (late.alert.done if late else "")
-            yield Alert(LATE, f"{name} is later than its objective", verdict.sentence, 0, name, cluster, done)
+            yield Alert(LATE, _late(name), verdict.sentence, 0, name, cluster, done)
         elif verdict.is_halted:
             yield Alert(HALTED, f"something of {name} is not copied", verdict.sentence, 0, name, cluster)
         if verdict.standing is Standing.UNKNOWN:
@@ -115,3 +129,7 @@ class Conditions:
             if one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind):
                 one.fires = True
         return [one.alert for one in self._held.values() if one.fires]
+
+
+def _late(name: str) -> str:
+    return f"{name} is later than its objective"

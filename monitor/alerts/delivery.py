@@ -58,6 +58,11 @@ class Delivery:
             _log.error("no room for alerts", receiver=self.name, alerts=dropped)
             self._metrics.count_dropped(self.name, dropped)
 
+    def restore(self, notices: Iterable[Notice]) -> None:
+        """Alerts that the receiver may have heard of from a former monitor."""
+        with self._changed:
+            self._outbox.restore(notices, self._clock.monotonic())
+
     def _waiting(self) -> int:
         with self._changed:
             return self._outbox.waiting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -14,6 +14,7 @@ from monitor.alerts.delivery import Delivery
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence, silence_of
 from monitor.cycle import Finding
+from monitor.records.record import IncidentRecord
 
 _log = structlog.get_logger(__name__)
 
@@ -52,6 +53,15 @@ class AlertDispatch:
             one.stop(0.0)
         for one in self._deliveries:
             one.stop(max(0.0, ends_at - self._clock.monotonic()))
+
+    def restore(self, records: Iterable[IncidentRecord]) -> None:
+        """Incidents that a former monitor opened. Their alerts are told again, with their former beginning;
+        their end is told in any case, as receivers may have heard of them."""
+        alerts = self._conditions.restore(records, self._now())
+        self._firing |= {one.key: one for one in alerts}
+        notices = [self._style.notice(one) for one in alerts]
+        for delivery in self._deliveries:
+            delivery.restore(notices)
 
     def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
         """A turn's findings, one for each datastream that is judged."""

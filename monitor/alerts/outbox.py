@@ -87,6 +87,13 @@ class Outbox:
                 dropped += 1
         return dropped
 
+    def restore(self, notices: Iterable[Notice], now: float) -> None:
+        """Alerts that fire, and that the receiver may have heard of: they are told again when they are
+        offered, and their end in any case."""
+        for notice in notices:
+            due_at = now + self._schedule.gather_seconds
+            self._entries[notice.key] = _Entry(notice, due_at, is_current=False, was_tried=True)
+
     def _note_ends(self, ended: Iterable[Notice], due_at: float) -> None:
         """Where there are too many, the oldest give way: a receiver that was away for long asks what is, and
         not what was."""

@@ -152,7 +152,7 @@ class AlertSettings(Settings):
     unjudged_after_seconds: float = Field(default=600.0, ge=0)
     """The same where nobody can say whether a datastream meets its objective."""
     blind_after_seconds: float = Field(default=60.0, ge=0)
-    """The same where the service or Pinot does not answer, so that nothing can be judged."""
+    """The same where the service or what measures it does not answer, so that nothing can be judged."""
     keep_seconds: float = Field(default=60.0, ge=0)
     """What is seen and not seen by turns is one alert, which is over when it was not seen for this time."""
     gather_seconds: float = Field(default=10.0, ge=0)

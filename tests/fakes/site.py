@@ -25,6 +25,7 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
 from mirror.ports import Planner
 from mirror.settings import DefinitionSettings, KafkaCluster
+from monitor.records.record import IncidentRecord
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.in_process import client_of
 from tests.fakes.instances import FollowerRig, LeaderRig, gate_of
@@ -74,6 +75,7 @@ class Site:
     ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
+        self.incidents: list[IncidentRecord] = []
         self.topic_ids: dict[str, bytes | None] = {}
         self.before_progress: Callable[[], None] = lambda: None
         self.while_asleep: Callable[[], None] = self.tick
@@ -131,6 +133,7 @@ class Site:
             transports=frozenset({"kafkaTransportProvider"}),
             progress=lambda _, group: self._progress_of(group),
             group_positions=self._positions_of,
+            incidents=lambda: self.incidents,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
             is_zookeeper_answering=lambda: self.session.is_up,
             secret=lambda: service_secret(self.session),

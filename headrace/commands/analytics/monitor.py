@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +12,10 @@ from headrace.commands.analytics.metrics_page import serve_metrics
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
+
+if TYPE_CHECKING:
+    from monitor.alerts.dispatch import AlertDispatch
+    from monitor.records.keeper import IncidentKeeper
 
 _STOP_SECONDS: Final = 15.0
 
@@ -25,8 +29,9 @@ def monitor(
     as_json: JsonOption = False,
 ) -> None:
     """Judge every datastream's latency against its objective; rebalance where that can help."""
-    from headrace.alerts import build_alerts
     from headrace.analytics import build_monitor
+    from headrace.oncall.alerts import build_alerts
+    from headrace.oncall.incidents import build_incidents
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from monitor.alerts.metrics import AlertMetrics
@@ -42,14 +47,19 @@ def monitor(
         serve_metrics(
             "monitor", settings.monitor.metrics_host, settings.monitor.metrics_port, metrics.registry
         )
-        loop = MonitorLoop(cycle, settings.monitor.interval_seconds, alerts)
+        listeners: list[AlertDispatch | IncidentKeeper] = [alerts]
+        if settings.monitor.incidents_topic:
+            listeners.append(build_incidents(settings, cycle, alerts))
+        loop = MonitorLoop(cycle, settings.monitor.interval_seconds, listeners)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.stop())
-        alerts.start()
+        for one in listeners:
+            one.start()
         try:
             loop.run()
         finally:
-            alerts.stop(_STOP_SECONDS)
+            for one in reversed(listeners):
+                one.stop(_STOP_SECONDS)
         return
     findings = cycle.judge_only()
     if as_json:

@@ -16,6 +16,9 @@ from tests.fakes.alert_receivers import CheckingAlertmanager
 from tests.patience import wait_until
 
 SETTINGS = """
+[clusters.destination]
+bootstrap_servers = "{nobody}"
+
 [monitor]
 service = "{nobody}"
 interval_seconds = 0.05

@@ -14,6 +14,7 @@ from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
 from mirror.worker.protocol import LaneRate, TaskSums
+from monitor.records.record import IncidentRecord, Phase
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site
@@ -292,3 +293,29 @@ def test_a_method_that_is_not_possible_is_refused_with_those_that_are(
 ) -> None:
     answer = client.request("TRACE", path)
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
+def test_incidents_are_those_that_the_monitor_keeps(client: Client, site: Site) -> None:
+    late = IncidentRecord("orders-2", "orders", "source", 2).noted(2, Phase.DETECTED, "p99 is 9 s")
+    over = replace(IncidentRecord("clicks-1", "clicks", "source", 1, worst_ms=9.5), closed_ms=7)
+    site.incidents = [late, over]
+
+    def found(**only: Any) -> list[str]:
+        answer = client.get("/v1/incidents", params=only)
+        assert answer.status_code == 200
+        return [one["id"] for one in answer.json()]
+
+    assert found() == ["orders-2", "clicks-1"]
+    assert found(open=True) == found(datastream="orders") == found(limit=1) == ["orders-2"]
+    assert found(open=False) == ["clicks-1"]
+    assert found(open=True, datastream="clicks") == []
+    assert client.get("/v1/incidents").json()[0] == {
+        "id": "orders-2",
+        "datastream": "orders",
+        "cluster": "source",
+        "opened_ms": 2,
+        "closed_ms": None,
+        "worst_ms": None,
+        "timeline": [{"time_ms": 2, "phase": "detected", "text": "p99 is 9 s"}],
+        "left_out": 0,
+    }

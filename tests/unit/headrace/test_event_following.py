@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from mirror.control.event_positions import EventPosition, following
 from mirror.coordination.stores.events import command_event
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
+from monitor.records.record import IncidentRecord, Phase
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Shown
 
@@ -200,3 +202,20 @@ def test_messages_are_the_same_however_they_are_cut(size: int) -> None:
 def test_a_line_without_an_end_is_not_kept_for_ever() -> None:
     with pytest.raises(HeadraceError, match="does not end"):
         list(lines_of(b"x" * 1_000_000 for _ in range(100)))
+
+
+def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace) -> None:
+    late = IncidentRecord("orders-2", "orders", "east", 2_000).noted(2_000, Phase.DETECTED, "p99 is [9] s")
+    over = replace(IncidentRecord("clicks-1", "clicks", "east", 1_000), closed_ms=7_000)
+    site.incidents = [late, over]
+    shown = headrace("incidents")
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines() == [
+        "orders from east: since 1970-01-01T00:00:02Z, open",
+        "  1970-01-01T00:00:02Z detected: p99 is [9] s",
+        "clicks from east: since 1970-01-01T00:00:01Z, until 1970-01-01T00:00:07Z",
+    ]
+    assert "clicks" not in headrace("incidents", "--open").out
+    assert "orders" not in headrace("incidents", "--closed").out
+    (found,) = json.loads(headrace("incidents", "--datastream", "orders", "--json").out)
+    assert found["id"] == "orders-2"

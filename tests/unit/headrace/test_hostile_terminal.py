@@ -21,6 +21,7 @@ from headrace.console.escapes import json_text, visible, visible_lines
 from headrace.console.terminal import complain, console, print_json, print_table, print_text
 from headrace.copy.worker import VisibleFormatter
 from headrace.process.logs import LogSettings, configure_logs, log_to_stderr
+from monitor.records.record import IncidentRecord, Phase
 from tests.builders import a_datastream
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
@@ -68,6 +69,7 @@ def hostile(serve: Serve) -> Site:
     body = {"partitions": {"t": "1"}, "reason": "to see", "requested_by": "me"}
     site.client.post("/v1/datastreams/orders/pause-partitions", json=body)
     site.client.post("/v1/datastreams/orders/plan")
+    site.incidents = [IncidentRecord("orders-1", "orders", "east", 1).noted(1, Phase.DETECTED, "late")]
     serve(Hostile(site))
     return site
 
@@ -101,6 +103,8 @@ def hostile(serve: Serve) -> Site:
         "rebalance orders",
         "events",
         "events --json",
+        "incidents",
+        "incidents --json",
     ],
 )
 def test_every_command_shows_what_a_service_says(arguments: str, hostile: Site, headrace: Headrace) -> None:

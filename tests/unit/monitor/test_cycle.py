@@ -199,7 +199,7 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
 
     world = Answering()
     cycle = MonitorCycle(world, world, IncidentPolicy(open_after=2), rig.clock, 60.0)
-    loop = MonitorLoop(cycle, 0.001, ear)
+    loop = MonitorLoop(cycle, 0.001, [ear])
     loop.run()
     first, second, third, _ = ear.heard
     assert (first, second) == ("orders from east: ", "Pinot is away")

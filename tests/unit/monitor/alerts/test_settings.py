@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
-from headrace.alerts import build_alerts, watched_silences
+from headrace.oncall.alerts import build_alerts, watched_silences
 from headrace.settings import load_settings
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.settings import AlertSettings

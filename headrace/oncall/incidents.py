@@ -1,0 +1,48 @@
+"""Incidents that outlive the monitor: what keeps them, and what reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.clusters.directory import ClusterDirectory
+from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import TopicMissing
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from monitor.adapters.incident_topic import IncidentTopic
+from monitor.alerts.dispatch import AlertDispatch
+from monitor.cycle import MonitorCycle
+from monitor.records.book import resumed
+from monitor.records.keeper import IncidentKeeper
+from monitor.records.reader import RecordReader
+from monitor.records.record import IncidentRecord
+
+
+def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: AlertDispatch) -> IncidentKeeper:
+    """What keeps incidents through a restart of the monitor. Raises ConfigError, NotFound."""
+    clock = SystemClock()
+
+    def restored(records: Sequence[IncidentRecord]) -> None:
+        now_ms, now = clock.now_ms(), clock.monotonic()
+        cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in records})
+        alerts.restore(records)
+
+    return IncidentKeeper(incident_topic(settings), clock, restored)
+
+
+def kept_incidents(settings: HeadraceSettings) -> RecordReader:
+    """What the monitor keeps of them; none where its topic is not there, or not wanted."""
+
+    def read() -> Sequence[IncidentRecord]:
+        try:
+            return incident_topic(settings).read() if settings.monitor.incidents_topic else ()
+        except TopicMissing:
+            return ()
+
+    return RecordReader(read, SystemClock())
+
+
+def incident_topic(settings: HeadraceSettings) -> IncidentTopic:
+    """Where incidents are kept."""
+    cluster = ClusterDirectory(settings.clusters).resolve(ClusterRef(settings.mirror.metrics_cluster))
+    return IncidentTopic(cluster, settings.monitor.incidents_topic, settings.monitor.incidents_days)

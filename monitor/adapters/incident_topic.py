@@ -1,0 +1,114 @@
+"""Incidents in a compacted topic, JSON by their ids. Satisfies `monitor.records.keeper.RecordStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from librdkafka.errors import translate
+from librdkafka.settings import consumer_settings, producer_settings
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.errors import DamagedState, TimedOut, Unreachable
+from mirror.model.topics import TopicDescription
+from mirror.settings import KafkaCluster
+from monitor.records.record import IncidentRecord, record_from_json, record_to_json
+
+_log = structlog.get_logger(__name__)
+
+_PATIENCE_SECONDS: Final = 15.0
+_WAIT_SECONDS: Final = 0.1
+"""For a thousand messages, of which the last ones do not come."""
+_DAY_MS: Final = 24 * 3_600_000
+
+
+class IncidentTopic:
+    """Used by one thread. `days`: retention of the topic where it is made."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, days: int) -> None:
+        self._cluster = cluster
+        settings = {"cleanup.policy": "compact,delete", "retention.ms": str(days * _DAY_MS)}
+        self._description = TopicDescription(topic, 1, settings=settings)
+        self._producer: Producer | None = None
+        self._failure: KafkaError | None = None
+
+    def load(self) -> Sequence[IncidentRecord]:
+        """As `read`; the topic is made where it is missing. Raises Unreachable, TimedOut, Refused."""
+        admin = KafkaAdmin(self._cluster)
+        try:
+            admin.create(self._description)
+        finally:
+            admin.close()
+        return self.read()
+
+    def read(self) -> Sequence[IncidentRecord]:
+        """All of them in their newest state. What is no incident is left out, and the log says so. Raises
+        TopicMissing, Unreachable, TimedOut, Refused. Safe for use by several threads."""
+        consumer = Consumer(
+            consumer_settings(self._cluster, "headrace-monitor", "headrace-monitor")
+            | {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
+        )
+        try:
+            return self._read(consumer)
+        except KafkaException as error:
+            raise translate(error, f"reading {self._description.name}") from error
+        finally:
+            consumer.close()
+
+    def _read(self, consumer: Consumer) -> list[IncidentRecord]:
+        found: dict[bytes, IncidentRecord] = {}
+        place = TopicPartition(self._description.name, 0)
+        first, end = consumer.get_watermark_offsets(place, timeout=_PATIENCE_SECONDS)
+        consumer.assign([TopicPartition(place.topic, 0, first)])
+        is_over, patience = first >= end, _PATIENCE_SECONDS
+        while not is_over:
+            messages = consumer.consume(1_000, timeout=_WAIT_SECONDS)
+            patience = _PATIENCE_SECONDS if messages else patience - _WAIT_SECONDS
+            if patience <= 0:
+                raise TimedOut(f"{place.topic} did not answer for {_PATIENCE_SECONDS:.0f} s")
+            for message in messages:
+                is_over = is_over or _take(message, found)
+        return list(found.values())
+
+    def write(self, records: Sequence[IncidentRecord]) -> None:
+        """And wait for the acknowledgements. Raises Unreachable, Refused."""
+        if self._producer is None:
+            self._producer = Producer(
+                producer_settings(self._cluster, "headrace-monitor") | {"message.timeout.ms": 10_000}
+            )
+        self._failure = None
+        name = self._description.name
+        try:
+            for one in records:
+                key, value = one.id.encode(), record_to_json(one)
+                self._producer.produce(name, key=key, value=value, on_delivery=self._delivered)
+        except (KafkaException, BufferError) as error:
+            raise Unreachable(f"writing to {name}: {error}") from error
+        left = self._producer.flush(_PATIENCE_SECONDS)
+        if self._failure is not None:
+            raise translate(self._failure, f"writing to {name}")
+        if left:
+            raise Unreachable(f"{left} incidents were not acknowledged by {self._cluster.bootstrap_servers}")
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failure = error
+
+
+def _take(message: Message, found: dict[bytes, IncidentRecord]) -> bool:
+    """Whether that was the end."""
+    failure, key, value = message.error(), message.key(), message.value()
+    if failure is not None:
+        if failure.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+            return True
+        raise KafkaException(failure)
+    if key is None or value is None:
+        found.pop(bytes(key or b""), None)
+        return False
+    try:
+        found[bytes(key)] = record_from_json(bytes(value))
+    except DamagedState as error:
+        _log.warning("an incident cannot be read", reason=str(error))
+    return False

@@ -1,0 +1,138 @@
+"""Keeps the book of incidents in a topic. Satisfies `monitor.cycle.Listener`; returns at once.
+
+A thread reads what a former monitor has left, then writes. While the topic's cluster is away the monitor
+judges on, and the newest state of each record waits; nothing is written before the former ones are known.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from mirror.errors import reason_of
+from mirror.model.identifiers import DatastreamName
+from mirror.ports import Clock
+from monitor.cycle import Finding
+from monitor.records.book import IncidentBook
+from monitor.records.record import IncidentRecord
+
+_log = structlog.get_logger(__name__)
+
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+_MOST_WAITING: Final = 10_000
+
+
+class RecordStore(Protocol):
+    """Where records outlive the monitor. Calls may block, one thread at a time."""
+
+    def load(self) -> Sequence[IncidentRecord]:
+        """The newest state of each. Raises Unreachable, Refused."""
+        ...
+
+    def write(self, records: Sequence[IncidentRecord]) -> None:
+        """Raises Unreachable, Refused."""
+        ...
+
+
+class IncidentKeeper:
+    """`restored`: gets the incidents that go on, in the thread of the monitor's turns."""
+
+    def __init__(
+        self, store: RecordStore, clock: Clock, restored: Callable[[Sequence[IncidentRecord]], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._restored = restored
+        self._book = IncidentBook()
+        self._changed = threading.Condition()
+        self._found: Sequence[IncidentRecord] | None = None
+        self._has_loaded = False
+        self._is_restored = False
+        self._waiting: dict[str, IncidentRecord] = {}
+        self._is_stopping = False
+        self._trouble = ""
+        self._thread = threading.Thread(target=self._run, name="incidents", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read, then to write."""
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Try once to write what waits."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join(deadline_seconds)
+
+    def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
+        """Note what a turn found."""
+        changed = {one.id: one for one in self._book.judged(findings, self._clock.now_ms())}
+        with self._changed:
+            found, self._found = self._found, None
+        replaced: frozenset[str] = frozenset()
+        if found is not None:
+            restored = self._book.restore(found)
+            replaced = restored.replaced
+            changed |= {one.id: one for one in restored.records}
+            self._restored(restored.records)
+        with self._changed:
+            self._is_restored = self._is_restored or found is not None
+            self._waiting |= changed
+            for one in [*replaced, *list(self._waiting)[: max(0, len(self._waiting) - _MOST_WAITING)]]:
+                self._waiting.pop(one, None)
+            self._changed.notify()
+
+    def nothing_judged(self, reason: str) -> None:
+        """Nothing is over, and nothing is new."""
+
+    def _run(self) -> None:
+        pause = 0.0
+        while self._pause(pause):
+            try:
+                self._work()
+            except Exception as error:  # noqa: BLE001 - the bulkhead between the judging and the topic
+                pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause or _FIRST_PAUSE_SECONDS)
+                self._tell(reason_of(error))
+            else:
+                pause = 0.0
+                self._tell("")
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait until there is something to do, or that long after a failure; false: it is over."""
+        with self._changed:
+            if seconds:
+                self._changed.wait_for(lambda: self._is_stopping, seconds)
+            else:
+                self._changed.wait_for(lambda: self._is_stopping or not self._has_loaded or self._is_due())
+            return not self._is_stopping or (not seconds and self._is_due())
+
+    def _is_due(self) -> bool:
+        return self._is_restored and bool(self._waiting)
+
+    def _work(self) -> None:
+        """One call of the store: it reads until it has read once, and then writes."""
+        if not self._has_loaded:
+            found = self._store.load()
+            with self._changed:
+                self._found, self._has_loaded = found, True
+            return
+        with self._changed:
+            records = dict(self._waiting)
+        self._store.write(list(records.values()))
+        with self._changed:
+            for one, record in records.items():
+                if self._waiting.get(one) is record:
+                    del self._waiting[one]
+
+    def _tell(self, reason: str) -> None:
+        """A line when it begins, when its reason changes and when it is over."""
+        if reason and reason != self._trouble:
+            _log.error("incidents are not kept now", reason=reason)
+        elif self._trouble and not reason:
+            _log.info("incidents are kept again")
+        self._trouble = reason

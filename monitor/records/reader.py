@@ -1,0 +1,50 @@
+"""What is kept of incidents, for many who ask: read by one at a time, and not again within seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from mirror.errors import Busy, HeadraceError
+from mirror.ports import Clock
+from monitor.records.record import IncidentRecord
+
+_FRESH_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 20.0
+
+
+class RecordReader:
+    """Safe for use by several threads. An error counts as an answer for as long: a cluster that is away is
+    not asked by each caller in turn."""
+
+    def __init__(self, read: Callable[[], Sequence[IncidentRecord]], clock: Clock) -> None:
+        self._read = read
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._found: Sequence[IncidentRecord] = ()
+        self._error: HeadraceError | None = None
+
+    def __call__(self) -> Sequence[IncidentRecord]:
+        """The newest incident first. Raises Unreachable, Refused, Busy."""
+        if not self._lock.acquire(timeout=_PATIENCE_SECONDS):
+            raise Busy("incidents are being read for others")
+        try:
+            if self._clock.monotonic() - self._read_at >= _FRESH_SECONDS:
+                self._look()
+            if self._error is not None:
+                raise type(self._error)(self._error.message, advice=self._error.advice) from self._error
+            return self._found
+        finally:
+            self._lock.release()
+
+    def _look(self) -> None:
+        self._error = None
+        try:
+            found = self._read()
+        except HeadraceError as error:
+            self._error = error
+        else:
+            self._found = sorted(found, key=lambda one: (one.opened_ms, one.id), reverse=True)
+        self._read_at = self._clock.monotonic()

@@ -1,0 +1,43 @@
+"""Incidents in a real topic."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.errors import HeadraceError, Unreachable
+from mirror.settings import KafkaCluster
+from monitor.adapters.incident_topic import IncidentTopic
+from monitor.records.record import IncidentRecord, Phase
+from stack.kafka import KafkaCluster as Servers
+from tests.kafka_data import Record, produce
+from tests.patience import eventually
+
+pytestmark = pytest.mark.servers
+
+
+def test_the_newest_state_of_each_incident_comes_back(destination_kafka: Servers) -> None:
+    cluster, name = KafkaCluster(bootstrap_servers=destination_kafka.address), f"incidents-{uuid4().hex}"
+    topic = IncidentTopic(cluster, name, 90)
+    assert eventually(lambda: topic.load() == [], "the topic is made, and empty")
+    one = IncidentRecord("orders-1", "orders", "east", 1).noted(1, Phase.DETECTED, "late")
+    two = IncidentRecord("clicks-2", "clicks", "west", 2)
+    topic.write([one, two])
+    newer = one.noted(5, Phase.RECOVERED, "well")
+    topic.write([newer])
+    produce(destination_kafka.address, name, [Record(0, b"x", b"no incident", (), 0)])
+    found = IncidentTopic(cluster, name, 90).load()
+    assert sorted(found, key=lambda each: each.id) == [two, newer]
+    admin = KafkaAdmin(cluster)
+    settings = admin.describe([name])[name].settings
+    admin.close()
+    assert settings["cleanup.policy"] == "compact,delete"
+    assert settings["retention.ms"] == str(90 * 24 * 3_600_000)
+
+
+def test_a_cluster_that_is_away_may_come_back() -> None:
+    with pytest.raises(HeadraceError) as raised:
+        IncidentTopic(KafkaCluster(bootstrap_servers="127.0.0.1:1"), "incidents", 90).load()
+    assert isinstance(raised.value, Unreachable)

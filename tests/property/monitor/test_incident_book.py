@@ -1,0 +1,125 @@
+"""Records of incidents over any history of findings, with restarts in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.errors import DamagedState
+from mirror.model.identifiers import DatastreamName
+from monitor.cycle import Finding
+from monitor.incidents import Incident
+from monitor.latency import Standing, Verdict
+from monitor.records.book import IncidentBook, resumed
+from monitor.records.record import (
+    IncidentRecord,
+    Phase,
+    TimelineEntry,
+    record_from_json,
+    record_to_json,
+)
+
+ORDERS: Final = DatastreamName("orders")
+findings = st.builds(
+    lambda standing, is_open, act, worst: Finding(
+        Verdict(standing, worst, standing.value), Incident(is_open=is_open), act, "east"
+    ),
+    st.sampled_from(Standing),
+    st.booleans(),
+    st.sampled_from(["", "rebalance asked for", "it would not help"]),
+    st.none() | st.floats(0, 1e9),
+)
+histories = st.lists(findings | st.none() | st.just("restart"), max_size=60)
+records = st.builds(
+    IncidentRecord,
+    st.text(),
+    st.text(),
+    st.text(),
+    st.integers(0),
+    st.none() | st.integers(0),
+    st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.lists(st.builds(TimelineEntry, st.integers(0), st.sampled_from(Phase), st.text())).map(tuple),
+    st.integers(0),
+)
+
+
+def play(history: Sequence[Finding | str | None]) -> dict[str, IncidentRecord]:
+    """What is stored in the end. None: the datastream is not judged in that turn."""
+    book, stored, number = IncidentBook(), dict[str, IncidentRecord](), 0
+    for finding in history:
+        if isinstance(finding, str):
+            book = IncidentBook()
+            book.restore(stored.values())
+            continue
+        number += 1
+        changed = book.judged({} if finding is None else {ORDERS: finding}, 1_000 * number)
+        for one in changed:
+            assert one != stored.get(one.id), "a record that did not change is not written"
+            stored[one.id] = one
+    return stored
+
+
+@given(histories)
+def test_a_timeline_tells_one_story(history: list[Finding | str | None]) -> None:
+    found = sorted(play(history).values(), key=lambda one: one.opened_ms)
+    for one in found:
+        phases = [entry.phase for entry in one.timeline]
+        assert phases[0] is Phase.DETECTED
+        assert phases.count(Phase.DETECTED) == 1
+        assert one.is_open == (phases[-1] is not Phase.CLOSED)
+        assert phases.count(Phase.CLOSED) == (not one.is_open)
+        turns = [phase for phase in phases if phase in (Phase.RECOVERED, Phase.RELAPSED)]
+        assert turns == [Phase.RECOVERED, Phase.RELAPSED] * (len(turns) // 2) + turns[len(turns) & ~1 :]
+        times = [entry.time_ms for entry in one.timeline]
+        assert times == sorted(times)
+        assert one.opened_ms == times[0]
+    assert all(one.closed_ms is not None and one.closed_ms <= two.opened_ms for one, two in pairwise(found))
+
+
+@given(histories)
+def test_a_restart_changes_nothing(history: list[Finding | str | None]) -> None:
+    assert play(history) == play([one for one in history if one != "restart"])
+
+
+@given(findings, findings)
+def test_what_was_found_before_the_former_records_were_known_is_appended(one: Finding, two: Finding) -> None:
+    former = IncidentRecord("orders-1", ORDERS, "east", 1).noted(1, Phase.DETECTED, "late")
+    book = IncidentBook()
+    own = {each.id for each in book.judged({ORDERS: one}, 5_000) if each.is_open}
+    restored = book.restore([former])
+    assert restored.replaced == own
+    (going_on,) = restored.records
+    assert going_on.id == former.id
+    assert going_on.timeline[0] == former.timeline[0]
+    for each in book.judged({ORDERS: two}, 6_000):
+        assert each.id == former.id
+
+
+@given(records)
+def test_a_record_comes_back_as_it_was(record: IncidentRecord) -> None:
+    assert record_from_json(record_to_json(record)) == record
+
+
+@given(st.binary() | st.sampled_from([b"{}", b"[]", b"null", b'{"timeline": 1}', b'{"timeline": [1]}']))
+def test_what_is_no_record_is_said_to_be_none(value: bytes) -> None:
+    with pytest.raises(DamagedState):
+        record_from_json(value)
+
+
+def test_a_long_timeline_keeps_its_beginning_and_its_end() -> None:
+    record = IncidentRecord("x", "orders", "east", 0).noted(0, Phase.DETECTED, "late")
+    for number in range(1, 1_000):
+        record = record.noted(number, Phase.ACTED, str(number))
+    assert len(record.timeline) == 100
+    assert record.left_out == 900
+    assert [record.timeline[0].time_ms, record.timeline[-1].time_ms] == [0, 999]
+
+
+def test_the_cool_down_goes_on_after_a_restart() -> None:
+    record = IncidentRecord("x", "orders", "east", 10_000).noted(40_000, Phase.ACTED, "asked for")
+    assert resumed(record, 50_000, 7.0) == Incident(is_open=True, opened_at=-33.0, helped_at=-3.0)

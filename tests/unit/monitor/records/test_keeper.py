@@ -1,0 +1,198 @@
+"""Incidents through restarts of the monitor, and while their topic is away."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mirror.errors import Unreachable
+from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.identifiers import DatastreamName
+from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.topics import TopicSelection
+from monitor.alerts.alert import Notice, Style
+from monitor.alerts.conditions import AlertPatience, Conditions
+from monitor.alerts.delivery import Delivery
+from monitor.alerts.dispatch import AlertDispatch
+from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.outbox import Outbox, Schedule
+from monitor.cycle import Finding, MonitorCycle
+from monitor.incidents import IncidentPolicy
+from monitor.latency import Observation, Observations, Source, Subject
+from monitor.ports import Preview
+from monitor.records.book import resumed
+from monitor.records.keeper import IncidentKeeper
+from monitor.records.record import IncidentRecord, Phase, record_from_json, record_to_json
+from tests.fakes.clock import ManualClock
+from tests.patience import PATIENCE_SECONDS, wait_until
+
+ORDERS: Final = DatastreamName("orders")
+SOURCE: Final = Source("orders", "east")
+GOOD: Final = Observation(0, (0,) * LATENCY_BUCKETS, 0)
+BAD: Final = Observation(0, (0,) * LATENCY_BUCKETS, 99_999)
+
+
+class Topic:
+    """What is stored, as bytes. `is_away`: it does not answer."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.is_away = threading.Event()
+        self.calls = 0
+
+    def load(self) -> Sequence[IncidentRecord]:
+        self.answer()
+        return [record_from_json(one) for one in self.values.values()]
+
+    def write(self, records: Sequence[IncidentRecord]) -> None:
+        self.answer()
+        self.values |= {one.id: record_to_json(one) for one in records}
+
+    def answer(self) -> None:
+        self.calls += 1
+        if self.is_away.is_set():
+            raise Unreachable("the topic's cluster is away")
+
+    def stored(self) -> list[IncidentRecord]:
+        return [record_from_json(one) for one in list(self.values.values())]
+
+
+class Site:
+    """One datastream, and a receiver of alerts that outlives every monitor."""
+
+    remark = ""
+
+    def __init__(self) -> None:
+        self.topic, self.clock, self.seen = Topic(), ManualClock(), GOOD
+        self.notices: list[Notice] = []
+        self.asked = 0
+
+    def subjects(self) -> Mapping[DatastreamName, Subject]:
+        return {ORDERS: Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"))}
+
+    def observe(self, window_seconds: float) -> Observations:
+        return {SOURCE: {"t": self.seen}}
+
+    def preview_rebalance(self, name: DatastreamName) -> Preview:
+        return Preview("2 partitions move", 2)
+
+    def rebalance(self, name: DatastreamName, reason: str) -> str:
+        self.asked += 1
+        return f"r-{self.asked}"
+
+    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+        self.notices += notices
+
+
+class Monitor:
+    """One life of it, turned by hand."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        policy = IncidentPolicy(open_after=2, close_after=2, cooldown_seconds=60.0)
+        self.cycle = MonitorCycle(site, site, policy, site.clock, 60.0)
+        metrics = AlertMetrics()
+        delivery = Delivery("r", site, Outbox(Schedule(0.0, 3600.0)), site.clock, metrics)
+        conditions, style = Conditions(AlertPatience()), Style({}, "", "http://here")
+        self.alerts = AlertDispatch(conditions, style, list, [delivery], site.clock, metrics)
+        self.keeper = IncidentKeeper(site.topic, site.clock, self.restore)
+
+    def restore(self, records: Sequence[IncidentRecord]) -> None:
+        clock = self.site.clock
+        self.cycle.restore(
+            {
+                DatastreamName(one.datastream): resumed(one, clock.now_ms(), clock.monotonic())
+                for one in records
+            }
+        )
+        self.alerts.restore(records)
+
+    def __enter__(self) -> Monitor:
+        self.alerts.start()
+        self.keeper.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.keeper.stop(PATIENCE_SECONDS)
+        self.alerts.stop(PATIENCE_SECONDS)
+
+    def turn(self, seen: Observation) -> Finding:
+        self.site.clock.advance(10.0)
+        self.site.seen = seen
+        findings = self.cycle.turn()
+        for listener in (self.alerts, self.keeper):
+            listener.judged(findings)
+        return findings[ORDERS]
+
+
+def phases(record: IncidentRecord) -> list[Phase]:
+    return [one.phase for one in record.timeline]
+
+
+def test_an_incident_is_one_object_from_its_beginning_to_its_end() -> None:
+    site = Site()
+    with Monitor(site) as monitor:
+        wait_until(lambda: site.topic.calls)
+        for seen in (BAD, BAD, GOOD, BAD, GOOD, GOOD):
+            monitor.turn(seen)
+        wait_until(lambda: [one for one in site.topic.stored() if not one.is_open])
+    (record,) = site.topic.stored()
+    told = [Phase.DETECTED, Phase.ACTED, Phase.RECOVERED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
+    assert phases(record) == told
+    assert (record.datastream, record.cluster) == ("orders", "east")
+    assert "a record has waited for 99999 ms" in record.timeline[0].text
+    assert record.timeline[1].text == "rebalance r-1 asked for: 2 partitions move"
+
+
+def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:
+    site = Site()
+    with Monitor(site) as monitor:
+        for _ in range(2):
+            monitor.turn(BAD)
+        wait_until(lambda: site.notices)
+        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+    (before,) = site.topic.stored()
+    asked = site.asked
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(GOOD).incident.is_open)
+        assert site.asked == asked, "the cool-down goes on"
+        while monitor.turn(GOOD).incident.is_open:
+            pass
+        wait_until(lambda: not site.notices[-1].is_firing)
+        wait_until(lambda: not site.topic.stored()[0].is_open)
+    (record,) = site.topic.stored()
+    assert record.id == before.id
+    assert phases(record)[-1] is Phase.CLOSED
+    assert {one.starts_ms for one in site.notices} == {before.opened_ms}
+    assert len({one.key for one in site.notices}) == 1
+
+
+def test_the_judging_goes_on_while_the_topic_is_away_and_nothing_is_lost() -> None:
+    site = Site()
+    site.topic.is_away.set()
+    with Monitor(site) as monitor:
+        for _ in range(3):
+            monitor.turn(BAD)
+        wait_until(lambda: site.notices)
+        wait_until(lambda: site.topic.calls)
+        assert site.topic.values == {}
+        site.topic.is_away.clear()
+        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+    (record,) = site.topic.stored()
+    assert phases(record)[:2] == [Phase.DETECTED, Phase.ACTED]
+
+
+def test_nothing_is_written_before_the_former_incidents_are_known() -> None:
+    site = Site()
+    former = IncidentRecord("orders-1", ORDERS, "east", 1).noted(1, Phase.DETECTED, "late")
+    site.topic.values = {former.id: record_to_json(former)}
+    site.topic.is_away.set()
+    with Monitor(site) as monitor:
+        for _ in range(3):
+            monitor.turn(BAD)
+        site.topic.is_away.clear()
+        wait_until(lambda: monitor.turn(BAD) and len(site.topic.stored()[0].timeline) > 1)
+    (record,) = site.topic.stored()
+    assert record.id == former.id
+    assert phases(record)[:3] == [Phase.DETECTED, Phase.RELAPSED, Phase.ACTED]
