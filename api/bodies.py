@@ -6,15 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import BodyTooLarge, BodyTooLate
 from mirror.errors import HeadraceError, InvalidRequest
-from mirror.model.documents import LARGEST, check_depth, parsed
+from mirror.model.documents import LARGEST, check_shape, parsed
 
 _DEEPEST: Final = 20
+_MOST_KEYS: Final = 10_000
+_AT_ONCE: Final = 32_768
+"""Bytes that are looked at at once. More can take a tenth of a second: one body after another is looked at in
+a thread, so that other calls are answered meanwhile."""
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 
@@ -30,6 +35,7 @@ class CheckedBodies:
         self._app = app
         self._refuse = refuse
         self._seconds = seconds
+        self._one_by_one = CapacityLimiter(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -40,7 +46,10 @@ class CheckedBodies:
             body = await self._read(receive)
             if body is None:
                 return
-            _check(body)
+            if len(body) <= _AT_ONCE:
+                _check(body)
+            else:
+                await to_thread.run_sync(_check, body, limiter=self._one_by_one)
         except InvalidRequest as error:
             answer = await self._refuse(Request(scope), error)
             await answer(scope, receive, send)
@@ -68,7 +77,7 @@ class CheckedBodies:
 
 def _check(body: bytes) -> None:
     if body:
-        check_depth(parsed(body), _DEEPEST)
+        check_shape(parsed(body), _DEEPEST, _MOST_KEYS)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

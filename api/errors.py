@@ -57,6 +57,8 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
 """The nearest ancestor that is listed counts."""
 
 _BODY: Final = "body"
+_MOST_PROBLEMS: Final = 100
+"""An answer is no longer for a body that has nothing right."""
 _NOT_OF_THE_BODY: Final = frozenset({"query", "path", "header", "cookie"})
 
 
@@ -95,11 +97,12 @@ def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
 
 
 def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
-    """What pydantic finds wrong with a request: the first in words, all of the body by their fields."""
+    """What pydantic finds wrong with a request: the first in words, the first hundred of the body by their
+    fields."""
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
         errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), one["msg"])
-        for one in found
+        for one in found[:_MOST_PROBLEMS]
         if not _NOT_OF_THE_BODY.intersection(one["loc"][:1])
     ]
     return errors.InvalidRequest(f"{where or 'the body'}: {found[0]['msg']}", fields=fields)

@@ -13,6 +13,7 @@ from mirror.errors import InvalidRequest
 LARGEST: Final = 900_000
 """Bytes of a document, in a request and as it is stored: a znode holds 1 MiB."""
 _HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_NESTING: Final = (dict, list)
 
 
 def parsed(data: bytes) -> Any:
@@ -33,19 +34,29 @@ def parsed(data: bytes) -> Any:
     return value
 
 
-def check_depth(value: object, deepest: int) -> None:
-    """Raises InvalidRequest when lists and objects are nested beyond `deepest`."""
-    level = [value]
-    for _ in range(deepest + 1):
-        level = [
-            below
-            for one in level
-            if isinstance(one, dict | list)
-            for below in (one.values() if isinstance(one, dict) else one)
-        ]
+def check_shape(value: object, deepest: int, most_keys: int) -> None:
+    """Raises InvalidRequest when lists and objects are nested beyond `deepest`, or an object has more than
+    `most_keys`."""
+    level = _below([[value]])
+    for _ in range(deepest):
+        if any(isinstance(one, dict) and len(one) > most_keys for one in level):
+            raise InvalidRequest(
+                "an object of the JSON is too large", advice=f"{most_keys} keys are possible"
+            )
+        level = _below(level)
         if not level:
             return
     raise InvalidRequest("the JSON is nested too deeply", advice=f"{deepest} levels are possible")
+
+
+def _below(level: Sequence[Any]) -> list[Any]:
+    """Lists and objects that are directly in these."""
+    return [
+        below
+        for one in level
+        for below in (one.values() if isinstance(one, dict) else one)
+        if isinstance(below, _NESTING)
+    ]
 
 
 def _no_number(constant: str) -> float:
