@@ -315,6 +315,8 @@ class Leader:
             raise
         except Exception as error:  # noqa: BLE001 - the bulkhead around a check of all datastreams
             _log.exception("cannot say which datastreams must not be mirrored", reason=reason_of(error))
+        for name, remark in self._verdict.remarks.items():
+            self._board.remark(remark, name)
         for name, reason in self._verdict.refused.items():
             self._board.note(InvalidRequest(reason), name)
         return self._verdict.refused

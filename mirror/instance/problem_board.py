@@ -87,8 +87,9 @@ class ProblemBoard:
                 self._logged[name] = reason
 
     def remark(self, text: str, name: DatastreamName) -> None:
-        """Say something about a datastream that does not set it aside."""
-        self._remarks[name] = text
+        """Say something about a datastream that does not set it aside, beside what is said already."""
+        said = self._remarks.get(name)
+        self._remarks[name] = text if said is None else f"{said}; {text}"
 
     def mention(self, text: str, *names: DatastreamName) -> None:
         """The same of what comes and goes with the records: shown where there is nothing else to say, and no

@@ -22,6 +22,7 @@ from itertools import groupby
 from typing import Final
 
 from mirror.coordination.routing.index import SelectionIndex
+from mirror.coordination.routing.mates import contradictions
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming
@@ -187,10 +188,11 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 @dataclass(frozen=True)
 class Verdict:
     """`refused`: datastreams that must not be mirrored at all, and why. `left_out`: by datastream, topics
-    that it must not copy, and why."""
+    that it must not copy, and why. `remarks`: what is said of others that are copied all the same."""
 
     refused: Mapping[DatastreamName, str]
     left_out: Mapping[DatastreamName, Reasons]
+    remarks: Mapping[DatastreamName, str] = field(default_factory=dict)
 
 
 class Judge:
@@ -220,7 +222,10 @@ class Judge:
                     left_out[name][topic] = reason
         for route, topic, reason in _doubles(self._good, topics, written, left_out):
             left_out[route.datastream.name][topic] = reason
-        return Verdict(self._refused, {name: reasons for name, reasons in left_out.items() if reasons})
+        remarks = contradictions([one.datastream for one in self._good])
+        return Verdict(
+            self._refused, {name: reasons for name, reasons in left_out.items() if reasons}, remarks
+        )
 
     def foreseen(
         self, topics: Mapping[DatastreamName, Collection[str]]

@@ -9,6 +9,7 @@ import pytest
 from httpx import Client, Response
 
 from mirror.model.datastreams.datastream import DatastreamStatus
+from mirror.model.topics import TopicDescription
 from tests.fakes.node_store import Fault, Operation
 from tests.fakes.site import Site, a_body, settle, two_sites
 
@@ -189,6 +190,12 @@ def identity(name: str, source: str, destination: str) -> dict[str, Any]:
 THERE: Final = identity("there", "source", "destination")
 
 
+def member(name: str, topic: str, **more: Any) -> dict[str, Any]:
+    """One that shares tasks with the others."""
+    shared = {"owner": "tests", "system.taskPrefix": "shared", **more.pop("metadata", {})}
+    return a_body(name, source={"cluster": "source", "topics": topic}, metadata=shared, **more)
+
+
 @pytest.mark.parametrize(
     ("other", "why"),
     [
@@ -222,3 +229,54 @@ def test_of_two_at_once_that_must_not_both_be_the_leader_leaves_the_later_out(
     assert two.client.delete(f"{PATH}/there").is_success
     settle(one, two)
     assert two.client.get(f"{PATH}/{other['name']}").json()["problem"] is None
+
+
+FEW: Final = {"limits": {"max_tasks": 2}}
+MANY: Final = {"limits": {"min_tasks": 3}}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "what", "counts"),
+    [
+        (FEW, MANY, "at least 3 and at most 2 are not possible", "the strictest count, at most 2"),
+        (MANY, FEW, "at least 3 and at most 2 are not possible", "the strictest count, at most 2"),
+        (
+            {"metadata": {"group.id": "g"}},
+            {"metadata": {"group.id": "h"}},
+            "a, which commits its positions to group.id g",
+            "each commits what it copies to its own, of what both select a",
+        ),
+    ],
+    ids=["most", "least", "group"],
+)
+def test_of_two_at_once_that_contradict_each_other_the_later_has_the_problem(
+    mine: dict[str, Any], theirs: dict[str, Any], what: str, counts: str
+) -> None:
+    """What counts is said, and both are copied."""
+    one, two = two_sites()
+    one.source.create(TopicDescription("u", 4))
+    two.source.create(TopicDescription("u", 4))
+    two.clock.advance(1)
+    settle(one, two)
+
+    def meanwhile(operation: Operation) -> None:
+        if (operation.name, operation.path) == ("change_together", "/datastreams/a"):
+            one.session.script = lambda _: None
+            assert two.client.post(PATH, json=member("b", "u", **theirs)).status_code == 201
+
+    one.session.script = meanwhile
+    assert one.client.post(PATH, json=member("a", "t", **mine)).status_code == 201
+    settle(one, two)
+    first, later = (two.client.get(f"{PATH}/{name}").json() for name in "ab")
+    assert first["problem"] is None
+    assert (later["status"], later["problem"]["sets_aside"]) == ("READY", False)
+    assert what in later["problem"]["reason"]
+    assert counts in later["problem"]["reason"]
+    tasks = [task for task in one.client.get("/v1/plan").json()["tasks"] if task["partitions"]]
+    assert sum(len(task["partitions"]) for task in tasks) == 6
+    assert len(tasks) == 2 if "limits" in mine else tasks
+    events = [one["sentence"] for one in two.client.get("/v1/events").json() if one["kind"] == "problem"]
+    assert sum(what in sentence for sentence in events) == 1
+    assert two.client.delete(f"{PATH}/a").is_success
+    settle(one, two)
+    assert two.client.get(f"{PATH}/b").json()["problem"] is None
