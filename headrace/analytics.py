@@ -25,15 +25,17 @@ from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_contents import TopicContents
 from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.audit import AuditResult, audit_topic
+from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle
 from monitor.fallback import FallbackMeasurements
 from monitor.incidents import IncidentPolicy
+from monitor.objectives.budgets import Budgets
 from monitor.ports import Measurements
 from monitor.settings import MeasurementPlace
 from pinot.client import PinotClient
 from pinot.deployment.controller import PinotController
 from pinot.deployment.ingestion import positions
-from pinot.tables import PARTITION_METRICS
+from pinot.tables import MIRROR_METRICS, PARTITION_METRICS
 from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.adapters.topic_ends import topic_ends
 from pmp.loads.provider import PinotLoadProvider, SampleFreshness, World
@@ -86,7 +88,20 @@ def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
     address = settings.service_address(at or monitor.service)
     policy = IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds)
     service = RestService(RestClient(address, settings=settings.commands))
-    return MonitorCycle(service, _measurements(settings, clock), policy, clock, monitor.window_seconds)
+    measurements = _measurements(settings, clock)
+    budgets = _budgets(settings, clock)
+    return MonitorCycle(service, measurements, policy, clock, monitor.window_seconds, budgets)
+
+
+def _budgets(settings: HeadraceSettings, clock: Clock) -> Budgets | None:
+    """None where Pinot is not asked: the metrics topic does not reach far enough back."""
+    monitor = settings.monitor
+    if monitor.measurements is MeasurementPlace.TOPIC:
+        return None
+    past = PinotMeasurements(PinotClient(settings.pinot), clock)
+    rules = [read_rule(text) for text in monitor.burn_rates]
+    kept = settings.pinot.days_kept(MIRROR_METRICS)
+    return Budgets(past, clock, rules, monitor.minimum_records, kept)
 
 
 def _measurements(settings: HeadraceSettings, clock: Clock) -> Measurements:

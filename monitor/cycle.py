@@ -10,10 +10,12 @@ from typing import Protocol
 import structlog
 
 from mirror.errors import HeadraceError, LoadUnavailable
+from mirror.model.bounds import LONGEST_REASON
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
 from monitor.latency import Subject, Verdict
+from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
 from monitor.objectives.verdicts import judge_all, windows_of
 from monitor.ports import Measurements, Service
 
@@ -52,12 +54,14 @@ class MonitorCycle:
         policy: IncidentPolicy,
         clock: Clock,
         window_seconds: float,
+        budgets: Budgets | None = None,
     ) -> None:
         self._service = service
         self._measurements = measurements
         self._policy = policy
         self._clock = clock
         self._window = window_seconds
+        self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
 
     @property
@@ -67,7 +71,8 @@ class MonitorCycle:
 
     def judge_only(self) -> Mapping[DatastreamName, Verdict]:
         """Verdicts without any consequence. Raises HeadraceError."""
-        return self._judged(self._service.subjects())
+        subjects = self._service.subjects()
+        return self._with_budgets(self._judged(subjects), subjects, ALL)
 
     def restore(self, incidents: Mapping[DatastreamName, Incident]) -> None:
         """Go on with those of a former monitor; where one is open again already, it counts."""
@@ -79,7 +84,8 @@ class MonitorCycle:
         """Raises HeadraceError when neither service nor measurements can be read."""
         subjects = self._service.subjects()
         findings = {}
-        for name, verdict in self._judged(subjects).items():
+        judged = self._with_budgets(self._judged(subjects), subjects, QUESTIONS_OF_A_TURN)
+        for name, verdict in judged.items():
             finding = self._act(name, verdict)
             findings[name] = replace(finding, cluster=subjects[name].source.cluster)
             self._incidents[name] = findings[name].incident
@@ -90,6 +96,17 @@ class MonitorCycle:
         windows = windows_of(subjects.values(), self._window)
         seen = {seconds: self._measurements.observe(seconds) for seconds in windows}
         return {name: judge_all(one, seen, self._window) for name, one in sorted(subjects.items())}
+
+    def _with_budgets(
+        self,
+        verdicts: dict[DatastreamName, Verdict],
+        subjects: Mapping[DatastreamName, Subject],
+        most_questions: int,
+    ) -> dict[DatastreamName, Verdict]:
+        if self._budgets is None:
+            return verdicts
+        found = self._budgets.judge(subjects, most_questions)
+        return {name: replace(verdict, budgets=found[name]) for name, verdict in verdicts.items()}
 
     def _act(self, name: DatastreamName, verdict: Verdict) -> Finding:
         before = self._incidents.get(name, Incident())
@@ -123,7 +140,8 @@ class MonitorCycle:
             raise LoadUnavailable("nothing is known of the loads, so nobody can say whether it would help")
         if preview.moves == 0:
             return f"a rebalance would not help: {preview.sentence}"
-        identity = self._service.rebalance(name, f"latency breach: {verdict.sentence}")
+        reason = f"latency breach: {verdict.sentence}"[:LONGEST_REASON]
+        identity = self._service.rebalance(name, reason)
         _log.info("rebalance asked for", datastream=name, request=identity, would=preview.sentence)
         return f"rebalance {identity} asked for: {preview.sentence}"
 
@@ -160,11 +178,16 @@ class MonitorLoop:
         self._stopping.set()
 
     def _tell(self, name: DatastreamName, finding: Finding) -> None:
-        if finding.action or self._told.get(name) != finding.verdict.standing:
+        verdict = finding.verdict
+        burning = [budget.sentence for budget in verdict.budgets if budget.firing]
+        rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)
+        news = f"{verdict.standing} {rules}"
+        if finding.action or self._told.get(name) != news:
             _log.info(
-                finding.verdict.sentence,
+                verdict.sentence,
                 datastream=name,
-                standing=finding.verdict.standing.value,
+                standing=verdict.standing.value,
                 action=finding.action,
+                **({"burning": burning} if burning else {}),
             )
-            self._told[name] = finding.verdict.standing
+            self._told[name] = news

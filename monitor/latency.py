@@ -21,6 +21,7 @@ from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.metrics import add_counts, percentile_ms
 from mirror.model.topics import TopicSelection
+from monitor.burn.rates import Budget
 
 
 class Standing(StrEnum):
@@ -72,12 +73,14 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A judgement with its reason; `observed_ms` is the objective's percentile, None without records.
-    `is_halted`: something is not copied, so no rebalance can help, also where the standing is BREACHED."""
+    `is_halted`: something is not copied, so no rebalance can help, also where the standing is BREACHED.
+    `budgets`: of each of `Subject.objectives`; they change no standing."""
 
     standing: Standing
     observed_ms: float | None
     sentence: str
     is_halted: bool = False
+    budgets: tuple[Budget, ...] = ()
 
 
 def observed(subject: Subject, observations: Observations) -> Observation | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from mirror.errors import InvalidRequest
 from mirror.options import Seconds, Settings
 from monitor.alerts.settings import AlertSettings
+from monitor.burn.rates import read_rule
 
 
 class MeasurementPlace(StrEnum):
@@ -37,6 +39,11 @@ class MonitorSettings(Settings):
     """Good verdicts in a row that close it."""
     cooldown_seconds: Seconds = 120.0
     """Least time between two rebalances of a datastream."""
+    burn_rates: list[str] = Field(default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"])
+    """How fast the error budget of an objective may not be used up: a multiple of the rate that would use it
+    up in exactly its period, over a long window and a short one, or over one."""
+    minimum_records: int = Field(default=100, ge=1)
+    """Records of a window without which the share of those that were late says nothing."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the monitor's Prometheus metrics; 0 means none."""
     metrics_host: str = "127.0.0.1"
@@ -46,6 +53,16 @@ class MonitorSettings(Settings):
     incidents_days: int = Field(default=90, ge=1)
     """How long the topic keeps an incident after it changed last, as it is made."""
     alerts: AlertSettings = AlertSettings()
+
+    @field_validator("burn_rates")
+    @classmethod
+    def _rules(cls, value: list[str]) -> list[str]:
+        for text in value:
+            try:
+                read_rule(text)
+            except InvalidRequest as error:
+                raise ValueError(str(error)) from error
+        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> MonitorSettings:

@@ -1,12 +1,16 @@
-"""Measurements from Pinot. Satisfies `monitor.ports.Measurements`."""
+"""Measurements from Pinot. Satisfies `monitor.ports.Measurements` and `monitor.objectives.history.Past`."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from mirror.ports import Clock
+from monitor.burn.pieces import Piece
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, TopicLatency, observations
+from monitor.objectives.history import TopicPast
 from pinot.client import PinotClient
-from pinot.queries import lag_by_partition, latency_by_topic
+from pinot.queries import lag_by_partition, latency_by_topic, staleness_by_topic
 from pinot.time_range import TimeRange
 
 
@@ -39,3 +43,12 @@ class PinotMeasurements:
             for row in latency_by_topic(self._client, when)
         ]
         return observations(latencies, lags, now_ms)
+
+    def past(self, piece: Piece, milliseconds: Collection[int]) -> Mapping[Source, Mapping[str, TopicPast]]:
+        """What was measured in a piece of the past. Raises Unreachable, AnalyticsError."""
+        when = TimeRange.up_to(piece.until_ms, piece.until_ms - piece.since_ms)
+        found: dict[Source, dict[str, TopicPast]] = {}
+        for row in staleness_by_topic(self._client, when, sorted(milliseconds)):
+            source = Source(row.datastream, row.source_cluster)
+            found.setdefault(source, {})[row.topic] = TopicPast(row.counts, row.stale_seconds)
+        return found

@@ -15,4 +15,9 @@ UNJUDGED: Final = AlertKind("HeadraceDatastreamUnjudged", Severity.WARNING)
 BLIND: Final = AlertKind("HeadraceNothingJudged", Severity.CRITICAL)
 """The service, or what measures it, does not answer the monitor: nothing is known of any datastream."""
 
-CATALOGUE: Final = (LATE, HALTED, UNJUDGED, BLIND)
+BURNING: Final = AlertKind("HeadraceErrorBudgetBurning", Severity.CRITICAL)
+"""An objective's error budget is used up too fast, in a long window and still in a short one."""
+WEARING: Final = AlertKind("HeadraceErrorBudgetWearing", Severity.WARNING)
+"""An objective's error budget does not last for its period."""
+
+CATALOGUE: Final = (LATE, HALTED, UNJUDGED, BLIND, BURNING, WEARING)

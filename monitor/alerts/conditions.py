@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey, AlertKind
-from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED
+from monitor.alerts.catalogue import BLIND, BURNING, HALTED, LATE, UNJUDGED, WEARING
 from monitor.cycle import Finding
 from monitor.latency import Standing
 from monitor.records.record import IncidentRecord, Phase
@@ -107,6 +107,12 @@ class Conditions:
         if verdict.standing is Standing.UNKNOWN:
             summary = f"nobody can say whether {name} meets its objective"
             yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
+        firing = [budget for budget in verdict.budgets if budget.firing]
+        if firing:
+            is_fast = any(burn.rule.has_two_windows for budget in firing for burn in budget.firing)
+            said = "; ".join(budget.sentence for budget in firing)
+            summary = f"the error budget of {name} is used up too fast"
+            yield Alert(BURNING if is_fast else WEARING, summary, said, 0, name, cluster, finding.action)
 
     def _see(self, drafts: Iterable[Alert], now: Moment) -> None:
         for draft in drafts:

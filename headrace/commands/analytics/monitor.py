@@ -14,7 +14,11 @@ from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mirror.model.identifiers import DatastreamName
     from monitor.alerts.dispatch import AlertDispatch
+    from monitor.latency import Verdict
     from monitor.records.keeper import IncidentKeeper
 
 _STOP_SECONDS: Final = 15.0
@@ -65,12 +69,18 @@ def monitor(
     if as_json:
         print_json({name: asdict(verdict) for name, verdict in findings.items()})
     else:
-        for name, verdict in findings.items():
-            console().print(f"{name}: {verdict.standing}, {verdict.sentence}")
+        _show(findings)
         if cycle.remark:
             console().print(f"judged by the metrics topic: {cycle.remark}")
     if any(verdict.standing in {Standing.BREACHED, Standing.HALTED} for verdict in findings.values()):
         raise typer.Exit(1)
+
+
+def _show(verdicts: Mapping[DatastreamName, Verdict]) -> None:
+    for name, verdict in verdicts.items():
+        console().print(f"{name}: {verdict.standing}, {verdict.sentence}")
+        for budget in verdict.budgets:
+            console().print(f"  {budget.sentence}")
 
 
 def audit(

@@ -13,6 +13,7 @@ from mirror.model.topics import TopicSelection
 from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.topic_measurements import TopicMeasurements
+from monitor.burn.pieces import Piece
 from monitor.latency import Observation, Source, Standing, Subject, judge, observed
 from pinot.client import PinotClient
 from pinot.tables import MIRROR_METRICS
@@ -54,6 +55,16 @@ def _judge_rows(client: PinotClient, address: str) -> None:
         stuck,
         replace(before, topic="done"),
         replace(before, topic="silent", lag_records=7, lag_ms=300),
+        *(
+            replace(fast, topic="waiting", kafka_partition=number, time_ms=now_ms - ago_ms, lag_ms=age_ms)
+            for number, ago_ms, age_ms in (
+                (0, 5_000, 4_000),
+                (1, 6_000, 4_000),
+                (0, 35_000, 4_000),
+                (0, 45_000, 500),
+                (1, 55_000, None),
+            )
+        ),
     ]
     world.put(MIRROR_METRICS, rows)
     source = Source(group, cluster)
@@ -70,4 +81,14 @@ def _judge_rows(client: PinotClient, address: str) -> None:
         "stuck": Standing.UNKNOWN,
         "done": Standing.WITHIN,
         "silent": Standing.UNKNOWN,
+        "waiting": Standing.BREACHED,
     }
+    ages = [1_000, 5_000, *range(100_000, 100_020)]
+    past = PinotMeasurements(client, clock).past(Piece(now_ms - 60_000, now_ms), ages)[source]
+    assert past["slow"].counts == slow.latency_counts
+    assert {topic: one.stale_seconds[1_000] for topic, one in past.items()} == {
+        **dict.fromkeys(("fast", "slow", "stuck", "done", "silent"), 0.0),
+        "waiting": 20.0,
+    }
+    assert [past["waiting"].stale_seconds[age] for age in ages[1:]] == [0.0] * 21
+    assert source not in PinotMeasurements(client, clock).past(Piece(now_ms - 1_000, now_ms), ages)

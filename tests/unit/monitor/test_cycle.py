@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pytest
 
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
+from monitor.burn.pieces import Piece
+from monitor.burn.rates import read_rule
 from monitor.cycle import Finding, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Standing, Subject
+from monitor.objectives.budgets import Budgets
+from monitor.objectives.history import TopicPast
 from monitor.ports import Preview
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -204,6 +210,42 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
     first, second, third, _ = ear.heard
     assert (first, second) == ("orders from east: ", "Pinot is away")
     assert third.startswith("orders from east: incident opened")
+
+
+def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) -> None:
+    class Past:
+        """Of every piece, half the records are late. It can be away."""
+
+        is_away = False
+
+        def past(self, piece: Piece, milliseconds: Collection[int]) -> dict[Source, dict[str, TopicPast]]:
+            if self.is_away:
+                raise Unreachable("Pinot is away")
+            counts = [0] * LATENCY_BUCKETS
+            counts[0] = counts[-1] = 500
+            return {SOURCE: {"t": TopicPast(counts, {})}}
+
+    past, rules = Past(), [read_rule("14.4 over 1 h and 5 m")]
+    rig.world.wanted = {ORDERS: replace(a_subject(), objectives=(Objective(1000, 99.0, period_days=1),))}
+    budgets = Budgets(past, rig.clock, rules, 100, 30)
+    cycle = MonitorCycle(rig.world, rig.world, IncidentPolicy(), rig.clock, 60.0, budgets)
+    verdict = cycle.judge_only()[ORDERS]
+    (budget,) = verdict.budgets
+    assert verdict.standing is Standing.WITHIN
+    assert budget.left == pytest.approx(-49)
+    assert [burn.rule.text for burn in budget.firing] == ["14.4 over 1 h and 5 m"]
+    assert cycle.turn()[ORDERS].verdict.budgets == (budget,)
+    past.is_away = True
+    (budget,) = cycle.turn()[ORDERS].verdict.budgets
+    assert (budget.left, budget.firing) == (None, ())
+
+
+def test_the_reason_of_a_rebalance_fits_however_many_objectives_are_breached(rig: Rig) -> None:
+    rig.world.wanted = {ORDERS: replace(a_subject(), remark="x" * 2_000)}
+    for _ in range(2):
+        rig.turn(BAD)
+    ((_, reason),) = rig.world.asked
+    assert len(reason) == 1_000
 
 
 def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:

@@ -6,9 +6,11 @@ from typing import Final
 
 import pytest
 
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert
 from monitor.alerts.conditions import AlertPatience, Conditions, Moment
+from monitor.burn.rates import Budget, Burn, read_rule
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing, Verdict
@@ -64,6 +66,22 @@ def test_what_fires(turns: str, fires: str) -> None:
         names = [LETTERS[one.kind.name] for one in turn(conditions, letter, number)]
         found += "." if not names else names[0] if len(names) == 1 else str(len(names))
     assert found == fires
+
+
+def test_an_error_budget_that_burns_is_an_alert_while_it_does() -> None:
+    fast, slow = read_rule("14.4 over 1 h and 5 m"), read_rule("1 over 3 d")
+    objective = Objective(2_000, 99.5)
+
+    def fires(at: int, *burns: Burn) -> list[str]:
+        verdict = Verdict(Standing.WITHIN, 1.0, "well", budgets=(Budget(objective, 0.5, 30, burns),))
+        found = conditions.judged({ORDERS: Finding(verdict, CLOSED, "")}, Moment(at, float(at)))
+        assert all("50% of the budget left" in one.description for one in found)
+        return [one.kind.name for one in found]
+
+    conditions = Conditions(AlertPatience())
+    assert fires(1, Burn(fast, 20.0, 20.0), Burn(slow, 2.0, 2.0)) == ["HeadraceErrorBudgetBurning"]
+    assert fires(2, Burn(fast, 20.0, 0.0), Burn(slow, 2.0, 2.0)) == ["HeadraceErrorBudgetWearing"]
+    assert fires(3, Burn(fast, 20.0, None), Burn(slow, None, None)) == []
 
 
 def test_an_alert_says_since_when_what_and_what_was_done() -> None:

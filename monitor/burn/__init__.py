@@ -1,0 +1,1 @@
+"""How fast error budgets are used up: tallies over pieces of the past, shares, rates, rules. Pure."""

@@ -1,0 +1,139 @@
+"""How fast an objective uses up its error budget, and when that is an alert. Pure.
+
+A burn rate of 1 uses up the budget in exactly the period. A rule looks at a long window, so that what it says
+matters, and at a short one, so that the alert ends soon after its cause: both must burn at its rate. An
+objective has an alert where any rule says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.errors import InvalidRequest
+from mirror.model.bounds import shown
+from mirror.model.datastreams.objectives.objective import Objective
+from monitor.burn.tally import Tally, bad_share
+
+DAY_SECONDS: Final = 86_400
+_LONGEST_SECONDS: Final = 30 * DAY_SECONDS
+_SHORTEST_SECONDS: Final = 60
+_SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3_600, "d": DAY_SECONDS}
+_LENGTH: Final = r"(\d{1,9}) ?([smhd])"
+_RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {_LENGTH})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class BurnRule:
+    """A rate, and the windows that must both burn at it or faster; a rule of one window has it twice."""
+
+    rate: float
+    long_seconds: int
+    short_seconds: int
+
+    @property
+    def has_two_windows(self) -> bool:
+        """Whether it sees at once that the cause is over."""
+        return self.short_seconds < self.long_seconds
+
+    @property
+    def text(self) -> str:
+        """As settings have it."""
+        short = f" and {length_text(self.short_seconds)}" if self.has_two_windows else ""
+        return f"{self.rate:g} over {length_text(self.long_seconds)}{short}"
+
+
+def read_rule(text: str) -> BurnRule:
+    """A rule as settings have it: `14.4 over 1 h and 5 m`. Raises InvalidRequest."""
+    found = _RULE.fullmatch(" ".join(text.split()))
+    if found is None:
+        raise InvalidRequest(f"{shown(text)} is no burn rate", advice="write it as 14.4 over 1 h and 5 m")
+    rate, number, unit, short_number, short_unit = found.groups()
+    long_seconds = int(number) * _SECONDS[unit]
+    short_seconds = int(short_number) * _SECONDS[short_unit] if short_unit else long_seconds
+    if not _SHORTEST_SECONDS <= short_seconds <= long_seconds <= _LONGEST_SECONDS or float(rate) <= 0:
+        raise InvalidRequest(
+            f"{shown(text)} cannot be a burn rate",
+            advice="the rate is above 0, windows are from 1 m to 30 d, and the second one is not the longer",
+        )
+    return BurnRule(float(rate), long_seconds, short_seconds)
+
+
+def length_text(seconds: int) -> str:
+    """In the largest unit that has a whole number of them."""
+    unit, size = next((name, one) for name, one in reversed([*_SECONDS.items()]) if seconds % one == 0)
+    return f"{seconds // size} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Burn:
+    """What a rule finds. A rate is None while not all of its window could be read."""
+
+    rule: BurnRule
+    long_rate: float | None
+    short_rate: float | None
+
+    @property
+    def is_firing(self) -> bool:
+        """Whether both windows burn at the rule's rate or faster. What is not known fires nothing."""
+        rates = self.long_rate, self.short_rate
+        return all(rate is not None and rate >= self.rule.rate for rate in rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is left of an objective's error budget, from 1 down, below 0 where more was late than may be; None
+    while not all of the period could be read. `days`: of the period, those of which measurements are kept."""
+
+    objective: Objective
+    left: float | None
+    days: int
+    burns: tuple[Burn, ...] = ()
+
+    @property
+    def firing(self) -> tuple[Burn, ...]:
+        """The rules that say that it is an alert."""
+        return tuple(burn for burn in self.burns if burn.is_firing)
+
+    @property
+    def sentence(self) -> str:
+        """What is left, and how fast it is used up."""
+        one = self.objective
+        of_what = f"{one.target_percent:g} % within {one.milliseconds} ms over {one.period_days} d"
+        left = "budget not known yet" if self.left is None else f"{self.left:.0%} of the budget left"
+        kept = f" ({self.days} d are kept)" if self.days < one.period_days else ""
+        rates: dict[int, str] = {}
+        for burn in self.burns:
+            sides = (burn.rule.long_seconds, burn.long_rate), (burn.rule.short_seconds, burn.short_rate)
+            rates |= {seconds: _rate_text(rate, seconds) for seconds, rate in sides}
+        burning = f"; burns {', '.join(rates[key] for key in sorted(rates))}" if rates else ""
+        alerts = ", ".join(burn.rule.text for burn in self.firing)
+        return f"{of_what}: {left}{kept}{burning}{f'; too fast: {alerts}' if alerts else ''}"
+
+
+def _rate_text(rate: float | None, seconds: int) -> str:
+    return f"{'?' if rate is None else f'{rate:.3g}x'} in {length_text(seconds)}"
+
+
+def judge_budget(
+    objective: Objective,
+    tallies: Mapping[int, Tally | None],
+    rules: Sequence[BurnRule],
+    minimum_records: int,
+    most_days: int,
+) -> Budget:
+    """`tallies`: of every window of the rules and of the period, by seconds; None, or no entry, for one that
+    could not be read as a whole. `most_days`: how long measurements are kept."""
+
+    def rate(seconds: int) -> float | None:
+        tally = tallies.get(seconds)
+        if tally is None:
+            return None
+        return bad_share(tally, seconds, minimum_records) / objective.budget
+
+    days = min(objective.period_days, most_days)
+    whole = rate(days * DAY_SECONDS)
+    burns = tuple(Burn(rule, rate(rule.long_seconds), rate(rule.short_seconds)) for rule in rules)
+    return Budget(objective, None if whole is None else 1 - whole, days, burns)

@@ -1,0 +1,54 @@
+"""What was measured of one objective over some time, and how much of it was bad. Pure.
+
+Two shares are bad: of the records, those that arrived too late, as far as there were enough of them to speak
+of a share; of the time, the seconds in which the oldest waiting record was too old already, so that silence
+counts. The larger of the two is the bad share. They are not added up: records that wait become late ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirror.model.metrics import LATENCY_BOUNDS_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Adds up over time. `late`: of the records; a histogram has them by interpolation, so it is no whole
+    number."""
+
+    records: int = 0
+    late: float = 0.0
+    stale_seconds: float = 0.0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.records + other.records,
+            self.late + other.late,
+            self.stale_seconds + other.stale_seconds,
+        )
+
+
+NOTHING = Tally()
+
+
+def late_records(counts: Sequence[int], milliseconds: int) -> float:
+    """How many of a histogram's records took longer. Inside a bucket it interpolates as
+    `mirror.model.metrics.percentile_ms` does; what lies beyond the last bound is late."""
+    index = next(
+        (number for number, bound in enumerate(LATENCY_BOUNDS_MS) if milliseconds <= bound),
+        len(LATENCY_BOUNDS_MS),
+    )
+    beyond = sum(counts[index + 1 :])
+    if index == len(LATENCY_BOUNDS_MS):
+        return float(counts[index])
+    within = milliseconds if index == 0 else math.log2(milliseconds) - (index - 1)
+    return beyond + counts[index] * (1 - min(within, 1.0))
+
+
+def bad_share(tally: Tally, seconds: float, minimum_records: int) -> float:
+    """From 0 to 1, of a window. See the module."""
+    of_records = tally.late / tally.records if tally.records >= max(minimum_records, 1) else 0.0
+    return max(of_records, min(tally.stale_seconds / seconds, 1.0))
