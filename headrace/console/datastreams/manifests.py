@@ -33,7 +33,7 @@ def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
     found: dict[str, Manifest] = {}
     wrong: list[str] = []
     for path in paths:
-        for where, document in _documents(path):
+        for where, document in documents_of(path):
             name = document.get("name") if isinstance(document, dict) else None
             if not isinstance(name, str) or not name.strip():
                 wrong.append(f"{where} has no name")
@@ -49,7 +49,9 @@ def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
     return tuple(found.values())
 
 
-def _documents(path: str) -> Iterator[tuple[str, Any]]:
+def documents_of(path: str) -> Iterator[tuple[str, Any]]:
+    """The documents of a file, of a folder's files or of `-`, each with where it is. Raises InvalidRequest,
+    OSError."""
     for file in _files(path):
         text = sys.stdin.read() if str(file) == STDIN else _text(file)
         documents = read_documents(text, str(file), is_json=file.suffix == ".json")

@@ -54,6 +54,14 @@ def _whole(text: str, unit: int, line: str) -> int:
     return units
 
 
+def read_length(value: object, unit: int) -> int:
+    """A length of time, such as `60s` or `5 m`, counted in `unit` milliseconds. Raises InvalidRequest."""
+    line = " ".join(bounds.text("a length of time", value, bounds.LONGEST_REASON).split())
+    if re.fullmatch(_LENGTH, line, re.ASCII) is None:
+        raise InvalidRequest(f"{bounds.shown(line)} is no length of time", advice="write 60 s or 5 m")
+    return _whole(line, unit, line)
+
+
 def read_objectives(what: str, value: str) -> tuple[Objective, ...]:
     """Those of a text, a line each. Raises InvalidRequest."""
     return checked_objectives(what, [read_objective(line) for line in value.splitlines() if line.strip()])

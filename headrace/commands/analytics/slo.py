@@ -1,0 +1,109 @@
+"""`headrace slo …`: objectives as OpenSLO documents, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.commands.datastreams.connection import ReasonOption, WhoOption, complete_name, connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import complain, console, print_json, print_yaml
+from headrace.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from headrace.console.client import RestClient
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("export")
+def export_slos(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Datastreams; all of them unless given.", autocompletion=complete_name),
+    ] = None,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the objectives of datastreams as OpenSLO v1 documents, in YAML."""
+    from headrace.console.resources import DATASTREAMS, path_of
+    from mirror.model.datastreams.objectives.objective import Objective
+    from monitor.objectives.openslo import NamedObjective, to_document
+
+    client = connect(at, config)
+    found = [client.get(path_of(name)) for name in names] if names else client.get(DATASTREAMS)
+    documents = [
+        to_document(NamedObjective(one["name"], Objective(**objective)), one["owner"])
+        for one in found
+        for objective in one.get("objectives", [])
+    ]
+    if as_json:
+        print_json(documents)
+    else:
+        print_yaml(documents, several=True)
+
+
+@app.command("import")
+def import_slos(
+    files: Annotated[
+        list[str],
+        typer.Argument(help="OpenSLO documents in YAML or JSON, folders of such files, or - for stdin."),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let datastreams have the objectives that OpenSLO documents say, instead of those that they have.
+
+    Datastreams that no document names stay as they are. Nothing is changed where a document is not
+    understood.
+    """
+    from headrace.console.datastreams.manifests import documents_of
+    from mirror.errors import HeadraceError, InvalidRequest, Unreachable
+    from monitor.objectives.openslo import by_datastream
+
+    wanted = by_datastream(one for path in files for one in documents_of(path))
+    if not wanted:
+        raise InvalidRequest(f"there is no document in {', '.join(files)}")
+    client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
+    outcomes: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for name, objectives in wanted.items():
+        try:
+            outcomes[name] = _import_one(client, name, [asdict(one) for one in objectives], cause, dry_run)
+        except Unreachable:
+            raise
+        except HeadraceError as error:
+            failed[name] = str(error)
+    if as_json:
+        print_json({"imported": outcomes, "failed": failed})
+    else:
+        for name, outcome in outcomes.items():
+            console().print(f"{name}: {outcome}")
+        for name, why in failed.items():
+            complain(f"{name} keeps its objectives: {why}")
+    if failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _import_one(
+    client: RestClient, name: str, objectives: list[Any], cause: dict[str, str], dry_run: bool
+) -> str:
+    """What became of a datastream. Raises HeadraceError."""
+    from headrace.console.resources import path_of
+
+    path, patch = path_of(name), {"objectives": objectives}
+    version = client.version(path)
+    if not client.patch(path, patch, version, dry_run=True)["changes"]:
+        return "as they are to be"
+    count = f"{len(objectives)} objective{'s' if len(objectives) > 1 else ''}"
+    if dry_run:
+        return f"would have {count}"
+    client.patch(path, patch, version, **cause)
+    return count

@@ -1,0 +1,235 @@
+"""Objectives as OpenSLO v1 documents (`kind: SLO`), and back. Pure.
+
+A document has what an objective says where OpenSLO has a field for it, and the rest (percentile and window of
+what is judged now) in the specification of its metric source, which is the vendor's own. It may have several
+objectives. What is not understood is refused by its field: an objective that means something else than its
+document would be worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.datastreams.change import FieldProblems
+from mirror.model.datastreams.objectives.lines import checked_objectives, read_length
+from mirror.model.datastreams.objectives.objective import Objective, percent_text
+from mirror.model.documents import pointer_to
+
+API_VERSION: Final = "openslo/v1"
+KIND: Final = "SLO"
+METRIC_SOURCE: Final = "Headrace"
+_METHOD: Final = "Occurrences"
+_MOST_ENTRIES: Final = 100
+_DAYS: Final = re.compile(r"([1-9][0-9]{0,3})([dwMQY]?)", re.ASCII)
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
+_LONGEST_NAME: Final = 63
+_ADVICE: Final = "headrace slo export shows such a document"
+
+
+@dataclass(frozen=True)
+class NamedObjective:
+    """An objective of a datastream."""
+
+    datastream: str
+    objective: Objective
+
+
+def to_document(one: NamedObjective, owner: str = "") -> dict[str, Any]:
+    """An OpenSLO document of one objective. Its name follows from what it says."""
+    objective = one.objective
+    target = percent_text(objective.target_percent)
+    said = f"{target} percent within {objective.milliseconds} ms"
+    name = _name(one.datastream, f"{target}-{objective.milliseconds}ms-{objective.period_days}d")
+    source = {
+        "datastream": one.datastream,
+        "percentile": objective.percentile,
+        "window": f"{objective.window_seconds}s",
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": name,
+            "displayName": f"{one.datastream}: {said}",
+            **({"annotations": {"headrace/owner": owner}} if owner else {}),
+        },
+        "spec": {
+            "description": f"{said} from the source's timestamp to the destination's acknowledgement",
+            "service": one.datastream,
+            "indicator": {
+                "metadata": {"name": f"{_name(one.datastream, 'latency')}"},
+                "spec": {"thresholdMetric": {"metricSource": {"type": METRIC_SOURCE, "spec": source}}},
+            },
+            "timeWindow": [{"duration": f"{objective.period_days}d", "isRolling": True}],
+            "budgetingMethod": _METHOD,
+            "objectives": [
+                {
+                    "displayName": said,
+                    "op": "lte",
+                    "value": objective.milliseconds,
+                    "targetPercent": objective.target_percent,
+                }
+            ],
+        },
+    }
+
+
+def _name(datastream: str, rest: str) -> str:
+    """A DNS label, as OpenSLO wants names to be."""
+    end = _NOT_IN_A_NAME.sub("-", rest.lower()).strip("-")
+    start = _NOT_IN_A_NAME.sub("-", datastream.lower()).strip("-")[: _LONGEST_NAME - len(end) - 1].strip("-")
+    return f"{start}-{end}" if start else end
+
+
+class _Reader:
+    """One document. `part` follows a path of fields; each is named where it is not as it must be."""
+
+    def __init__(self, document: object) -> None:
+        self._document = document
+        self.problems = FieldProblems()
+
+    def refuse(self, path: Sequence[str | int], detail: str, advice: str = "") -> None:
+        self.problems.refuse(pointer_to(path), detail, advice)
+
+    def part(self, *path: str | int) -> Any:
+        """What is there; None for nothing."""
+        found: Any = self._document
+        for name in path:
+            if isinstance(name, int) and isinstance(found, list) and name < len(found):
+                found = found[name]
+            elif isinstance(name, str) and isinstance(found, Mapping):
+                found = found.get(name)
+            else:
+                return None
+        return found
+
+    def expect(self, wanted: object, *path: str | int) -> None:
+        """A field must have this value."""
+        found = self.part(*path)
+        if found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
+            self.refuse(path, f"it is {bounds.shown(found)} and must be {bounds.shown(wanted)}", _ADVICE)
+
+    def only(self, names: Iterable[str], *path: str | int) -> None:
+        """An object must have these fields and no others."""
+        found = self.part(*path)
+        if not isinstance(found, Mapping):
+            self.refuse(path, f"it must be an object, not {bounds.shown(found)}", _ADVICE)
+            return
+        for name in found:
+            if name not in set(names):
+                self.refuse([*path, str(name)], "it has no meaning here", "leave it out")
+
+    def entries(self, *path: str | int) -> int:
+        """How many a list has that must have at least one."""
+        found = self.part(*path)
+        if not isinstance(found, list) or not 1 <= len(found) <= _MOST_ENTRIES:
+            self.refuse(path, f"it must be a list of 1 to {_MOST_ENTRIES}", _ADVICE)
+            return 0
+        return len(found)
+
+
+def from_document(document: object) -> tuple[NamedObjective, ...]:
+    """The objectives of an OpenSLO document, at least one. Raises RefusedFields with every field that is not
+    understood."""
+    reader = _Reader(document)
+    reader.expect(API_VERSION, "apiVersion")
+    reader.expect(KIND, "kind")
+    reader.only(("apiVersion", "kind", "metadata", "spec"))
+    reader.only(("name", "displayName", "labels", "annotations"), "metadata")
+    fields = ("description", "service", "indicator", "timeWindow", "budgetingMethod", "objectives")
+    reader.only(fields, "spec")
+    reader.expect(_METHOD, "spec", "budgetingMethod")
+    datastream, judged = _source(reader)
+    days = _days(reader)
+    number = reader.entries("spec", "objectives")
+    found = [_objective(reader, index, days, judged) for index in range(number)]
+    reader.problems.check()
+    return tuple(NamedObjective(datastream, one) for one in found if one is not None)
+
+
+def _source(reader: _Reader) -> tuple[str, dict[str, Any]]:
+    """The datastream, and what of an objective is judged now."""
+    reader.only(("metadata", "spec"), "spec", "indicator")
+    reader.only(("thresholdMetric", "description"), "spec", "indicator", "spec")
+    place = "spec", "indicator", "spec", "thresholdMetric", "metricSource"
+    reader.only(("metricSource",), *place[:-1])
+    reader.only(("type", "spec", "metricSourceRef"), *place)
+    reader.expect(METRIC_SOURCE, *place, "type")
+    source = (*place, "spec")
+    reader.only(("datastream", "percentile", "window"), *source)
+    name = reader.part(*source, "datastream")
+    if not isinstance(name, str) or not name:
+        reader.refuse([*source, "datastream"], "it must name a datastream", _ADVICE)
+        name = ""
+    judged: dict[str, Any] = {}
+    if (percentile := reader.part(*source, "percentile")) is not None:
+        judged["percentile"] = percentile
+    if (window := reader.part(*source, "window")) is not None:
+        pointer = pointer_to([*source, "window"])
+        judged["window_seconds"] = reader.problems.attempt(pointer, lambda: read_length(window, 1_000), 60)
+    return name, judged
+
+
+def _days(reader: _Reader) -> int:
+    """The period. Only one that moves with time is a period here."""
+    place = "spec", "timeWindow"
+    if reader.entries(*place) != 1:
+        reader.refuse(place, "it must have one window")
+        return 1
+    reader.only(("duration", "isRolling"), *place, 0)
+    reader.expect(True, *place, 0, "isRolling")
+    duration = reader.part(*place, 0, "duration")
+    found = _DAYS.fullmatch(duration) if isinstance(duration, str) else None
+    if found is None or found[2] not in ("d", "w"):
+        reader.refuse(
+            [*place, 0, "duration"], f"{bounds.shown(duration)} is no number of days", "write 30d or 4w"
+        )
+        return 1
+    return int(found[1]) * (7 if found[2] == "w" else 1)
+
+
+def _objective(reader: _Reader, index: int, days: int, judged: Mapping[str, Any]) -> Objective | None:
+    place = "spec", "objectives", index
+    reader.only(("displayName", "op", "value", "target", "targetPercent"), *place)
+    reader.expect("lte", *place, "op")
+    value, percent = reader.part(*place, "value"), reader.part(*place, "targetPercent")
+    target = reader.part(*place, "target")
+    if (target is None) == (percent is None):
+        reader.refuse(place, "it must have one of target and targetPercent")
+        return None
+    if target is not None:
+        percent = reader.problems.attempt(pointer_to([*place, "target"]), lambda: _percent(target), None)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if percent is None:
+        return None
+    return reader.problems.attempt(
+        pointer_to(place), lambda: Objective(value, percent, period_days=days, **judged), None
+    )
+
+
+def _percent(share: object) -> float:
+    """A share of 1 as percent, without the error that binary fractions would make of it."""
+    return float(Decimal(repr(bounds.number("the target", share, 0, 1))) * 100)
+
+
+def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Objective, ...]]:
+    """The objectives of several documents, each with where it is from. Raises InvalidRequest that names every
+    document and field that is not understood."""
+    found: dict[str, list[Objective]] = {}
+    wrong = []
+    for where, document in documents:
+        try:
+            for one in from_document(document):
+                found.setdefault(one.datastream, []).append(one.objective)
+        except InvalidRequest as error:
+            wrong.append(f"{where}: {error}")
+    if wrong:
+        raise InvalidRequest("; ".join(wrong))
+    return {name: checked_objectives(f"datastream {name}", objectives) for name, objectives in found.items()}

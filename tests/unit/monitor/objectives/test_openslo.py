@@ -1,0 +1,101 @@
+"""What an OpenSLO document says, and what of it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.console.documents import read_documents
+from mirror.errors import InvalidRequest, RefusedFields
+from mirror.model.datastreams.objectives.objective import Objective
+from monitor.objectives.openslo import NamedObjective, by_datastream, from_document, to_document
+
+BY_HAND = """
+apiVersion: openslo/v1
+kind: SLO
+metadata:
+  name: orders-latency
+  displayName: Orders are copied in time
+  labels: {team: [orders]}
+spec:
+  service: checkout
+  indicator:
+    metadata: {name: orders-latency}
+    spec:
+      thresholdMetric:
+        metricSource:
+          type: Headrace
+          spec: {datastream: orders}
+  timeWindow:
+  - duration: 4w
+    isRolling: true
+  budgetingMethod: Occurrences
+  objectives:
+  - {displayName: most, op: lte, value: 2000, target: 0.995}
+  - {displayName: nearly all, op: lte, value: 10000, targetPercent: 99.9}
+"""
+
+
+def test_a_document_that_somebody_wrote_has_the_defaults() -> None:
+    (document,) = read_documents(BY_HAND, "x")
+    assert from_document(document) == (
+        NamedObjective("orders", Objective(2_000, 99.5, period_days=28)),
+        NamedObjective("orders", Objective(10_000, 99.9, period_days=28)),
+    )
+
+
+METRIC = ("spec", "indicator", "spec", "thresholdMetric", "metricSource")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "pointer"),
+    [
+        (("apiVersion",), "openslo/v2alpha", "/apiVersion"),
+        (("kind",), "Service", "/kind"),
+        (("spec", "budgetingMethod"), "Timeslices", "/spec/budgetingMethod"),
+        (("spec", "indicatorRef"), "orders-latency", "/spec/indicatorRef"),
+        (("spec", "alertPolicies"), [], "/spec/alertPolicies"),
+        (("spec", "indicator", "spec", "ratioMetric"), {}, "/spec/indicator/spec/ratioMetric"),
+        ((*METRIC, "type"), "Prometheus", "/spec/indicator/spec/thresholdMetric/metricSource/type"),
+        (
+            (*METRIC, "spec", "query"),
+            "up",
+            "/spec/indicator/spec/thresholdMetric/metricSource/spec/query",
+        ),
+        (
+            (*METRIC, "spec", "window"),
+            "soon",
+            "/spec/indicator/spec/thresholdMetric/metricSource/spec/window",
+        ),
+        (("spec", "timeWindow", 0, "duration"), "1M", "/spec/timeWindow/0/duration"),
+        (("spec", "timeWindow", 0, "isRolling"), False, "/spec/timeWindow/0/isRolling"),
+        (("spec", "timeWindow", 0, "calendar"), {}, "/spec/timeWindow/0/calendar"),
+        (("spec", "objectives", 0, "op"), "gte", "/spec/objectives/0/op"),
+        (("spec", "objectives", 0, "targetPercent"), 99.5, "/spec/objectives/0"),
+        (("spec", "objectives", 0, "target"), 99.5, "/spec/objectives/0/target"),
+        (("spec", "objectives", 0, "value"), 0.5, "/spec/objectives/0"),
+        (("spec", "objectives", 1, "timeSliceTarget"), 0.9, "/spec/objectives/1/timeSliceTarget"),
+        (("spec", "objectives"), [], "/spec/objectives"),
+    ],
+    ids=str,
+)
+def test_what_means_something_else_is_refused_by_its_field(
+    place: tuple[Any, ...], value: object, pointer: str
+) -> None:
+    (document,) = read_documents(BY_HAND, "x")
+    level = document
+    for part in place[:-1]:
+        level = level[part]
+    level[place[-1]] = value
+    with pytest.raises(RefusedFields) as refused:
+        from_document(document)
+    assert [one.pointer for one in refused.value.fields] == [pointer]
+
+
+def test_what_is_wrong_is_said_of_every_document_and_field() -> None:
+    good = to_document(NamedObjective("orders", Objective(5, 99.0)))
+    with pytest.raises(InvalidRequest, match=r"second: .*/kind.*third: "):
+        by_datastream([("first", good), ("second", {**good, "kind": "SLI"}), ("third", "text")])
+    with pytest.raises(InvalidRequest, match="datastream orders has an objective twice"):
+        by_datastream([("first", good), ("second", good)])
