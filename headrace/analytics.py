@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
+from api.services import Services
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.console.client import RestClient
@@ -20,6 +21,7 @@ from mirror.model.load import Freshness
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.ports import Clock
 from mirror.settings import KafkaCluster
+from monitor.adapters.control_service import ControlService
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_contents import TopicContents
@@ -30,7 +32,7 @@ from monitor.cycle import MonitorCycle
 from monitor.fallback import FallbackMeasurements
 from monitor.incidents import IncidentPolicy
 from monitor.objectives.budgets import Budgets
-from monitor.ports import Measurements
+from monitor.ports import Measurements, Service
 from monitor.settings import MeasurementPlace
 from pinot.client import PinotClient
 from pinot.deployment.controller import PinotController
@@ -83,11 +85,19 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
 def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
     """A monitor of the service at `at`, or where the settings say. Raises InvalidRequest for an address that
     is none."""
-    clock = SystemClock()
-    monitor = settings.monitor
-    address = settings.service_address(at or monitor.service)
+    address = settings.service_address(at or settings.monitor.service)
+    return _monitor_of(RestService(RestClient(address, settings=settings.commands)), settings)
+
+
+def build_own_monitor(settings: HeadraceSettings, services: Services) -> MonitorCycle:
+    """A monitor within an instance. Raises InvalidRequest."""
+    service = ControlService(services.control, services.problems.all, services.preview)
+    return _monitor_of(service, settings)
+
+
+def _monitor_of(service: Service, settings: HeadraceSettings) -> MonitorCycle:
+    clock, monitor = SystemClock(), settings.monitor
     policy = IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds)
-    service = RestService(RestClient(address, settings=settings.commands))
     measurements = _measurements(settings, clock)
     budgets = _budgets(settings, clock)
     return MonitorCycle(service, measurements, policy, clock, monitor.window_seconds, budgets)

@@ -74,6 +74,10 @@ class MonitorCycle:
         subjects = self._service.subjects()
         return self._with_budgets(self._judged(subjects), subjects, ALL)
 
+    def is_judged_elsewhere(self) -> bool:
+        """Whether a monitor within the service judges: two must not act at once. Raises Unreachable."""
+        return self._service.has_own_monitor()
+
     def restore(self, incidents: Mapping[DatastreamName, Incident]) -> None:
         """Go on with those of a former monitor; where one is open again already, it counts."""
         for name, incident in incidents.items():
@@ -159,9 +163,12 @@ class MonitorLoop:
         self._told: dict[DatastreamName, str] = {}
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Until `stop`, or until the service has a monitor of its own."""
         while not self._stopping.wait(self._interval):
             try:
+                if self._cycle.is_judged_elsewhere():
+                    _log.warning("the service's own monitor judges (monitor.enabled); this one ends")
+                    return
                 findings = self._cycle.turn()
             except HeadraceError as error:
                 _log.warning("nothing can be judged", reason=str(error))

@@ -39,6 +39,10 @@ class Service(Protocol):
         """Every datastream that is mirrored and has an objective. Raises Unreachable."""
         ...
 
+    def has_own_monitor(self) -> bool:
+        """Whether a monitor runs within the service, so that another must not act. Raises Unreachable."""
+        ...
+
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run. Raises Unreachable, HeadraceError."""
         ...

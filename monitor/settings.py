@@ -24,6 +24,8 @@ class MeasurementPlace(StrEnum):
 class MonitorSettings(Settings):
     """How latency is judged and when a rebalance is asked for."""
 
+    enabled: bool = False
+    """Run the monitor in the instance that leads. `headrace monitor` then leaves the judging to it."""
     service: str = ""
     """`host:port` of an instance's REST; empty: as in `api`."""
     measurements: MeasurementPlace = MeasurementPlace.EITHER

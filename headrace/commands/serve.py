@@ -6,12 +6,21 @@ import os
 import signal
 import socket
 import threading
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from headrace.commands.options import ConfigOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.settings import HeadraceSettings
+    from headrace.wiring import BuiltInstance
+
+_MONITOR_STOP_SECONDS: Final = 12.0
 
 
 def serve(
@@ -50,21 +59,22 @@ def serve(
     app = create_app(built.services)
     rest.attach(app)
     listeners = [rest, *brooklin_listener(settings.api, app)]
-    asked_to_stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: asked_to_stop.set())
+    asked_to_stop = _stop_signals()
     settings.api.report_exposure(built.instance.health)
+    begin_judging, end_judging = _monitor(settings, config, address, built)
     built.instance.start()
     try:
         for one in listeners:
             one.start()
         if address_file is not None:
             write_file(address_file, rest.address)
+        begin_judging()
         log.info("serving", rest=rest.address)
         with kept_up(app):
             while not asked_to_stop.wait(0.2) and not built.instance.health.has_died.is_set():
                 pass
     finally:
+        end_judging()
         for one in listeners:
             one.stop(5.0)
         built.instance.stop(settings.mirror.worker.stop_deadline_seconds)
@@ -72,6 +82,26 @@ def serve(
     if built.instance.health.has_died.is_set():
         raise typer.Exit(1)
     log.info("stopped")
+
+
+def _stop_signals() -> threading.Event:
+    """Set when the process is asked to stop."""
+    asked = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked.set())
+    return asked
+
+
+def _monitor(
+    settings: HeadraceSettings, config: Path | None, address: str, built: BuiltInstance
+) -> tuple[Callable[[], None], Callable[[], None]]:
+    """How the instance's own monitor starts and stops; nothing happens where it is not enabled."""
+    if not settings.monitor.enabled:
+        return (lambda: None), (lambda: None)
+    from headrace.own_monitor import leader_monitor
+
+    found = leader_monitor(settings, config, address, built.services, built.instance.health)
+    return found.start, partial(found.stop, _MONITOR_STOP_SECONDS)
 
 
 def worker(

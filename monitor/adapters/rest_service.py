@@ -11,6 +11,7 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.latency import Source, Subject
+from monitor.leader_monitor import PART
 from monitor.ports import Preview, Rest
 
 _NAMES_SHOWN: Final = 5
@@ -29,6 +30,10 @@ class RestService:
             for one in self._rest.get("/v1/datastreams")
             if (one["objective"] or one.get("objectives")) and one["status"] == DatastreamStatus.READY
         }
+
+    def has_own_monitor(self) -> bool:
+        """As the health of the instance that answers says."""
+        return PART in self._rest.get("/v1/health")["parts"]
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run of an incremental rebalance."""

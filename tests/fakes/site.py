@@ -102,7 +102,7 @@ class Site:
             self.clock,
             gate_of(self.session, clusters, self.clock),
         )
-        services = Services(
+        self.services = services = Services(
             control=control,
             problems=self.leader.stores.problems,
             status=RunningStatus(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mirror.model.identifiers import DatastreamName
-    from monitor.alerts.dispatch import AlertDispatch
     from monitor.latency import Verdict
-    from monitor.records.keeper import IncidentKeeper
-
-_STOP_SECONDS: Final = 15.0
 
 
 def monitor(
@@ -34,12 +30,10 @@ def monitor(
 ) -> None:
     """Judge every datastream's latency against its objective; rebalance where that can help."""
     from headrace.analytics import build_monitor
-    from headrace.oncall.alerts import build_alerts
-    from headrace.oncall.incidents import build_incidents
+    from headrace.oncall.run import MonitorRun
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from monitor.alerts.metrics import AlertMetrics
-    from monitor.cycle import MonitorLoop
     from monitor.latency import Standing
 
     settings = load_settings(config)
@@ -47,23 +41,13 @@ def monitor(
     cycle = build_monitor(settings, at)
     if not once:
         metrics = AlertMetrics()
-        alerts = build_alerts(settings, config, at, metrics)
+        running = MonitorRun(settings, config, at, cycle, metrics)
         serve_metrics(
             "monitor", settings.monitor.metrics_host, settings.monitor.metrics_port, metrics.registry
         )
-        listeners: list[AlertDispatch | IncidentKeeper] = [alerts]
-        if settings.monitor.incidents_topic:
-            listeners.append(build_incidents(settings, cycle, alerts))
-        loop = MonitorLoop(cycle, settings.monitor.interval_seconds, listeners)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: loop.stop())
-        for one in listeners:
-            one.start()
-        try:
-            loop.run()
-        finally:
-            for one in reversed(listeners):
-                one.stop(_STOP_SECONDS)
+            signal.signal(number, lambda *_: running.stop())
+        running.run()
         return
     findings = cycle.judge_only()
     if as_json:

@@ -50,9 +50,13 @@ class World:
         self.failure: HeadraceError | None = None
         self.asked: list[tuple[str, str]] = []
         self.previews = 0
+        self.judges_itself = False
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         return self.wanted
+
+    def has_own_monitor(self) -> bool:
+        return self.judges_itself
 
     def observe(self, window_seconds: float) -> Observations:
         assert window_seconds == 60.0
@@ -246,6 +250,13 @@ def test_the_reason_of_a_rebalance_fits_however_many_objectives_are_breached(rig
         rig.turn(BAD)
     ((_, reason),) = rig.world.asked
     assert len(reason) == 1_000
+
+
+def test_the_loop_ends_where_the_service_judges_itself(rig: Rig) -> None:
+    rig.world.judges_itself = True
+    MonitorLoop(rig.cycle, 0.01).run()
+    assert not rig.world.asked
+    assert not rig.world.previews
 
 
 def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:

@@ -13,8 +13,10 @@ from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName, InstanceName
 from mirror.model.topics import TopicPartition, TopicSelection
+from monitor.adapters.control_service import ControlService
 from monitor.adapters.rest_service import RestService
 from monitor.latency import Source, Subject
+from monitor.ports import Service
 from tests.builders import SOURCE
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
@@ -34,12 +36,15 @@ def site() -> Site:
     return Site()
 
 
-@pytest.fixture
-def service(site: Site) -> RestService:
-    return service_over(InProcess(site.app))
+@pytest.fixture(params=["over REST", "from within"])
+def service(site: Site, request: pytest.FixtureRequest) -> Service:
+    if request.param == "over REST":
+        return service_over(InProcess(site.app))
+    services = site.services
+    return ControlService(services.control, services.problems.all, services.preview)
 
 
-def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: RestService) -> None:
+def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: Service) -> None:
     assert service.subjects() == {}
     for name, objective in (("orders", {"milliseconds": 500, "percentile": 99.5}), ("plain", None)):
         site.create(name, objective=objective, destination={"cluster": "destination", "name": f"{name}.*"})
@@ -50,14 +55,14 @@ def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: RestServ
     assert subject == Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
 
 
-def test_several_objectives_are_taken_over(site: Site, service: RestService) -> None:
+def test_several_objectives_are_taken_over(site: Site, service: Service) -> None:
     site.create(objectives=[{"milliseconds": 500, "target_percent": 99.5, "window_seconds": 300}])
     subject = service.subjects()[ORDERS]
     assert (subject.objective, subject.objectives) == (None, (Objective(500, 99.5, window_seconds=300),))
 
 
 def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_group(
-    site: Site, service: RestService
+    site: Site, service: Service
 ) -> None:
     site.create(objective={"milliseconds": 500}, metadata={"owner": "me", "system.taskPrefix": "shared"})
     site.client.post("/v1/datastreams/orders/pause-partitions", json={"partitions": {"t": "1"}})
@@ -69,7 +74,7 @@ def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_grou
     assert service.subjects()[ORDERS].halted == "the source does not answer"
 
 
-def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: RestService) -> None:
+def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) -> None:
     site.create()
     blind = service.preview_rebalance(ORDERS)
     assert (blind.moves, blind.loads_known) == (0, False)
@@ -81,12 +86,12 @@ def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: RestService
     assert (request.identity, request.requested_by, request.reason) == (identity, "monitor", "a breach")
 
 
-def test_what_the_service_refuses_is_an_error_with_its_words(service: RestService) -> None:
+def test_what_the_service_refuses_is_an_error_with_its_words(service: Service) -> None:
     with pytest.raises(HeadraceError, match="there is no datastream orders"):
         service.preview_rebalance(ORDERS)
 
 
-def test_a_service_without_zookeeper_may_be_asked_again(site: Site, service: RestService) -> None:
+def test_a_service_without_zookeeper_may_be_asked_again(site: Site, service: Service) -> None:
     site.session.disconnect()
     with pytest.raises(Unreachable):
         service.subjects()

@@ -74,6 +74,9 @@ class Site:
     def observe(self, window_seconds: float) -> Observations:
         return {SOURCE: {"t": self.seen}}
 
+    def has_own_monitor(self) -> bool:
+        return False
+
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         return Preview("2 partitions move", 2)
 
