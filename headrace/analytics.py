@@ -108,7 +108,8 @@ def _budgets(settings: HeadraceSettings, clock: Clock) -> Budgets | None:
     monitor = settings.monitor
     if monitor.measurements is MeasurementPlace.TOPIC:
         return None
-    past = PinotMeasurements(PinotClient(settings.pinot), clock)
+    once = settings.pinot.model_copy(update={"attempts": 1})  # verdicts wait for it
+    past = PinotMeasurements(PinotClient(once), clock)
     rules = [read_rule(text) for text in monitor.burn_rates]
     kept = settings.pinot.days_kept(MIRROR_METRICS)
     return Budgets(past, clock, rules, monitor.minimum_records, kept)

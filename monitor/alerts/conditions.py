@@ -107,12 +107,20 @@ class Conditions:
         if verdict.standing is Standing.UNKNOWN:
             summary = f"nobody can say whether {name} meets its objective"
             yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
-        firing = [budget for budget in verdict.budgets if budget.firing]
-        if firing:
+        yield from self._burning(name, finding)
+
+    def _burning(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
+        """Error budgets that are used up too fast. While that is not known, what was the matter still is."""
+        budgets = finding.verdict.budgets
+        if firing := [budget for budget in budgets if budget.firing]:
             is_fast = any(burn.rule.has_two_windows for budget in firing for burn in budget.firing)
             said = "; ".join(budget.sentence for budget in firing)
-            summary = f"the error budget of {name} is used up too fast"
-            yield Alert(BURNING if is_fast else WEARING, summary, said, 0, name, cluster, finding.action)
+            summary, kind = f"the error budget of {name} is used up too fast", BURNING if is_fast else WEARING
+            yield Alert(kind, summary, said, 0, name, finding.cluster, finding.action)
+        elif not all(budget.is_known for budget in budgets):
+            for kind in (BURNING, WEARING):
+                if (held := self._held.get(AlertKey(kind.name, name))) is not None:
+                    yield held.alert
 
     def _see(self, drafts: Iterable[Alert], now: Moment) -> None:
         for draft in drafts:

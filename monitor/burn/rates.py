@@ -93,6 +93,11 @@ class Budget:
     burns: tuple[Burn, ...] = ()
 
     @property
+    def is_known(self) -> bool:
+        """Whether every rule could look at its windows."""
+        return all(None not in (burn.long_rate, burn.short_rate) for burn in self.burns)
+
+    @property
     def firing(self) -> tuple[Burn, ...]:
         """The rules that say that it is an alert."""
         return tuple(burn for burn in self.burns if burn.is_firing)

@@ -20,6 +20,13 @@ QUESTIONS_OF_A_TURN: Final = 20
 """About the past, so that no turn of the monitor waits for long: after some turns all of it is known."""
 
 
+_EVERY_SECONDS: Final = 30.0
+"""Between two looks, once all of the past is known: the shortest windows are some minutes."""
+
+_AWAY_SECONDS: Final = 60.0
+"""Until a look after one that failed: an answer that does not come may have been waited for for long."""
+
+
 class Budgets:
     """Reads the past in small parts, so that no turn waits long. `most_days`: how long measurements are
     kept."""
@@ -32,21 +39,36 @@ class Budgets:
         self._rules = tuple(rules)
         self._minimum = minimum_records
         self._days = most_days
+        self._looked: float | None = None
+        self._subjects: Mapping[DatastreamName, Subject] = {}
+        self._found: Mapping[DatastreamName, tuple[Budget, ...]] = {}
 
     def judge(
         self, subjects: Mapping[DatastreamName, Subject], most_questions: int = ALL
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
         """The budget of each objective, in their order. `most_questions` as of `History.refresh`. What cannot
         be read is not known, and raises nothing."""
+        now, is_same = self._clock.monotonic(), _objectives_of(subjects) == _objectives_of(self._subjects)
+        rest = _AWAY_SECONDS if self._history.problem else _EVERY_SECONDS
+        is_due = self._looked is None or now - self._looked >= rest
+        may_ask = is_due or not (self._history.problem or (is_same and self._history.is_whole))
+        if may_ask or not is_same:
+            self._found = self._judge(subjects, most_questions if may_ask else None)
+            self._subjects, self._looked = dict(subjects), now if may_ask else self._looked
+        return self._found
+
+    def _judge(
+        self, subjects: Mapping[DatastreamName, Subject], most_questions: int | None
+    ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
+        """`most_questions` None: nothing is asked, so that it is as of the last look."""
         objectives = {one for subject in subjects.values() for one in subject.objectives}
-        if not objectives:
-            return dict.fromkeys(subjects, ())
         windows = {min(one.period_days, self._days) * DAY_SECONDS for one in objectives}
         windows |= {seconds for rule in self._rules for seconds in (rule.long_seconds, rule.short_seconds)}
-        wanted = wanted_of(subjects.values())
-        self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions)
-        if self._history.problem:
-            _log.warning("burn rates are not known", reason=self._history.problem)
+        if objectives and most_questions is not None:
+            wanted = wanted_of(subjects.values())
+            self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions)
+            if self._history.problem:
+                _log.warning("burn rates are not known", reason=self._history.problem)
         return {name: self._of(subject, windows) for name, subject in subjects.items()}
 
     def _of(self, subject: Subject, windows: set[int]) -> tuple[Budget, ...]:
@@ -60,3 +82,8 @@ class Budgets:
             )
             for one in subject.objectives
         )
+
+
+def _objectives_of(subjects: Mapping[DatastreamName, Subject]) -> Mapping[DatastreamName, object]:
+    """What a budget follows from, of each datastream."""
+    return {name: (one.source, one.selection, one.objectives) for name, one in subjects.items()}

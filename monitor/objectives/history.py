@@ -94,10 +94,15 @@ class History:
         self._sums = {seconds: one for seconds, one in self._sums.items() if seconds in whole}
         self._windows = {seconds: self._window(seconds, pieces, now_ms) for seconds, pieces in whole.items()}
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left to ask about."""
+        return not self.problem and not any(one.unknown for one in self._windows.values())
+
     def total(self, wanted: Wanted, seconds: int) -> Tally | None:
         """What was measured in a window; None while a piece of it is not known."""
         window = self._windows.get(seconds)
-        if window is None or wanted in window.unknown:
+        if window is None or wanted not in self._wanted or wanted in window.unknown:
             return None
         return window.tallies.get(wanted, NOTHING)
 

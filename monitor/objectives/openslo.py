@@ -45,7 +45,11 @@ def to_document(one: NamedObjective, owner: str = "") -> dict[str, Any]:
     objective = one.objective
     target = percent_text(objective.target_percent)
     said = f"{target} percent within {objective.milliseconds} ms"
-    name = _name(one.datastream, f"{target}-{objective.milliseconds}ms-{objective.period_days}d")
+    name = _name(
+        one.datastream,
+        f"{target}-{objective.milliseconds}ms-{objective.period_days}d"
+        f"-p{percent_text(objective.percentile)}-{objective.window_seconds}s",
+    )
     source = {
         "datastream": one.datastream,
         "percentile": objective.percentile,

@@ -45,6 +45,9 @@ def test_there_and_back_by_yaml_and_json(name: str, objective: Objective, owner:
 def test_documents_of_one_datastream_are_its_objectives_in_their_order(some: list[Objective]) -> None:
     documents = [(str(index), to_document(NamedObjective("orders", one))) for index, one in enumerate(some)]
     assert by_datastream(documents) == {"orders": tuple(some)}
+    few = [one for one in some if len(str(one.percentile)) + len(str(one.target_percent)) < 12]
+    named = [to_document(NamedObjective("orders", one))["metadata"]["name"] for one in few]
+    assert len(set(named)) == len(named)
 
 
 def places_of(document: Any, *path: str | int) -> list[tuple[str | int, ...]]:

@@ -240,8 +240,21 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
     assert [burn.rule.text for burn in budget.firing] == ["14.4 over 1 h and 5 m"]
     assert cycle.turn()[ORDERS].verdict.budgets == (budget,)
     past.is_away = True
-    (budget,) = cycle.turn()[ORDERS].verdict.budgets
-    assert (budget.left, budget.firing) == (None, ())
+    assert cycle.turn()[ORDERS].verdict.budgets == (budget,), "it is not looked at in every turn"
+    rig.clock.advance(30.0)
+    (unknown,) = cycle.turn()[ORDERS].verdict.budgets
+    assert (unknown.left, unknown.firing) == (None, ())
+    past.is_away = False
+    rig.world.wanted[DatastreamName("new")] = replace(a_subject(), objectives=(Objective(5, 99.0),))
+    rig.clock.advance(59.0)
+    found = cycle.turn()
+    assert [one.left for name in found for one in found[name].verdict.budgets] == [None, None], (
+        "not asked yet"
+    )
+    rig.clock.advance(1.0)
+    verdicts = cycle.judge_only()
+    assert verdicts[ORDERS].budgets == (budget,)
+    assert verdicts[DatastreamName("new")].budgets[0].left is not None
 
 
 def test_the_reason_of_a_rebalance_fits_however_many_objectives_are_breached(rig: Rig) -> None:

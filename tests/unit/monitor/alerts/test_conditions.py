@@ -81,7 +81,9 @@ def test_an_error_budget_that_burns_is_an_alert_while_it_does() -> None:
     conditions = Conditions(AlertPatience())
     assert fires(1, Burn(fast, 20.0, 20.0), Burn(slow, 2.0, 2.0)) == ["HeadraceErrorBudgetBurning"]
     assert fires(2, Burn(fast, 20.0, 0.0), Burn(slow, 2.0, 2.0)) == ["HeadraceErrorBudgetWearing"]
-    assert fires(3, Burn(fast, 20.0, None), Burn(slow, None, None)) == []
+    assert fires(3, Burn(fast, 20.0, None), Burn(slow, None, None)) == ["HeadraceErrorBudgetWearing"]
+    assert fires(4, Burn(fast, 20.0, 0.0), Burn(slow, 0.5, 0.5)) == []
+    assert fires(5, Burn(fast, 20.0, None), Burn(slow, None, None)) == []
 
 
 def test_an_alert_says_since_when_what_and_what_was_done() -> None:
