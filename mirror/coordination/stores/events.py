@@ -15,7 +15,7 @@ from mirror.coordination.stores.requests import Request
 from mirror.errors import CorruptData
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
-from mirror.model.nodes import NextNode, Node, NodeChange
+from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion
 from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Watch
@@ -68,12 +68,16 @@ class EventLog:
         """An entry was stored with a change that comes often: a listing after each would cost more than the
         change."""
         if next(self._added) % _TRIMMED_EVERY == 0:
-            self.trim()
+            self._drop(lambda _: None)  # where another instance drops them, too, the next one does
 
     def trim(self) -> None:
         """Drop all but the newest `KEPT` publications."""
-        for node in self._publications()[:-KEPT]:
-            self._nodes.delete_tree(f"{znodes.EVENTS}/{node}")
+        self._drop(self._nodes.delete_tree)
+
+    def _drop(self, drop_alone: Callable[[str], None]) -> None:
+        paths = [f"{znodes.EVENTS}/{node}" for node in self._publications()[:-KEPT]]
+        deletions = {path: (NodeDeletion(path),) for path in paths}
+        znodes.change_each(self._nodes, deletions, lambda _: None, drop_alone)
 
     def newest(self, limit: int) -> tuple[PlacementEvent, ...]:
         """At most `limit` events, newest publication first. A damaged publication is one event that says

@@ -165,6 +165,24 @@ def test_what_is_stored_with_changes_is_trimmed_now_and_then() -> None:
     assert [one.event_key for one in log.newest(1)] == [f"{KEPT + 29}"]
 
 
+def test_a_full_log_is_trimmed_in_one_transaction_and_by_two_at_once() -> None:
+    server = FakeZooKeeper()
+    log, other, session = EventLog(server.session()), EventLog(server.session()), server.session()
+    for number in range(KEPT + 50):
+        session.change_together((log.entry((an_event(f"{number}"),)),))
+    trimming = server.session()
+    asked: list[str] = []
+    trimming.script = lambda one: asked.append(one.path)
+    EventLog(trimming).trim()
+    assert len(asked) == 2, "a listing and a transaction"
+    for number in range(50):
+        session.change_together((log.entry((an_event(f"more {number}"),)),))
+    late = server.session()
+    late.script = lambda one: other.trim() if one.number == 1 else None
+    EventLog(late).trim_now_and_then()
+    assert len(session.children("/events")) == KEPT
+
+
 def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
     server = FakeZooKeeper()
     log, other, reader = EventLog(server.session()), server.session(), server.session()
