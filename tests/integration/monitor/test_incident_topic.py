@@ -6,8 +6,10 @@ from uuid import uuid4
 
 import pytest
 
+from headrace.oncall.incidents import incident_topic, kept_incidents
+from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.errors import HeadraceError, Unreachable
+from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.settings import KafkaCluster
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.records.record import IncidentRecord, Phase
@@ -41,3 +43,13 @@ def test_a_cluster_that_is_away_may_come_back() -> None:
     with pytest.raises(HeadraceError) as raised:
         IncidentTopic(KafkaCluster(bootstrap_servers="127.0.0.1:1"), "incidents", 90).load()
     assert isinstance(raised.value, Unreachable)
+
+
+def test_a_topic_that_no_monitor_has_made_has_no_incidents(destination_kafka: Servers) -> None:
+    chosen = {"bootstrap_servers": destination_kafka.address}
+    settings = HeadraceSettings.model_validate(
+        {"clusters": {"destination": chosen}, "monitor": {"incidents_topic": f"never-{uuid4().hex}"}}
+    )
+    with pytest.raises(TopicMissing):
+        incident_topic(settings).read()
+    assert kept_incidents(settings)() == []
