@@ -42,6 +42,16 @@ def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
     return [found]
 
 
+def unbound_listener(host: str) -> socket.socket:
+    """A socket whose connections send a small answer at once. An answer is two writes, head and body: without
+    TCP_NODELAY the second waits 40 ms for the client's delayed acknowledgement of the first. asyncio sets the
+    option only for sockets that name their protocol."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return listener
+
+
 class RestServer:
     """`bind` first (a busy port is found at once), then `attach` and `start`."""
 
@@ -72,9 +82,7 @@ class RestServer:
 
     def bind(self) -> None:
         """Raises ConfigError when the port is taken."""
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = unbound_listener(self._host)
         try:
             listener.bind((self._host, self._port))
             listener.listen()  # only this claims the port; who comes early waits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import MOST_AT_ONCE
 from headrace.console.client import RestClient
 from headrace.console.event_stream import Told, follow
-from headrace.process.rest import RestServer
+from headrace.process.rest import RestServer, unbound_listener
 from mirror.errors import ConfigError, Unreachable
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site, a_body
@@ -69,6 +70,26 @@ def test_who_comes_before_it_is_started_waits_for_the_answer(server: RestServer)
         answer = until_closed(early)
     assert answer.startswith(b"HTTP/1.1 200")
     assert answer.endswith(b"[]")
+
+
+def test_the_second_part_of_an_answer_waits_for_no_acknowledgement_of_the_first() -> None:
+    options: list[int] = []
+
+    async def note(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        options.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async def accept_one() -> None:
+        with unbound_listener("127.0.0.1") as listener:
+            listener.bind(("127.0.0.1", 0))
+            async with await asyncio.start_server(note, sock=listener):
+                reader, writer = await asyncio.open_connection(*listener.getsockname())
+                await reader.read()
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(accept_one(), PATIENCE_SECONDS))
+    assert options == [1]
 
 
 @pytest.mark.parametrize("path", ["/v1/datastreams", "/v1/none"])
@@ -244,8 +265,9 @@ def test_streams_of_events_are_sent_as_they_happen_and_end_when_the_server_stops
         )
         lines = answer.iter_lines()
         site.create()
-        sentence = next(line for line in lines if line.startswith("data: "))
-        assert "2 partitions came and 0 went" in sentence
+        told = (line for line in lines if line.startswith("data: "))
+        assert "created the datastream" in next(told)
+        assert "2 partitions came and 0 went" in next(told)
         server.stop(PATIENCE_SECONDS)
         list(lines)  # to its end: it is not cut off
 
@@ -268,7 +290,7 @@ def test_the_command_line_follows_a_stream_and_hears_of_its_end(server: RestServ
             call.result(PATIENCE_SECONDS)
     client.close()
     assert told[0].event is not None
-    assert told[0].identity == "0-1"
+    assert told[0].identity == "1-0"
     assert noted[0].startswith("the instance has ended the stream; tries again")
 
 
