@@ -276,6 +276,7 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
     assert (behind["silent_instances"], len(behind["partitions"])) == ([], PARTITIONS)
     assert asked.ask("GET", "/v1/datastreams/rest/gaps").json()["name"] == "rest"
     _look_at_the_loads(asked, names[0])
+    assert asked.ask("GET", "/v1/incidents").json() == []  # no monitor has run
     health = asked.ask("GET", "/v1/health").json()
     assert health["instance"] == "one"
     assert health["is_well"] is True
@@ -339,6 +340,7 @@ def _through_the_states(asked: Asked, world: World) -> None:
     world.write()
     assert asked.ask("POST", "/v1/datastreams/rest/resume").json()["status"] == "READY"
     world.await_all_but()
+    _pause_the_group(asked)
     assert asked.ask("POST", "/v1/datastreams/rest/stop").json()["status"] == "STOPPING"
     wait_until(lambda: status() == "STOPPED", "stopped when its lanes are released")
     assert world.running() == []
@@ -351,6 +353,16 @@ def _through_the_states(asked: Asked, world: World) -> None:
     assert asked.ask("GET", "/v1/datastreams").json() == []
     wait_until(lambda: world.lanes() == [], "nothing is held")
     world.await_all_but()  # what was copied stays
+
+
+def _pause_the_group(asked: Asked) -> None:
+    group = "/v1/groups/rest"
+    version = {"If-Match": asked.ask("GET", group).headers["ETag"]}
+    paused = asked.ask("POST", f"{group}/pause", json={"reason": "ticket 8"}, headers=version).json()
+    assert [one["status"] for one in paused["datastreams"]] == ["PAUSED"]
+    asked.ask("POST", f"{group}/resume", 412, headers=version)
+    resumed = asked.ask("POST", f"{group}/resume").json()
+    assert [one["status"] for one in resumed["datastreams"]] == ["READY"]
 
 
 def test_what_is_promised_of_brooklins_interface(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
