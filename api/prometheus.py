@@ -11,6 +11,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from api.movement.metrics import movement_metrics
 from api.services import InstanceStatus
 from api.uncopied_metrics import uncopied_metrics
 from mirror.coordination.stores.problems import Problem
@@ -52,8 +53,10 @@ class InstanceCollector(Collector):
         yield from _problem_metrics(status.problems)
         yield from _load_metrics(status.loads)
         yield from _assessment_metrics(status.assessments)
-        yield from _lane_metrics(tuple(status.lanes.values()))
-        yield from uncopied_metrics(status.uncopied, tuple(status.lanes.values()), self._clock.now_ms())
+        lanes, uncopied = tuple(status.lanes.values()), status.uncopied
+        yield from _lane_metrics(lanes)
+        yield from movement_metrics(lanes, uncopied, self._clock.monotonic())
+        yield from uncopied_metrics(uncopied, lanes, self._clock.now_ms())
         sums = tuple(status.task_sums.values())
         yield from _task_metrics(sums)
         yield _latency(sums)

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from api.movement.judging import judged, judged_uncopied
 from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.metrics import SHOWN_OF_LANES
-from monitor.movement.judge import judge_lane
-from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
-
-_ACTIVITY: Final = {
-    LanePhase.WAITING: LaneActivity.UNCOPIED,
-    LanePhase.STARTING: LaneActivity.BEGINNING,
-    LanePhase.COPYING: LaneActivity.COPYING,
-    LanePhase.PAUSED: LaneActivity.PAUSED,
-    LanePhase.STOPPING: LaneActivity.BEGINNING,
-}
+from monitor.movement.states import Judgement
 
 
 class MovementAnswer(BaseModel):
@@ -47,22 +39,14 @@ class MovementAnswer(BaseModel):
     @classmethod
     def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
         """A lane of this instance, at `now` in monotonic seconds; None while nothing is known of it."""
-        activity = _ACTIVITY[lane.phase]
-        facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
-        found = judge_lane(lane.history, facts, now)
+        found = judged(lane, now)
         since_ms = None if found.since is None else int(now_ms - (now - found.since) * 1000)
         return cls._from_judgement(found, since_ms)
 
     @classmethod
-    def from_uncopied(cls, lane: UncopiedLane) -> MovementAnswer:
-        """A partition that nobody copies. When records will be lost is not known, but that some are."""
-        what = lane.what
-        is_paused = what.state is UncopiedState.PAUSED
-        state = MovementState.PAUSED_BY_USER if is_paused else MovementState.STOP
-        loss = 0.0 if lane.lost_records else None
-        answer = cls._from_judgement(Judgement(state, what.reason, seconds_to_loss=loss), what.since_ms)
-        assert answer is not None, "it has a state"
-        return answer
+    def from_uncopied(cls, lane: UncopiedLane) -> MovementAnswer | None:
+        """A partition that nobody copies."""
+        return cls._from_judgement(judged_uncopied(lane), lane.what.since_ms)
 
     @classmethod
     def _from_judgement(cls, found: Judgement, since_ms: int | None) -> MovementAnswer | None:

@@ -52,7 +52,9 @@ def test_a_frozen_worker_is_noticed_killed_and_replaced(
     def is_said() -> bool:
         lanes = instance.lanes()
         return len(lanes) == 3 and all(
-            (lane["phase"], lane["lag_ms"]) == ("paused", None) and SILENT in lane["reason"] for lane in lanes
+            (lane["phase"], lane["lag_ms"], lane["movement"]["state"]) == ("paused", None, "STOP")
+            and SILENT in lane["reason"]
+            for lane in lanes
         )
 
     wait_until(is_said, "the lanes of a worker that is frozen do not count as copying", interval_seconds=0.05)
@@ -65,6 +67,11 @@ def test_a_frozen_worker_is_noticed_killed_and_replaced(
     wait_for_copy(kafka_pair, topic, len(first) + len(second))
     assert worker not in workers(instance), "what is frozen was killed: it cannot write later"
     wait_until(lambda: all(part["is_well"] for part in parts(instance).values()), "all is well again")
+    wait_until(
+        lambda: [one["movement"] and one["movement"]["state"] for one in instance.lanes()] == ["OK"] * 3,
+        "the new worker has said where its lanes stand",
+        interval_seconds=0.1,
+    )
     told = instance.rest.get("/v1/events", limit=1000)
     assert any(one["kind"] == "problem" and SILENT in one["sentence"] for one in told)
     assert by_partition(read_all(kafka_pair.destination.address, f"copy.{topic}")) == by_partition(

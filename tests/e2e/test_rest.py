@@ -215,6 +215,8 @@ def _pause_and_resume_partitions(asked: Asked, world: World) -> None:
     wait_until(lambda: _standing(world, 0) == (1, 1), "the paused partition falls behind, and that is shown")
     paused = world.paused()[f"{world.topic}-0"]
     assert (paused["reason"], paused["lag_ms"]) == ("why", None)
+    movement = paused["movement"]
+    assert (movement["state"], movement["reason"]) == ("PAUSED_BY_USER", "why")
     answer = asked.ask("POST", "/v1/datastreams/rest/resume-partitions", json=partitions)
     assert answer.json()["pauses"] == {}
     world.await_all_but()

@@ -20,7 +20,7 @@ from mirror.model.datastreams.lanes import (
 )
 from mirror.model.identifiers import GroupName
 from mirror.model.metrics import Drops
-from mirror.model.movement.history import NO_HISTORY, UNKNOWN_RETENTION, LaneHistory, Waypoint
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
 from mirror.ports import Clock
 from mirror.worker.protocol import LaneRate
 
@@ -202,8 +202,4 @@ def _moved(before: LaneHistory, rate: LaneRate, now: float, heard_at: float | No
         return before
     waypoint = Waypoint(now, place.checkpoint, place.readable_end, place.end, rate.lag_ms, place.log_start)
     each = rate.bytes_per_second / rate.messages_per_second if rate.messages_per_second else None
-    return replace(
-        before.after(waypoint, heard_at),
-        retention=before.retention if place.retention == UNKNOWN_RETENTION else place.retention,
-        record_bytes=each or before.record_bytes,
-    )
+    return before.after(waypoint, heard_at, place.retention, each)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 LATE_MS: Final = 10_000
@@ -106,42 +106,41 @@ class LaneHistory:
         What lies behind an end that the source has named came after that moment: so a time stamp that is
         older than that says what the record is about, and not how long it waits.
         """
-        newest = self.newest
-        if newest is None:
-            return None
-        if newest.waiting == 0:
-            return newest.lag_ms
-        ends = (one.at for one in reversed(self.waypoints) if one.end <= newest.checkpoint)
-        since = next(ends, None)
-        known = [] if newest.lag_ms is None else [newest.lag_ms]
-        if since is not None:
-            known.append(int((newest.at - since) * 1000))
-        return min(known, default=None)
+        return _age_ms(self.waypoints) if self.waypoints else None
 
-    def after(self, waypoint: Waypoint, heard_at: float | None = None) -> LaneHistory:
+    def after(
+        self,
+        waypoint: Waypoint,
+        heard_at: float | None = None,
+        retention: Retention = UNKNOWN_RETENTION,
+        record_bytes: float | None = None,
+    ) -> LaneHistory:
         """With one more report. `heard_at`: when the worker has reported before, with or without this lane:
-        it says nothing of lanes of which nothing is new."""
+        it says nothing of lanes of which nothing is new. `retention` and `record_bytes`: as far as they are
+        known now; else they are what they were."""
         before = self.newest
         if before is not None and before.is_caught_up and heard_at is not None and heard_at > before.at:
-            return self._with(before._replace(at=heard_at)).after(waypoint)
-        return self._with(waypoint)
+            quiet = self._with(before._replace(at=heard_at), self.retention, self.record_bytes)
+            return quiet.after(waypoint, None, retention, record_bytes)
+        kept = self.retention if retention == UNKNOWN_RETENTION else retention
+        return self._with(waypoint, kept, record_bytes or self.record_bytes)
 
-    def _with(self, waypoint: Waypoint) -> LaneHistory:
-        before, at = self.newest, waypoint.at
+    def _with(self, waypoint: Waypoint, retention: Retention, record_bytes: float | None) -> LaneHistory:
+        before, at, waiting = self.newest, waypoint.at, waypoint.waiting
         stays = before is not None and before.checkpoint == waypoint.checkpoint
-        seen = replace(self, waypoints=self._spaced(waypoint), rewind=self._rewound(waypoint))
-        age = seen.age_ms
-        is_late = waypoint.waiting > 0 and (age is None or age > LATE_MS)
-        is_stuck, is_held = waypoint.waiting > 0, waypoint.is_held
-        is_unheard = waypoint.waiting == 0 and waypoint.lag_ms is None
-        most = _MOST_LATE if is_late else _MOST_IN_TIME
-        return replace(
-            seen,
-            waypoints=seen.waypoints[-most:],
-            late_since=_since(self.late_since, at, is_so=is_late),
-            stuck_since=_since(self.stuck_since if stays else None, at, is_so=is_stuck),
-            held_since=_since(self.held_since if stays else None, at, is_so=is_held),
-            unheard_since=_since(self.unheard_since, at, is_so=is_unheard),
+        waypoints = self._spaced(waypoint)
+        age = _age_ms(waypoints)
+        is_late = waiting > 0 and (age is None or age > LATE_MS)
+        is_unheard = waiting == 0 and waypoint.lag_ms is None
+        return LaneHistory(
+            waypoints[-_MOST_LATE if is_late else -_MOST_IN_TIME :],
+            _since(self.late_since, at, is_so=is_late),
+            _since(self.stuck_since if stays else None, at, is_so=waiting > 0),
+            _since(self.held_since if stays else None, at, is_so=waypoint.is_held),
+            _since(self.unheard_since, at, is_so=is_unheard),
+            self._rewound(waypoint),
+            retention,
+            record_bytes,
         )
 
     def _spaced(self, waypoint: Waypoint) -> tuple[Waypoint, ...]:
@@ -165,3 +164,14 @@ def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
     if not is_so:
         return None
     return at if before is None else before
+
+
+def _age_ms(waypoints: tuple[Waypoint, ...]) -> int | None:
+    newest = waypoints[-1]
+    if newest.waiting == 0:
+        return newest.lag_ms
+    for one in reversed(waypoints):
+        if one.end <= newest.checkpoint:
+            since = int((newest.at - one.at) * 1000)
+            return since if newest.lag_ms is None else min(since, newest.lag_ms)
+    return newest.lag_ms

@@ -1,0 +1,34 @@
+"""What an instance knows of a lane, as facts to judge its movement by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror.instance.uncopied.partitions import UncopiedState
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from monitor.movement.judge import judge_lane
+from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
+
+_ACTIVITY: Final = {
+    LanePhase.WAITING: LaneActivity.UNCOPIED,
+    LanePhase.STARTING: LaneActivity.BEGINNING,
+    LanePhase.COPYING: LaneActivity.COPYING,
+    LanePhase.PAUSED: LaneActivity.PAUSED,
+    LanePhase.STOPPING: LaneActivity.BEGINNING,
+}
+
+
+def judged(lane: LaneStatus, now: float) -> Judgement:
+    """A lane of this instance, at `now` in monotonic seconds."""
+    activity = _ACTIVITY[lane.phase]
+    facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
+    return judge_lane(lane.history, facts, now)
+
+
+def judged_uncopied(lane: UncopiedLane) -> Judgement:
+    """A partition that nobody copies; since when is in epoch ms, and not said here. When records will be lost
+    is not known, but that some are."""
+    is_paused = lane.what.state is UncopiedState.PAUSED
+    state = MovementState.PAUSED_BY_USER if is_paused else MovementState.STOP
+    return Judgement(state, lane.what.reason, seconds_to_loss=0.0 if lane.lost_records else None)

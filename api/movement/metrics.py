@@ -1,0 +1,47 @@
+"""States of partitions, time to catch up and time to loss as Prometheus metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from api.movement.judging import judged, judged_uncopied
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.workers.lane_table import LaneStatus
+from mirror.model.identifiers import GroupName
+
+
+def movement_metrics(
+    lanes: Sequence[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
+) -> Iterator[Metric]:
+    """By datastream; what is not known has no series. `now`: monotonic seconds."""
+    found = [(lane.spec.key.group, judged(lane, now)) for lane in lanes]
+    found += [(lane.what.group, judged_uncopied(lane)) for lane in uncopied]
+    counts = Counter((group, one.state) for group, one in found if one.state is not None)
+    losses: dict[GroupName, float] = {}
+    ends: dict[GroupName, float] = {}
+    losing: Counter[GroupName] = Counter()
+    for group, one in found:
+        if one.seconds_to_loss is not None:
+            losses[group] = min(one.seconds_to_loss, losses.get(group, one.seconds_to_loss))
+        if one.eta_seconds is not None:
+            ends[group] = max(one.eta_seconds, ends.get(group, one.eta_seconds))
+        losing[group] += one.loses_data
+    states = GaugeMetricFamily(
+        "headrace_partitions", "partitions by what their copying does", labels=["datastream", "state"]
+    )
+    for (group, state), number in sorted(counts.items()):
+        states.add_metric([group, state], number)
+    yield states
+    yield _by_group("headrace_partitions_losing_data", "that catch up too late for their retention", losing)
+    yield _by_group("headrace_seconds_to_loss", "until the source deletes what is not copied", losses)
+    yield _by_group("headrace_catch_up_seconds", "until the last partition that catches up has done so", ends)
+
+
+def _by_group(name: str, text: str, values: dict[GroupName, float] | Counter[GroupName]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["datastream"])
+    for group, value in sorted(values.items()):
+        family.add_metric([group], value)
+    return family
