@@ -26,7 +26,7 @@ def own_lanes(services: Services) -> list[LaneAnswer]:
     """The lanes of this instance; of the leader also the partitions that nobody copies."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     mine = [LaneAnswer.from_lane(key, state, now, now_ms) for key, state in sorted(status.lanes.items())]
-    mine += [LaneAnswer.from_uncopied(one, now_ms) for one in status.uncopied]
+    mine += [LaneAnswer.from_uncopied(one, now, now_ms) for one in status.uncopied]
     return [one.model_copy(update={"instance": status.name}) for one in mine]
 
 

@@ -1,4 +1,4 @@
 """The instances judge their own lanes: what they know of one as facts, and sums for metrics.
 
-Imports `monitor.movement`, where the rules are, and what instances know of lanes. Read `judging.py` first.
+Imports `monitor.movement`, where the rules are, and what instances know of lanes. Read `verdicts.py` first.
 """

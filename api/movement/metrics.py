@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from api.movement.judging import judged, judged_uncopied
+from api.movement.verdicts import judged, judged_uncopied
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
 from mirror.model.identifiers import GroupName
@@ -18,7 +18,7 @@ def movement_metrics(
 ) -> Iterator[Metric]:
     """By datastream; what is not known has no series. `now`: monotonic seconds."""
     found = [(lane.spec.key.group, judged(lane, now)) for lane in lanes]
-    found += [(lane.what.group, judged_uncopied(lane)) for lane in uncopied]
+    found += [(lane.what.group, judged_uncopied(lane, now)) for lane in uncopied]
     counts = Counter((group, one.state) for group, one in found if one.state is not None)
     losses: dict[GroupName, float] = {}
     ends: dict[GroupName, float] = {}

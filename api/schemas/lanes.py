@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from api.movement.judging import judged, judged_uncopied
+from api.movement.verdicts import judged, judged_uncopied
 from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
@@ -44,9 +44,9 @@ class MovementAnswer(BaseModel):
         return cls._from_judgement(found, since_ms)
 
     @classmethod
-    def from_uncopied(cls, lane: UncopiedLane) -> MovementAnswer | None:
+    def from_uncopied(cls, lane: UncopiedLane, now: float) -> MovementAnswer | None:
         """A partition that nobody copies."""
-        return cls._from_judgement(judged_uncopied(lane), lane.what.since_ms)
+        return cls._from_judgement(judged_uncopied(lane, now), lane.what.since_ms)
 
     @classmethod
     def _from_judgement(cls, found: Judgement, since_ms: int | None) -> MovementAnswer | None:
@@ -130,8 +130,8 @@ class LaneAnswer(BaseModel):
         )
 
     @classmethod
-    def from_uncopied(cls, lane: UncopiedLane, now_ms: int) -> LaneAnswer:
-        """A partition that nobody copies."""
+    def from_uncopied(cls, lane: UncopiedLane, now: float, now_ms: int) -> LaneAnswer:
+        """A partition that nobody copies, at `now` in monotonic seconds."""
         what = lane.what
         return cls(
             datastream=what.group,
@@ -149,7 +149,7 @@ class LaneAnswer(BaseModel):
             retained_records=lane.retained_records,
             lost_records=lane.lost_records,
             bytes_per_second=None,
-            movement=MovementAnswer.from_uncopied(lane),
+            movement=MovementAnswer.from_uncopied(lane, now),
         )
 
 

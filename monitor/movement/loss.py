@@ -5,19 +5,19 @@ newest record, so the record may live longer, and never shorter.
 By size: bytes that may still arrive before what waits is larger than `retention.bytes`, at the rate at which
 the partition grows.
 By movement: records between the start of the log and our position, at the rate at which the start comes
-nearer; it counts where the start has moved at least twice in the window, whatever the topic's settings say.
+nearer, whatever the topic's settings say. It counts where the start has been seen to move at least twice, and
+not for longer than twice the time between its steps: by then it should have moved again.
 The earliest counts. What waits for nothing but a transaction is deleted just like any other record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from mirror.model.movement.history import UNLIMITED, LaneHistory, Waypoint
 
-_LEAST_MOVES: Final = 2
+_LEAST_STEPS: Final = 2
+_MOST_INTERVALS: Final = 2.0
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
@@ -26,7 +26,7 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
     if newest is None or newest.end <= newest.checkpoint:
         return None
     passed = now - newest.at
-    known = (_by_time(history), _by_size(history), _by_movement(history.waypoints))
+    known = (_by_time(history), _by_size(history), _by_movement(history, newest))
     left = [one - passed for one in known if one is not None]
     return max(min(left), 0.0) if left else None
 
@@ -51,11 +51,13 @@ def _by_size(history: LaneHistory) -> float | None:
     return room / (grown * each / (newest.at - first.at))
 
 
-def _by_movement(waypoints: Sequence[Waypoint]) -> float | None:
-    known = [one for one in waypoints if one.log_start >= 0]
-    moves = [two for one, two in pairwise(known) if two.log_start > one.log_start]
-    if len(moves) < _LEAST_MOVES:
+def _by_movement(history: LaneHistory, newest: Waypoint) -> float | None:
+    steps = history.starts[1:]
+    if len(steps) < _LEAST_STEPS:
         return None
-    first, newest = known[0], known[-1]
-    rate = (newest.log_start - first.log_start) / (newest.at - first.at)
-    return max(newest.checkpoint - newest.log_start, 0) / rate
+    first, last = steps[0], steps[-1]
+    between = (last.at - first.at) / (len(steps) - 1)
+    if newest.at - last.at > _MOST_INTERVALS * between:
+        return None
+    rate = (last.offset - first.offset) / (last.at - first.at)
+    return max(newest.checkpoint - last.offset, 0) / rate - (newest.at - last.at)

@@ -22,6 +22,7 @@ from mirror.instance.uncopied.partitions import (
 from mirror.model.datastreams.datastream import Datastream, Halt, PartitionPause
 from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
 
@@ -38,6 +39,8 @@ class UncopiedLane:
 
     what: UncopiedPartition
     position: SourcePosition | None
+    history: LaneHistory = NO_HISTORY
+    """How the source has moved since the leader looks; a position that is not known adds nothing."""
 
     @property
     def lag_records(self) -> int | None:
@@ -102,12 +105,25 @@ class UncopiedWatch:
         for each in found:
             wanted.setdefault(routes[each.datastream], []).append(each.partition)
         self._backlog.look(wanted)
+        now = self._clock.monotonic()
+        before = {(one.what.datastream, one.what.partition): one.history for one in self._found[1]}
         lanes = tuple(
-            UncopiedLane(each, self._backlog.position(routes[each.datastream], each.partition))
+            self._lane(each, routes[each.datastream], before.get((each.datastream, each.partition)), now)
             for each in found
         )
-        self._found = self._clock.monotonic(), lanes
+        self._found = now, lanes
         self._report(world.datastreams, found)
+
+    def _lane(
+        self, what: UncopiedPartition, route: Route, before: LaneHistory | None, now: float
+    ) -> UncopiedLane:
+        position = self._backlog.position(route, what.partition)
+        history = NO_HISTORY if before is None else before
+        if position is not None and position.committed is not None:
+            end = position.end
+            waypoint = Waypoint(now, position.committed, end, end, None, position.first)
+            history = history.after(waypoint)
+        return UncopiedLane(what, position, history)
 
     def resign(self) -> None:
         """We do not lead: what nobody copies is another's to find."""

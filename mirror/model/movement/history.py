@@ -12,6 +12,7 @@ LEAST_SECONDS: Final = 4.0
 real time (Burrow's `min-distance`)."""
 _MOST_LATE: Final = 24
 _MOST_IN_TIME: Final = 4
+_MOST_STARTS: Final = 5
 UNLIMITED: Final = -1
 
 
@@ -74,6 +75,13 @@ class Rewind(NamedTuple):
     down_to: int
 
 
+class LogStart(NamedTuple):
+    """The first offset that the source had from that moment on, in monotonic seconds."""
+
+    at: float
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class LaneHistory:
     """`waypoints`: oldest first; a few of a lane that is in time, the last two minutes of one that is late.
@@ -82,7 +90,8 @@ class LaneHistory:
     None where it is not so. `late_since`: a record waits for more than `LATE_MS`, or for nobody knows how
     long. `stuck_since`: records can be read, and the checkpoint stays. `held_since`: it stays in front of an
     open transaction. `unheard_since`: nobody knows whether anything waits. `record_bytes`: mean size of a
-    record, as far as any was copied.
+    record, as far as any was copied. `starts`: the last starts of the source's log; the first one was found
+    there, the others are steps of retention, which brokers take minutes apart.
     """
 
     waypoints: tuple[Waypoint, ...] = ()
@@ -93,6 +102,7 @@ class LaneHistory:
     rewind: Rewind | None = None
     retention: Retention = UNKNOWN_RETENTION
     record_bytes: float | None = None
+    starts: tuple[LogStart, ...] = ()
 
     @property
     def newest(self) -> Waypoint | None:
@@ -141,7 +151,16 @@ class LaneHistory:
             self._rewound(waypoint),
             retention,
             record_bytes,
+            self._started(waypoint),
         )
+
+    def _started(self, waypoint: Waypoint) -> tuple[LogStart, ...]:
+        known, start = self.starts, waypoint.log_start
+        if start < 0 or (known and known[-1].offset == start):
+            return known
+        if known and start < known[-1].offset:  # another log
+            known = ()
+        return (*known, LogStart(waypoint.at, start))[-_MOST_STARTS:]
 
     def _spaced(self, waypoint: Waypoint) -> tuple[Waypoint, ...]:
         """The newest one gives way to this one while it is close to the one before it."""

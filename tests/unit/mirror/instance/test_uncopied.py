@@ -195,6 +195,29 @@ def test_how_far_it_is_behind_is_not_known_where_nobody_says_it(
     assert metrics(site, "headrace_paused_partitions") == {'{by="person",datastream="orders"}': 2.0}
 
 
+def test_the_start_of_the_log_that_comes_nearer_says_when_a_paused_partition_loses_records(
+    site: Site,
+) -> None:
+    site.create()
+    pause(site, "pause")
+    for number, first in enumerate((4, 6, 8)):
+        known = uncopied(site)["t-0"]["movement"]["seconds_to_loss"]
+        assert (known is None) == (number < 2), "two steps make a rate"
+        for _ in range(6):
+            site.tick()
+        site.source.ranges[T0] = (first, 30)
+        site.tick()
+    movement = uncopied(site)["t-0"]["movement"]
+    assert (movement["state"], movement["loses_data"]) == ("PAUSED_BY_USER", True)
+    assert movement["seconds_to_loss"] == pytest.approx(70, abs=15), "70 s a step of 2, and 2 are left"
+    (left,) = metrics(site, "headrace_seconds_to_loss").values()
+    assert left == pytest.approx(movement["seconds_to_loss"], abs=1)
+    assert metrics(site, "headrace_partitions_losing_data") == {'{datastream="orders"}': 1.0}
+    site.source.ranges[T0] = (12, 30)
+    site.tick()
+    assert uncopied(site)["t-0"]["movement"]["seconds_to_loss"] == 0.0, "some are lost"
+
+
 def test_who_leads_no_more_lists_nothing_though_zookeeper_is_away(site: Site) -> None:
     site.create()
     pause(site, "pause")

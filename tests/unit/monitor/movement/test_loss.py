@@ -56,21 +56,36 @@ def test_where_nothing_waits_nothing_can_be_lost() -> None:
     assert left(PartitionLife()) is None
 
 
-def test_the_start_of_the_log_that_comes_nearer_says_it_without_any_setting() -> None:
+def retained(steps: int, every: float = 300, step: int = 30_000) -> PartitionLife:
+    """Nothing is copied; now and then retention deletes what came in between."""
     life = behind()
-    life.log_start = life.checkpoint - 40_000
-    for _ in range(4):
-        life.run(10, 100, 0)
-        life.log_start += 1_000
-    life.run(5, 100, 0)
-    found = left(life)
-    assert found is not None
-    assert 300 < found < 460, "36,000 records at some 100 a second"
-    once = behind()
-    once.log_start = 0
-    once.run(10, 100, 0)
-    once.log_start = 10
-    assert left(once.run(30, 100, 0)) is None, "one step is no rate"
+    life.log_start = life.checkpoint - 120_000
+    for _ in range(steps):
+        life.run(every, 100, 0)
+        life.log_start += step
+    return life.run(5, 100, 0)
+
+
+def test_the_start_of_the_log_that_comes_nearer_says_it_without_any_setting() -> None:
+    assert left(retained(3)) == pytest.approx(30_000 / 100, abs=10), "brokers delete every five minutes"
+    assert left(retained(4)) == 0.0
+
+
+def test_a_start_that_does_not_move_any_more_says_nothing() -> None:
+    assert left(retained(3).run(500, 100, 0)) == 0.0
+    assert left(retained(2).run(500, 100, 0)) is not None
+    assert left(retained(2).run(700, 100, 0)) is None, "two intervals are over"
+
+
+def test_one_step_of_the_start_is_no_rate() -> None:
+    assert left(retained(0)) is None
+    assert left(retained(1)) is None
+
+
+def test_another_log_begins_another_count() -> None:
+    life = retained(3)
+    life.log_start = 0
+    assert left(life.run(5, 100, 0)) is None
 
 
 def test_records_are_lost_where_catching_up_takes_longer_than_they_are_kept() -> None:

@@ -8,6 +8,7 @@ from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from monitor.movement.judge import judge_lane
+from monitor.movement.loss import seconds_to_loss
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
 _ACTIVITY: Final = {
@@ -26,9 +27,12 @@ def judged(lane: LaneStatus, now: float) -> Judgement:
     return judge_lane(lane.history, facts, now)
 
 
-def judged_uncopied(lane: UncopiedLane) -> Judgement:
+def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:
     """A partition that nobody copies; since when is in epoch ms, and not said here. When records will be lost
-    is not known, but that some are."""
+    is told by how the start of the source's log moves."""
     is_paused = lane.what.state is UncopiedState.PAUSED
+    # What is not known any more, as while no look can be finished, says nothing of what is left.
+    left = seconds_to_loss(lane.history, now) if lane.position is not None else None
+    loss = 0.0 if lane.lost_records else left
     state = MovementState.PAUSED_BY_USER if is_paused else MovementState.STOP
-    return Judgement(state, lane.what.reason, seconds_to_loss=0.0 if lane.lost_records else None)
+    return Judgement(state, lane.what.reason, seconds_to_loss=loss)
