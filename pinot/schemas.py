@@ -43,6 +43,11 @@ class Placement:
     kafka_properties: Mapping[str, str] = field(default_factory=dict)
     upsert_options: Mapping[str, str | int | bool] = field(default_factory=dict)
 
+    @property
+    def has_references(self) -> bool:
+        """Whether a property is a variable of the environment of Pinot's processes, `${NAME}`."""
+        return any(value.startswith("${") for value in self.kafka_properties.values())
+
 
 def avro_schema(table: Table) -> dict[str, Any]:
     """The Avro schema of the table's topic: plain records without a header.

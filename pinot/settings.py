@@ -33,6 +33,10 @@ class PinotSettings(Settings):
     """The Kafka cluster whose topics the tables ingest."""
     stream_bootstrap_servers: str = ""
     """That cluster as Pinot reaches it, when this differs from here (containers); else empty."""
+    secrets_by_reference: bool = False
+    """Whether tables name the secrets of that cluster as environment variables of Pinot's controllers and
+    servers in place of holding them: `HEADRACE_SASL_JAAS_CONFIG`, `HEADRACE_SSL_KEYSTORE_KEY`,
+    `HEADRACE_SSL_KEY_PASSWORD`, as far as the cluster needs them."""
     replication: int = Field(default=1, ge=1)
     """Servers of Pinot that hold each segment."""
     retention_days: dict[str, int] = Field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -10,6 +11,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from mirror.errors import AnalyticsError, NotAuthorized, Refused
 from pinot.settings import PinotSettings
 from pinot.unreachable import translated
+
+_REFERENCE: Final = re.compile(r"\$\{[A-Za-z0-9_]+\}")
 
 
 class PinotController:
@@ -38,6 +41,18 @@ class PinotController:
         """The document of the realtime table, None when the table does not exist."""
         found = self._call("GET", f"/tables/{name}", missing_is_none=True)
         return dict(found["REALTIME"]) if found and "REALTIME" in found else None
+
+    def references(self, name: str) -> frozenset[str]:
+        """Environment variables that the stored table names, `${NAME}`; `table` may have their values in
+        their places. Empty where the table does not exist."""
+        cluster = self._call("GET", "/cluster/info")["clusterName"]
+        path = f"/{cluster}/PROPERTYSTORE/CONFIGS/TABLE/{name}_REALTIME"
+        with translated(f"controller {self._address}"):
+            answer = self._http.get("/zk/get", params={"path": path})
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return frozenset()
+        _raise_for(answer, f"GET /zk/get {path}")
+        return frozenset(_REFERENCE.findall(answer.text))
 
     def put_schema(self, document: dict[str, Any], *, exists: bool) -> None:
         """Create or replace a schema. Raises Refused where Pinot cannot change it in place."""

@@ -52,7 +52,9 @@ def plan(
             changes.append(Change(table.name, "table", Step.RECREATE))
             continue
         changes.append(judge_schema(table, schema))
-        changes.append(judge_table(table, placement, document))
+        is_asked = document is not None and placement.has_references
+        references = controller.references(table.name) if is_asked else frozenset[str]()
+        changes.append(judge_table(table, placement, document, references))
     return changes
 
 
@@ -115,12 +117,18 @@ def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
     return {spec["name"]: spec["dataType"] for fields in _FIELDS for spec in schema.get(fields) or ()}
 
 
-def judge_table(table: Table, placement: Placement, present: dict[str, Any] | None) -> Change:
-    """The change from the table that Pinot has to the wanted one. Pure."""
+def judge_table(
+    table: Table,
+    placement: Placement,
+    present: dict[str, Any] | None,
+    references: frozenset[str] = frozenset(),
+) -> Change:
+    """The change from the table that Pinot has to the wanted one. Pure. `references`: environment variables
+    that the stored table names; `present` may have their values."""
     wanted = pinot_table(table, placement)
     if present is None:
         return Change(table.name, "table", Step.CREATE)
-    differences = tuple(_differences("", {**present, "tableName": table.name}, wanted))
+    differences = tuple(_differences("", {**present, "tableName": table.name}, wanted, references))
     keyed = (present.get("upsertConfig") or {}).get("mode", "NONE") != "NONE"
     rehashed = any(line.startswith("upsertConfig.hashFunction") for line in differences)
     if keyed != ("upsertConfig" in wanted) or rehashed:
@@ -128,15 +136,15 @@ def judge_table(table: Table, placement: Placement, present: dict[str, Any] | No
     return Change(table.name, "table", Step.UPDATE if differences else Step.UNCHANGED, differences)
 
 
-def _differences(path: str, have: Any, want: Any) -> Iterator[str]:
+def _differences(path: str, have: Any, want: Any, references: frozenset[str]) -> Iterator[str]:
     """Differences from the wanted document; keys that Pinot adds by itself are ignored."""
     if isinstance(want, Mapping) and isinstance(have, Mapping):
         for key, value in want.items():
-            yield from _differences(f"{path}.{key}" if path else key, have.get(key), value)
+            yield from _differences(f"{path}.{key}" if path else key, have.get(key), value, references)
     elif isinstance(want, list) and isinstance(have, list) and len(want) == len(have):
         for index, (one, other) in enumerate(zip(have, want, strict=True)):
-            yield from _differences(f"{path}[{index}]", one, other)
-    elif have != want and not (want in ({}, []) and have is None):
+            yield from _differences(f"{path}[{index}]", one, other, references)
+    elif have != want and not (want in ({}, []) and have is None) and str(want) not in references:
         secret = any(word in path.lower() for word in _SECRET)
         yield f"{path}: changed" if secret else f"{path}: {_short(have)} -> {_short(want)}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,8 @@ _LOGIN_MODULES: Final = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 
+_SECRETS: Final = frozenset({"sasl.jaas.config", "ssl.keystore.key", "ssl.key.password"})
+
 
 def client_properties(cluster: KafkaCluster) -> dict[str, str]:
     """Properties besides `bootstrap.servers`; empty for an open cluster.
@@ -25,6 +28,16 @@ def client_properties(cluster: KafkaCluster) -> dict[str, str]:
     if security.protocol == "PLAINTEXT":
         return {}
     return {"security.protocol": security.protocol} | _certificates(security) | _login(security)
+
+
+def by_reference(properties: Mapping[str, str]) -> dict[str, str]:
+    """The same with environment variables in place of secrets, as Pinot reads them in its tables: `${NAME}`
+    as a whole value."""
+    return {key: _reference(key) if key in _SECRETS else value for key, value in properties.items()}
+
+
+def _reference(key: str) -> str:
+    return f"${{HEADRACE_{key.upper().replace('.', '_')}}}"
 
 
 def _certificates(security: KafkaSecurity) -> dict[str, str]:

@@ -96,7 +96,7 @@ def query(
 
 def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
     """Every table with the topic that it ingests."""
-    from pinot.deployment.java_kafka import client_properties
+    from pinot.deployment.java_kafka import by_reference, client_properties
     from pinot.schemas import Placement
     from pinot.tables import (
         MIRROR_METRICS,
@@ -107,6 +107,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
     )
 
     pinot, stream = settings.pinot, settings.clusters[settings.pinot.stream_cluster]
+    properties = client_properties(stream)
     topics = {
         PARTITION_METRICS.name: settings.pmp.topic,
         PARTITION_METRICS_HOURLY.name: settings.pmp.hourly_topic,
@@ -121,7 +122,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
             replication=pinot.replication,
             segment_rows=pinot.segment_rows,
             segment_hours=pinot.segment_hours,
-            kafka_properties=client_properties(stream),
+            kafka_properties=by_reference(properties) if pinot.secrets_by_reference else properties,
             upsert_options=pinot.upsert_options,
         )
         for table in TABLES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -93,3 +94,20 @@ def test_recreating_reads_the_topic_again(
     assert [change.step for change in changes] == [Step.RECREATE]
     wait_until(lambda: shown(client, table) == 7)
     assert next(iter(controller.consuming(table.name).values()))[0]["consumerState"] == "CONSUMING"
+
+
+def test_secrets_by_reference_are_values_of_pinots_environment_and_stored_nowhere(
+    kafka_pair: KafkaPair, controller: PinotController, table: Table
+) -> None:
+    by_value = Placement(
+        kafka_pair.destination.address, table.topic, 3650, kafka_properties={"ssl.key.password": "right"}
+    )
+    apply(controller, {table: by_value})
+    placement = replace(by_value, kafka_properties={"ssl.key.password": "${PATH}"})
+    assert [change.step for change in apply(controller, {table: placement})] == [Step.UNCHANGED, Step.UPDATE]
+    assert [change.step for change in apply(controller, {table: placement})] == [Step.UNCHANGED] * 2
+    assert controller.references(table.name) == {"${PATH}"}
+    stored = controller.table(table.name)
+    assert stored is not None
+    (stream,) = stored["ingestionConfig"]["streamIngestionConfig"]["streamConfigMaps"]
+    assert stream["ssl.key.password"] == os.environ["PATH"], "as Pinot's consumers get it"

@@ -71,3 +71,12 @@ def test_secrets_do_not_show_in_differences() -> None:
     assert change.step is Step.UPDATE
     assert "new" not in str(change)
     assert "old" not in str(change)
+
+
+def test_a_secret_by_value_is_replaced_by_its_reference_and_not_again() -> None:
+    by_value = replace(PLACEMENT, kafka_properties={"ssl.key.password": "right"})
+    wanted = replace(PLACEMENT, kafka_properties={"ssl.key.password": "${OURS}"})
+    shown = pinot_table(PARTITION_METRICS, by_value)
+    assert judge_table(PARTITION_METRICS, wanted, shown).step is Step.UPDATE
+    assert judge_table(PARTITION_METRICS, wanted, shown, frozenset({"${OTHERS}"})).step is Step.UPDATE
+    assert judge_table(PARTITION_METRICS, wanted, shown, frozenset({"${OURS}"})).step is Step.UNCHANGED

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from mirror.errors import ConfigError
 from mirror.settings import KafkaCluster, KafkaSecurity
-from pinot.deployment.java_kafka import client_properties
+from pinot.deployment.java_kafka import by_reference, client_properties
 
 
 def a_cluster(**security: object) -> KafkaCluster:
@@ -52,3 +52,24 @@ def test_what_cannot_be_handed_over_is_an_error(tmp_path: Path) -> None:
         client_properties(a_cluster(protocol="SASL_SSL", mechanism="OAUTHBEARER", token_file="token"))
     with pytest.raises(ConfigError, match="cannot be read"):
         client_properties(a_cluster(protocol="SSL", ca_file=str(tmp_path / "missing")))
+
+
+def test_secrets_can_be_names_of_variables(tmp_path: Path) -> None:
+    (tmp_path / "pem").write_text("a certificate and its key")
+    pem = str(tmp_path / "pem")
+    cluster = a_cluster(
+        protocol="SASL_SSL",
+        mechanism="PLAIN",
+        username="me",
+        password=SecretStr("right"),
+        certificate_file=pem,
+        key_file=pem,
+        key_password=SecretStr("of the key"),
+    )
+    properties = by_reference(client_properties(cluster))
+    assert properties["sasl.jaas.config"] == "${HEADRACE_SASL_JAAS_CONFIG}"
+    assert properties["ssl.keystore.key"] == "${HEADRACE_SSL_KEYSTORE_KEY}"
+    assert properties["ssl.key.password"] == "${HEADRACE_SSL_KEY_PASSWORD}"
+    assert properties["ssl.keystore.certificate.chain"] == "a certificate and its key"
+    assert (properties["sasl.mechanism"], properties["security.protocol"]) == ("PLAIN", "SASL_SSL")
+    assert "right" not in str(properties)
