@@ -32,8 +32,9 @@ class RestService:
         }
 
     def has_own_monitor(self) -> bool:
-        """As the health of the instance that answers says."""
-        return PART in self._rest.get("/v1/health")["parts"]
+        """As the health of any instance says; `/v1/health` itself answers 503 where something is not well."""
+        answers = self._rest.get("/v1/instances")
+        return any(PART in one["health"]["parts"] for one in answers if one["health"] is not None)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run of an incremental rebalance."""

@@ -27,6 +27,7 @@ def settings(receiver: CheckingAlertmanager) -> dict[str, str]:
         "monitor__enabled": "true",
         "monitor__measurements": "topic",
         "monitor__interval_seconds": "0.5",
+        "monitor__window_seconds": "900",
         "monitor__alerts__alertmanagers__here__url": receiver.url,
         "monitor__alerts__alertmanagers__here__refresh_seconds": "0.5",
     }

@@ -16,6 +16,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.control_service import ControlService
 from monitor.adapters.rest_service import RestService
 from monitor.latency import Source, Subject
+from monitor.leader_monitor import PART
 from monitor.ports import Service
 from tests.builders import SOURCE
 from tests.fakes.in_process import InProcess
@@ -84,6 +85,16 @@ def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) ->
     identity = service.rebalance(ORDERS, "a breach")
     (request,) = site.leader.stores.requests.pending()
     assert (request.identity, request.requested_by, request.reason) == (identity, "monitor", "a breach")
+
+
+def test_an_instance_with_a_monitor_of_its_own_says_so_also_where_something_is_not_well(site: Site) -> None:
+    service = service_over(InProcess(site.app))
+    site.tick()
+    assert not service.has_own_monitor()
+    site.health.report("destination", False, "it does not answer")
+    assert not service.has_own_monitor()
+    site.health.report(PART, True, "it judges")
+    assert service.has_own_monitor()
 
 
 def test_what_the_service_refuses_is_an_error_with_its_words(service: Service) -> None:
