@@ -10,7 +10,8 @@ the answer depends on the definitions and not on which topics exist by now. Thre
 3. A topic of Headrace's own is no destination.
 
 Where two datastreams contradict each other, the one created later gives way, by name where both are of one
-moment; of a shared destination the one that writes it already keeps it.
+moment; of a shared destination the one that writes it already keeps it. A ring in which names change is cut
+where a changed name would return, whichever is older.
 """
 
 from __future__ import annotations

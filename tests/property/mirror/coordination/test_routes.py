@@ -125,16 +125,37 @@ def test_every_instance_finds_the_same(
 def test_what_one_datastream_does_is_as_it_was_before_a_younger_one_came(
     routes: list[Route], native: dict[str, frozenset[str]]
 ) -> None:
-    """But for names that only the younger one makes, which may not come back to where they are from."""
+    """But for names that somebody changes: a ring in which names change is cut where a changed name would
+    come back to where it is from."""
     youngest = max(routes, key=lambda route: route.age)
     older = [route for route in routes if route is not youngest]
     before, after = Copying(older, native).verdict(), Copying(routes, native).verdict()
     assert before.refused.items() <= after.refused.items()
-    naming = youngest.datastream.naming
+    renaming = [one.datastream.naming for one in routes if not one.datastream.naming.is_identity]
     for route in older:
         name = DatastreamName(route.datastream.name)
         fewer = after.left_out.get(name, {}).keys() - before.left_out.get(name, {}).keys()
-        assert all(naming.source(topic) is not None and not naming.is_identity for topic in fewer)
+        assert all(any(naming.source(topic) is not None for naming in renaming) for topic in fewer)
+
+
+def test_a_ring_that_changes_names_is_cut_where_a_changed_name_would_return() -> None:
+    ways = [("A", "D", "a.*"), ("B", "A", "a.*"), ("D", "B", "*")]
+    ring = [
+        Route(
+            a_datastream(
+                f"d{number}",
+                source=ClusterRef(source),
+                destination=ClusterRef(destination),
+                naming=TopicNaming(template),
+            ),
+            source,
+            destination,
+        )
+        for number, (source, destination, template) in enumerate(ways)
+    ]
+    verdict = Copying(ring, {"A": frozenset({"a.t", "t"})}).verdict()
+    assert list(verdict.left_out) == ["d0"]
+    assert list(verdict.left_out[DatastreamName("d0")]) == ["a.t"]
 
 
 def test_a_datastream_alone_is_never_in_its_own_way() -> None:
