@@ -97,12 +97,13 @@ def test_recreating_reads_the_topic_again(
 
 
 def test_secrets_by_reference_are_values_of_pinots_environment_and_stored_nowhere(
-    kafka_pair: KafkaPair, controller: PinotController, table: Table
+    kafka_pair: KafkaPair, controller: PinotController, client: PinotClient, table: Table
 ) -> None:
     by_value = Placement(
         kafka_pair.destination.address, table.topic, 3650, kafka_properties={"ssl.key.password": "right"}
     )
     apply(controller, {table: by_value})
+    wait_until(lambda: shown(client, table) == 0, "the segments of the table are there")
     placement = replace(by_value, kafka_properties={"ssl.key.password": "${PATH}"})
     assert [change.step for change in apply(controller, {table: placement})] == [Step.UNCHANGED, Step.UPDATE]
     assert [change.step for change in apply(controller, {table: placement})] == [Step.UNCHANGED] * 2
