@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
@@ -12,10 +11,9 @@ from mirror.coordination.stores.problems import Problem
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName
+from monitor.adapters.subjects import subject_of
 from monitor.latency import Source, Subject
 from monitor.ports import Preview
-
-_NAMES_SHOWN: Final = 5
 
 
 class ControlService:
@@ -62,13 +60,12 @@ def _is_judged(one: Datastream) -> bool:
 
 
 def _subject(one: Datastream, problem: Problem | None) -> Subject:
-    is_halted = problem is not None and problem.sets_aside
-    return Subject(
+    return subject_of(
         one.objective,
         Source(one.group, one.source),
         one.selection,
-        halted=problem.reason if problem is not None and is_halted else "",
-        paused=", ".join(sorted(one.pauses)[:_NAMES_SHOWN]),
-        remark=problem.reason if problem is not None and not is_halted else "",
-        objectives=tuple(one.objectives),
+        one.objectives,
+        paused=one.pauses,
+        reason=problem.reason if problem is not None else "",
+        sets_aside=problem is not None and problem.sets_aside,
     )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
+from monitor.adapters.subjects import subject_of
 from monitor.latency import Source, Subject
 from monitor.leader_monitor import PART
 from monitor.ports import Preview, Rest
-
-_NAMES_SHOWN: Final = 5
 
 
 class RestService:
@@ -50,15 +49,14 @@ class RestService:
 
 
 def _subject(one: Mapping[str, Any]) -> Subject:
-    source, problem = one["source"], one["problem"]
-    is_halted = problem is not None and problem["sets_aside"]
-    return Subject(
+    source, problem = one["source"], one["problem"] or {"reason": "", "sets_aside": False}
+    return subject_of(
         LatencyObjective(**one["objective"]) if one["objective"] else None,
         Source(one["metadata"].get(TASK_PREFIX) or one["name"], source["cluster"]),
         TopicSelection(source["topics"], source["exclude"], source["internal"]),
-        halted=problem["reason"] if is_halted else "",
-        paused=", ".join(sorted(one["pauses"])[:_NAMES_SHOWN]),
-        remark=problem["reason"] if problem is not None and not is_halted else "",
         # An instance of an older version knows of none.
-        objectives=tuple(Objective(**each) for each in one.get("objectives") or ()),
+        [Objective(**each) for each in one.get("objectives") or ()],
+        paused=one["pauses"],
+        reason=problem["reason"],
+        sets_aside=problem["sets_aside"],
     )
