@@ -98,7 +98,8 @@ class MonitorCycle:
 
     def _judged(self, subjects: Mapping[DatastreamName, Subject]) -> dict[DatastreamName, Verdict]:
         windows = windows_of(subjects.values(), self._window)
-        seen = {seconds: self._measurements.observe(seconds) for seconds in windows}
+        # The longest first: the metrics topic is not read again from further back for it.
+        seen = {seconds: self._measurements.observe(seconds) for seconds in sorted(windows, reverse=True)}
         return {name: judge_all(one, seen, self._window) for name, one in sorted(subjects.items())}
 
     def _with_budgets(
