@@ -170,6 +170,14 @@ class TaskLimits:
         return len([size for size in sizes if size]) < min(self.min_tasks, sum(sizes))
 
 
+def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
+    """The least and the most of tasks that datastreams share, where the least is above the most."""
+    found = tuple(several)
+    least = max((one.min_tasks for one in found), default=1)
+    most = joint_limits(found).max_tasks
+    return (least, most) if most is not None and least > most else None
+
+
 def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
     """What holds for tasks that datastreams share: of each bound the strictest; the most where the least is
     above it."""

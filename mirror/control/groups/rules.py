@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirror.coordination.routing.mates import other_consumer_group
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import GROUP_ID, TASK_PREFIX
-from mirror.model.load import joint_limits
+from mirror.model.load import impossible_limits
 
 
 def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
@@ -20,10 +21,8 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
                 f"datastreams of group {other.group} copy as {other.name} does: {_route(other)}",
                 advice=f"give them the same clusters and topic names, or another {TASK_PREFIX}",
             )
-    together = [datastream, *mates]
-    least = max(one.limits.min_tasks for one in together)
-    most = joint_limits(one.limits for one in together).max_tasks
-    if most is not None and least > most:
+    if bounds := impossible_limits(one.limits for one in (datastream, *mates)):
+        least, most = bounds
         raise InvalidRequest(
             f"datastreams of group {datastream.group} share tasks: at least {least} and at most {most}"
             " are not possible",
@@ -33,13 +32,12 @@ def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
 
 def check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:
     """It cannot change later. Raises InvalidRequest."""
-    mine = new.metadata.get(GROUP_ID)
     for other in others:
-        theirs = other.metadata.get(GROUP_ID)
-        if mine and theirs and other.group == new.group and theirs != mine:
+        theirs = other_consumer_group(new, other) if other.group == new.group else ""
+        if theirs:
             raise InvalidRequest(
                 f"datastreams of group {new.group} share tasks, and {other.name} commits its positions to"
-                f" {GROUP_ID} {theirs}, not to {mine}",
+                f" {GROUP_ID} {theirs}, not to {new.metadata[GROUP_ID]}",
                 advice=f"give it {GROUP_ID} = {theirs}, or another {TASK_PREFIX}",
             )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import GROUP_ID
 from mirror.model.identifiers import DatastreamName, GroupName
-from mirror.model.load import joint_limits
+from mirror.model.load import impossible_limits, joint_limits
 
 
 def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName, str]:
@@ -28,12 +28,17 @@ def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName,
     return found
 
 
+def other_consumer_group(one: Datastream, mate: Datastream) -> str:
+    """The `group.id` of the mate, where both give one and they differ; else empty."""
+    mine, theirs = one.metadata.get(GROUP_ID), mate.metadata.get(GROUP_ID)
+    return theirs if mine and theirs and mine != theirs else ""
+
+
 def _limits(one: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]) -> Iterator[str]:
     """Each alone is possible: only of two of them the least can be above the most."""
     for other in older:
-        together = joint_limits((one.limits, other.limits))
-        least, most = max(one.limits.min_tasks, other.limits.min_tasks), together.max_tasks
-        if most is not None and least > most:
+        if bounds := impossible_limits((one.limits, other.limits)):
+            least, most = bounds
             counts = joint_limits(each.limits for each in members)
             yield (
                 f"it shares tasks with {other.name}, and at least {least} and at most {most} are not"
@@ -43,10 +48,8 @@ def _limits(one: Datastream, older: Sequence[Datastream], members: Sequence[Data
 
 
 def _consumer_group(one: Datastream, older: Sequence[Datastream]) -> Iterator[str]:
-    mine = one.metadata.get(GROUP_ID)
     for other in older:
-        theirs = other.metadata.get(GROUP_ID)
-        if mine and theirs and mine != theirs:
+        if theirs := other_consumer_group(one, other):
             yield (
                 f"it shares tasks with {other.name}, which commits its positions to {GROUP_ID} {theirs}: each"
                 f" commits what it copies to its own, of what both select {min(one.name, other.name)}"
