@@ -58,7 +58,7 @@ class HttpCall:
             raise Refused("HTTP takes tokens of ASCII only")
         try:
             reply = anyio.run(partial(self._post, address, body, headers))
-        except TimeoutError as error:
+        except (TimeoutError, httpx.TimeoutException) as error:
             raise TimedOut(f"it did not answer within {self._timeout:g} s") from error
         except httpx.HTTPError as error:
             raise Unreachable(

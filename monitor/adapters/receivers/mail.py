@@ -7,6 +7,7 @@ import smtplib
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -75,11 +76,11 @@ class Mail:
     def _connected(self) -> Iterator[smtplib.SMTP]:
         """A conversation of at most the time-out: smtplib's own is for each read, so that a server which
         sends a byte now and then would hold it for ever. Raises TimeoutError."""
-        chosen, is_late = self._settings, threading.Event()
+        chosen = self._settings
+        deadline = time.monotonic() + chosen.timeout_seconds
         server = _Conversation(chosen.host, chosen.timeout_seconds)
 
         def end() -> None:
-            is_late.set()
             with contextlib.suppress(OSError):  # it is closed by now
                 if server.sock is not None:
                     server.sock.shutdown(socket.SHUT_RDWR)
@@ -91,7 +92,8 @@ class Mail:
             server.begin(chosen.port, chosen.security, self._tls)
             yield server
         except (OSError, smtplib.SMTPException) as error:
-            if is_late.is_set():
+            # The watch and the read that it ends may be late in either order.
+            if time.monotonic() >= deadline:
                 raise TimeoutError from error
             raise
         finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -198,7 +199,7 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
 def test_a_server_that_does_not_finish_its_answer_is_left(beginning: bytes, drop: bytes) -> None:
     with dripping(beginning, drop) as port:
         chosen = WebhookSettings(url=f"http://{LOOPBACK}:{port}", timeout_seconds=0.3)
-        with pytest.raises(Unreachable):
+        with pytest.raises(TimedOut):
             Webhook("chat", chosen, []).send([a_notice()], now())
 
 
@@ -315,6 +316,12 @@ def test_a_mail_server_that_does_not_finish_is_left(beginning: bytes, drop: byte
         chosen = mail_settings(server, port=port, timeout_seconds=0.3)
         with pytest.raises(TimedOut):
             Mail(chosen).send([a_notice()], now())
+
+
+def test_a_read_that_ends_before_the_watch_over_it_is_a_time_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Timer, "start", lambda _: None)
+    with MailServer() as server, dripping(b"", b"") as port, pytest.raises(TimedOut):
+        Mail(mail_settings(server, port=port, timeout_seconds=0.3)).send([a_notice()], now())
 
 
 def test_a_mail_server_that_is_away_may_come_back(post: MailServer) -> None:
