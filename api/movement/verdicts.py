@@ -7,8 +7,8 @@ from typing import Final
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.model.movement.loss import seconds_to_loss
 from monitor.movement.judge import judge_lane
-from monitor.movement.loss import seconds_to_loss
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
 _ACTIVITY: Final = {

@@ -39,8 +39,8 @@ from typing import Final
 
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.movement.history import LaneHistory, Waypoint
+from mirror.model.movement.loss import seconds_to_loss
 from monitor.movement.catch_up import approach, eta_seconds
-from monitor.movement.loss import seconds_to_loss
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
 _S = MovementState

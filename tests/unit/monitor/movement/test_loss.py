@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mirror.model.movement.history import UNLIMITED, Retention
+from mirror.model.movement.loss import seconds_to_loss
 from monitor.movement.judge import judge_lane
-from monitor.movement.loss import seconds_to_loss
 from monitor.movement.states import LaneFacts
 from tests.fakes.partition_lives import PartitionLife
 
