@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from assigner.what_if.replay import HOUR_MS, Hour, Hourly, hours_from_csv, hours_from_json
+from assigner.forecast.outlook import HOUR_MS
+from assigner.forecast.seasonal import Grade
+from assigner.what_if.ahead import ComingHour
+from assigner.what_if.replay import Hour, Hourly, hours_from_csv, hours_from_json
 from headrace.console.durations import milliseconds
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, LoadUnavailable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mirror.model.load import PartitionLoad
+    from mirror.model.topics import TopicPartition
+    from pinot.client import PinotClient
+    from pinot.partitions.pages import Grain
 
 
 def read_text(path: Path) -> str:
@@ -30,45 +42,55 @@ def from_file(path: Path) -> Hourly:
 
 
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
-    """The last `since` (24h, 7d) in whole hours, and the present hour so far; what is to be said of them.
+    """The last `since` (24h, 28d) in whole hours, and the present hour so far; what is to be said of them.
 
-    Raises LoadUnavailable when none has samples.
+    An hour whose samples are kept is read from them, an older one from its rollup. Raises LoadUnavailable
+    when none has either.
     """
     from pinot.client import PinotClient
-    from pinot.partitions.loads import partition_rates
-    from pinot.tables import Statistic
-    from pinot.time_range import TimeRange
-    from pmp.loads.rates import Reading, partition_loads
+    from pinot.partitions.pages import Grain
 
     end = SystemClock().now_ms() // HOUR_MS * HOUR_MS
     first = end - max(HOUR_MS, milliseconds(since) // HOUR_MS * HOUR_MS)
     hours = {}
     with closing(PinotClient(settings.pinot)) as client:
         for hour in range(first, end + 1, HOUR_MS):
-            when = TimeRange(hour, hour + HOUR_MS)
-            rates = partition_rates(client, cluster, when, statistic=Statistic.MEAN)
-            loads = partition_loads(rates, Reading(Statistic.MEAN))
+            grains = (Grain.SAMPLES, Grain.HOURS)
+            found = (_hour(client, cluster, hour, grain) for grain in grains)
+            loads = next(filter(None, found), None)
             if loads:
                 hours[hour] = loads
     if not hours:
         raise LoadUnavailable(
-            f"Pinot has no samples of cluster {cluster} in the last {since}",
+            f"Pinot has no samples or rollups of cluster {cluster} in the last {since}",
             advice="name the cluster as its samples do, or look further back",
         )
     return hours, notes_on(list(hours), first, end)
 
 
+def _hour(
+    client: PinotClient, cluster: str, hour_ms: int, grain: Grain
+) -> dict[TopicPartition, PartitionLoad]:
+    """Mean loads of one hour."""
+    from pinot.partitions.loads import partition_rates
+    from pinot.tables import Statistic
+    from pinot.time_range import TimeRange
+    from pmp.loads.rates import Reading, partition_loads
+
+    when = TimeRange(hour_ms, hour_ms + HOUR_MS)
+    rates = partition_rates(client, cluster, when, statistic=Statistic.MEAN, grain=grain)
+    return partition_loads(rates, Reading(Statistic.MEAN))
+
+
 def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
-    """Which of the hours from `first` to `last` have no samples, as sentences. All in epoch ms."""
+    """Which of the hours from `first` to `last` are not known, as sentences. All in epoch ms."""
     asked = (last - first) // HOUR_MS + 1
     if len(hours) == asked:
         return []
     begin, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(hours), max(hours) + HOUR_MS))
-    note = (
-        f"{len(hours)} of {asked} hours have samples, from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
-    )
+    note = f"{len(hours)} of {asked} hours are known, from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
     if min(hours) > first:
-        note += "; samples older than the retention of partitionMetrics are gone"
+        note += "; what is older than the retention of partitionMetricsHourly is gone"
     return [note]
 
 
@@ -93,13 +115,7 @@ def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> Non
 
     Raises InvalidRequest when no format has that suffix.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 6), layout="constrained")
-    formats = FigureCanvasAgg(figure).get_supported_filetypes()
-    if path.suffix.lower().removeprefix(".") not in formats:
-        raise InvalidRequest(f"no picture can be drawn as {path}", advice=f"end it in {', '.join(formats)}")
+    figure = _figure(path)
     tasks, moved = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     times = [_time(hour) for hour in hours]
     load = [hour.bytes_per_second / usable_bytes_per_second for hour in hours]
@@ -117,5 +133,61 @@ def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> Non
     figure.savefig(path)
 
 
-def _time(hour: Hour) -> datetime:
+def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
+    """Rows for a person."""
+    return [
+        {
+            "hour": _time(hour).strftime("%Y-%m-%d %H:00"),
+            "low": round(hour.low_bytes_per_second),
+            "bytes_per_second": round(hour.bytes_per_second),
+            "high": round(hour.high_bytes_per_second),
+            "tasks": hour.tasks,
+            "most_tasks": hour.most_tasks,
+        }
+        for hour in hours
+    ]
+
+
+def graded_sentence(grade: Grade) -> str:
+    """How far such forecasts can be trusted."""
+    if not grade.tried:
+        return "no hour of the past says how good such a forecast is: give a longer one"
+    off = f"; the middle was off by {grade.error:.0%} (median)" if math.isfinite(grade.error) else ""
+    return f"of {grade.tried} such forecasts of the past, {grade.covered:.0%} covered what came{off}"
+
+
+def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
+    """The load with its interval above the tasks it needs. Raises InvalidRequest as `draw` does."""
+    figure = _figure(path)
+    load, tasks = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    times = [_time(hour) for hour in hours]
+    low = [hour.low_bytes_per_second / 1e6 for hour in hours]
+    high = [hour.high_bytes_per_second / 1e6 for hour in hours]
+    load.fill_between(times, low, high, alpha=0.3, label="low to high")
+    load.plot(times, [hour.bytes_per_second / 1e6 for hour in hours], label="middle")
+    load.set_ylim(bottom=0)
+    load.set_ylabel("MB/s")
+    load.legend()
+    tasks.step(times, [hour.most_tasks for hour in hours], where="post", label="for the high end")
+    tasks.step(times, [hour.tasks for hour in hours], where="post", label="for the middle")
+    tasks.set_ylim(bottom=0)
+    tasks.set_ylabel("tasks")
+    tasks.legend()
+    figure.autofmt_xdate()
+    figure.savefig(path)
+
+
+def _figure(path: Path) -> Figure:
+    """An empty one that can be saved there. Raises InvalidRequest when no format has that suffix."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    formats = FigureCanvasAgg(figure).get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in formats:
+        raise InvalidRequest(f"no picture can be drawn as {path}", advice=f"end it in {', '.join(formats)}")
+    return figure
+
+
+def _time(hour: Hour | ComingHour) -> datetime:
     return datetime.fromtimestamp(hour.hour_ms / 1000, UTC)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -114,6 +114,16 @@ def _messages(
     if topic is not None and topic.messages_per_second is not None:
         return topic.messages_per_second
     return default.messages_per_second or 0.0
+
+
+def scaled(load: PartitionLoad, factor: float) -> PartitionLoad:
+    """The same partition with `factor` times the bytes and the messages."""
+    messages = load.messages_per_second
+    return replace(
+        load,
+        bytes_per_second=load.bytes_per_second * factor,
+        messages_per_second=None if messages is None else messages * factor,
+    )
 
 
 def refuse_impossible(partitions: Sequence[TopicPartition], rates: Rates) -> None:

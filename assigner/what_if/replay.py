@@ -15,15 +15,15 @@ from typing import Any, Final
 import numpy as np
 
 from assigner.answer.placement_answer import PlacementAnswer
+from assigner.forecast.outlook import HOUR_MS
 from assigner.planner import plan
-from assigner.problem.loads import resolve
+from assigner.problem.loads import resolve, scaled
 from assigner.problem.problem import Mode
 from assigner.what_if.document import Fallback
 from mirror.errors import InvalidRequest
 from mirror.model.load import PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
 
-HOUR_MS: Final = 3_600_000
 _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
@@ -61,7 +61,7 @@ def replay(
     present: dict[TopicPartition, int] = {}
     seen: list[Mapping[TopicPartition, PartitionLoad]] = []
     for hour in sorted(history):
-        loads = {partition: _grown(load, growth) for partition, load in history[hour].items()}
+        loads = {partition: scaled(load, growth) for partition, load in history[hour].items()}
         answer = _plan_hour(loads, present, limits, how, seen[-patience:] if patience else [])
         present = _placement(answer)
         seen.append(loads)
@@ -103,15 +103,6 @@ def _summary(hour_ms: int, answer: PlacementAnswer) -> Hour:
         max_over_mean=float(loads.max()) / mean if mean else 1.0,
         overloaded_tasks=len(answer.overloaded),
         moved_bytes_per_second=answer.moved_bytes_per_second,
-    )
-
-
-def _grown(load: PartitionLoad, growth: float) -> PartitionLoad:
-    messages = load.messages_per_second
-    return replace(
-        load,
-        bytes_per_second=load.bytes_per_second * growth,
-        messages_per_second=None if messages is None else messages * growth,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from assigner.what_if.document import Fallback
     from assigner.what_if.replay import Hourly
     from headrace.settings import HeadraceSettings
+    from mirror.model.load import TaskLimits
 
 _MOVES_SHOWN = 30
 _TASKS_SHOWN = 60
@@ -34,8 +36,14 @@ def plan(
         str, typer.Option(help="Length of the past to replay from Pinot, such as 24h or 7d.")
     ] = "",
     cluster: Annotated[str, typer.Option(help="Whose past, with --since.")] = "source",
+    ahead: Annotated[
+        str, typer.Option(help="Forecast this long after the past, such as 24h, instead of replaying it.")
+    ] = "",
+    certainty: Annotated[
+        float, typer.Option(help="With --ahead: share of the hours that the high end is to cover.")
+    ] = 0.9,
     growth: Annotated[float, typer.Option(help="Factor on every recorded load.")] = 1.0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the replay into this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the replay or the forecast into this file.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Bytes per second that a task can carry.")] = None,
     messages: Annotated[int | None, typer.Option(help="Messages per second that a task can carry.")] = None,
     utilisation: Annotated[
@@ -61,7 +69,7 @@ def plan(
 
     _refuse_contradictions(
         [input_file is not None, history is not None, bool(since)],
-        {"--growth": growth != 1.0, "--plot": plot is not None},
+        {"--growth": growth != 1.0, "--plot": plot is not None, "--ahead": bool(ahead)},
         {"--mode": mode is not None, "--strict": strict},
     )
     settings = load_settings(config)
@@ -79,7 +87,11 @@ def plan(
     hours, notes = (from_file(history), []) if history is not None else from_pinot(settings, cluster, since)
     for note in notes:
         complain(note)
-    _replay(hours, growth, changes, settings, plot, notes, for_programs=for_programs)
+    replayed = _Replay(hours, growth, changes, settings, plot, notes, for_programs)
+    if ahead:
+        _forecast(replayed, ahead, certainty)
+    else:
+        _replay(replayed)
 
 
 def _refuse_contradictions(
@@ -146,8 +158,6 @@ def _merged(
 
 
 def _fallback(settings: HeadraceSettings) -> Fallback:
-    from dataclasses import replace
-
     from assigner.what_if.document import Fallback
     from mirror.model.load import TaskCapacity
 
@@ -188,31 +198,66 @@ def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
         print_table("moves", columns, document["moves"][:_MOVES_SHOWN])
 
 
-def _replay(
-    hours: Hourly,
-    growth: float,
-    changes: Mapping[str, Any],
-    settings: HeadraceSettings,
-    plot: Path | None,
-    notes: list[str],
-    *,
-    for_programs: bool,
-) -> None:
-    from dataclasses import replace
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """A recorded past, and what is asked of it. `changes`: what options say. `notes`: what it lacks."""
 
+    hours: Hourly
+    growth: float
+    changes: Mapping[str, Any]
+    settings: HeadraceSettings
+    plot: Path | None
+    notes: list[str]
+    for_programs: bool
+
+    @property
+    def how(self) -> Fallback:
+        """Capacity and policy."""
+        from mirror.model.load import TaskCapacity
+
+        how = _fallback(self.settings)
+        capacity = TaskCapacity(**{**asdict(how.capacity), **self.changes.get("capacity", {})})
+        policy = replace(self.settings.assigner.policy(), rebalance=bool(self.changes.get("rebalance")))
+        return replace(how, capacity=capacity, policy=policy)
+
+    @property
+    def limits(self) -> TaskLimits:
+        """How many tasks there may be, and of how many partitions."""
+        from mirror.model.load import TaskLimits
+
+        return TaskLimits(**self.changes.get("limits", {}))
+
+
+def _replay(asked: _Replay) -> None:
     from assigner.what_if.replay import replay
     from headrace.replays import draw, readable
-    from mirror.model.load import TaskCapacity, TaskLimits
 
-    how = _fallback(settings)
-    capacity = TaskCapacity(**{**asdict(how.capacity), **changes.get("capacity", {})})
-    policy = replace(settings.assigner.policy(), rebalance=bool(changes.get("rebalance")))
-    limits = TaskLimits(**changes.get("limits", {}))
-    found = replay(hours, growth, limits, replace(how, capacity=capacity, policy=policy))
-    if plot is not None:
-        draw(found, capacity.usable_bytes_per_second, plot)
-    if for_programs:
-        print_json({"growth": growth, "notes": notes, "hours": [asdict(hour) for hour in found]})
+    found = replay(asked.hours, asked.growth, asked.limits, asked.how)
+    if asked.plot is not None:
+        draw(found, asked.how.capacity.usable_bytes_per_second, asked.plot)
+    if asked.for_programs:
+        print_json({"growth": asked.growth, "notes": asked.notes, "hours": [asdict(one) for one in found]})
     else:
         rows = readable(found)
-        print_table(f"replay at {growth:g} times the recorded load", list(rows[0]), rows)
+        print_table(f"replay at {asked.growth:g} times the recorded load", list(rows[0]), rows)
+
+
+def _forecast(asked: _Replay, ahead: str, certainty: float) -> None:
+    from assigner.forecast.outlook import HOUR_MS, outlook
+    from assigner.what_if.ahead import coming_hours
+    from headrace.console.durations import milliseconds
+    from headrace.replays import draw_ahead, graded_sentence, readable_ahead
+
+    hours = -(-milliseconds(ahead) // HOUR_MS)
+    found = outlook(asked.hours, hours, certainty)
+    rows = coming_hours(found, asked.growth, asked.limits, asked.how)
+    if asked.plot is not None:
+        draw_ahead(rows, asked.plot)
+    if asked.for_programs:
+        grade = {key: value if math.isfinite(value) else None for key, value in found.grade._asdict().items()}
+        document = {"growth": asked.growth, "certainty": certainty, "grade": grade, "notes": asked.notes}
+        print_json(document | {"hours": [asdict(one) for one in rows]})
+    else:
+        shown = readable_ahead(rows)
+        print_table(f"forecast at {asked.growth:g} times the recorded load", list(shown[0]), shown)
+        console().print(graded_sentence(found.grade))

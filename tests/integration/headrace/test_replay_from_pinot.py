@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from assigner.forecast.outlook import outlook
 from headrace.__main__ import main
 from headrace.replays import from_pinot
 from headrace.settings import HeadraceSettings, load_settings
@@ -15,14 +17,16 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import LoadUnavailable
 from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient
-from pinot.tables import PARTITION_METRICS
+from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY, PartitionMetricHourly
 from stack.pinot import PinotServer
-from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
+from tests.metrics_data import MetricsWorld, a_metric, a_rollup, apply_tables, fresh_name, pinot_settings
 from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 
 HOUR_MS = 3_600_000
+ROLLED_UP = 120
+BUSY_HOUR_AGO = 12
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +39,10 @@ def settings(pinot_server: PinotServer, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def recorded(pinot_server: PinotServer, kafka_pair: KafkaPair) -> str:
-    """A cluster whose partition 0 carried 1000 B/s two hours ago and 4000 B/s an hour ago; 1 carried 50."""
+    """A cluster whose partition 0 carried 1000 B/s two hours ago and 4000 B/s an hour ago; 1 carried 50.
+
+    Of the five days before there are rollups only: 0 carried 100 B/s, in one hour of each day 700.
+    """
     apply_tables(pinot_server, kafka_pair.destination.address)
     cluster = fresh_name("replay")
     this_hour = SystemClock().now_ms() // HOUR_MS * HOUR_MS
@@ -54,10 +61,19 @@ def recorded(pinot_server: PinotServer, kafka_pair: KafkaPair) -> str:
         for partition, rate in enumerate(rates)
         for minute in (10, 20, 30)
     ]
+    rollups = [a_rolled_up_hour(cluster, this_hour, ago) for ago in range(ROLLED_UP, 2, -1)]
     client = PinotClient(pinot_settings(pinot_server))
-    MetricsWorld(client, kafka_pair.destination.address).put(PARTITION_METRICS, rows)
+    world = MetricsWorld(client, kafka_pair.destination.address)
+    world.put(PARTITION_METRICS, rows)
+    world.put(PARTITION_METRICS_HOURLY, rollups)
     client.close()
     return cluster
+
+
+def a_rolled_up_hour(cluster: str, this_hour: int, ago: int) -> PartitionMetricHourly:
+    rate = 700.0 if ago % 24 == BUSY_HOUR_AGO else 100.0
+    row = a_rollup(cluster, 0, this_hour - ago * HOUR_MS, rate)
+    return replace(row, topic="orders", growth_bytes=rate * 3600, growth_ms=HOUR_MS)
 
 
 def test_hours_are_read_and_the_day_replayed(
@@ -69,10 +85,10 @@ def test_hours_are_read_and_the_day_replayed(
 ) -> None:
     hours, notes = from_pinot(settings, recorded, "7d")
     assert len(notes) == 1
-    assert notes[0].startswith("2 of 169 hours have samples, from ")
+    assert notes[0].startswith(f"{ROLLED_UP} of 169 hours are known, from ")
     loads = [
         {partition: load.bytes_per_second for partition, load in hours[hour].items()}
-        for hour in sorted(hours)
+        for hour in sorted(hours)[-2:]
     ]
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     assert [round(hour[first]) for hour in loads] == [1000, 4000]
@@ -89,13 +105,24 @@ def test_hours_are_read_and_the_day_replayed(
     assert not ended.value.code
     printed = capsys.readouterr()
     answer = json.loads(printed.out)
-    assert "2 of 4 hours have samples" in answer["notes"][0]
+    assert "3 of 4 hours are known" in answer["notes"][0]
     assert answer["notes"][0] in printed.err
-    assert [hour["required_tasks"] for hour in answer["hours"]] == [2, 2]
-    assert [round(hour["bytes_per_second"]) for hour in answer["hours"]] == [1050, 4050]
+    assert [hour["required_tasks"] for hour in answer["hours"]][1:] == [2, 2]
+    assert [round(hour["bytes_per_second"]) for hour in answer["hours"]][1:] == [1050, 4050]
+
+
+def test_the_past_before_the_samples_is_read_from_rollups_and_forecast(
+    settings: HeadraceSettings, recorded: str
+) -> None:
+    hours, _ = from_pinot(settings, recorded, "7d")
+    found = outlook(hours, 24, 0.9)
+    assert max(hours) + HOUR_MS == found.first_ms
+    busy = [number for number, high in enumerate(found.totals.high) if 600 < high < 800]
+    newest_ago = (SystemClock().now_ms() // HOUR_MS * HOUR_MS - max(hours)) // HOUR_MS
+    assert busy == [24 - BUSY_HOUR_AGO + newest_ago - 1]
 
 
 @pytest.mark.usefixtures("recorded")
 def test_a_cluster_without_samples_is_named(settings: HeadraceSettings) -> None:
-    with pytest.raises(LoadUnavailable, match="no samples of cluster nowhere"):
+    with pytest.raises(LoadUnavailable, match="no samples or rollups of cluster nowhere"):
         from_pinot(settings, "nowhere", "2h")

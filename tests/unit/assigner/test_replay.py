@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from assigner.forecast.outlook import HOUR_MS
 from assigner.problem.problem import Mode, Policy
 from assigner.what_if.document import Fallback
-from assigner.what_if.replay import HOUR_MS, Hourly, hours_from_csv, hours_from_json, replay
+from assigner.what_if.replay import Hourly, hours_from_csv, hours_from_json, replay
 from mirror.errors import InvalidRequest
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition

@@ -172,3 +172,42 @@ def test_a_day_is_replayed_and_drawn(tmp_path: Path, headrace: Headrace) -> None
     assert (tmp_path / "day.png").read_bytes().startswith(b"\x89PNG")
     table = headrace("--history", name, "--table")
     assert "1970-01-01 05:00" in table.stdout
+
+
+def three_days(folder: Path) -> str:
+    rows = [
+        {
+            "hour_ms": hour * 3_600_000,
+            "topic": "t",
+            "partition": n,
+            "bytes_per_second": 30 if hour % 24 == 9 else 9,
+        }
+        for hour in range(72)
+        for n in range(10)
+    ]
+    return written(folder, rows, "days.json")
+
+
+def test_the_next_day_is_forecast_and_drawn(tmp_path: Path, headrace: Headrace) -> None:
+    name = three_days(tmp_path)
+    options = ["--capacity", "100", "--utilisation", "100", "--ahead", "12h"]
+    done = headrace("--history", name, *options, "--growth", "1.1", "--plot", "next.png")
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    assert [hour["tasks"] for hour in answer["hours"]] == [1] * 9 + [4] + [1] * 2
+    assert answer["hours"][9]["bytes_per_second"] == pytest.approx(330)
+    assert answer["grade"]["covered"] > 0.9
+    assert (tmp_path / "next.png").read_bytes().startswith(b"\x89PNG")
+    table = headrace("--history", name, *options, "--table")
+    assert "1970-01-04 09:00" in table.stdout
+    assert "forecasts of the past" in table.stdout
+
+
+def test_what_cannot_be_forecast_is_one_line(tmp_path: Path, headrace: Headrace) -> None:
+    name = three_days(tmp_path)
+    done = headrace("--history", name, "--ahead", "8d")
+    assert done.returncode == 2
+    assert "168 hours ahead" in done.stderr
+    done = headrace("--input", written(tmp_path, DOCUMENT), "--ahead", "8h")
+    assert done.returncode == 2
+    assert "--ahead goes with --history or --since only" in done.stderr

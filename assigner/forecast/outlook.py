@@ -1,0 +1,91 @@
+"""The load of every partition in the next hours, low, middle and high."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from assigner.forecast.seasonal import DAY, WEEK, Grade, Interval, continued, graded
+from assigner.problem.loads import scaled
+from mirror.errors import InvalidRequest
+from mirror.model.load import PartitionLoad
+from mirror.model.topics import TopicPartition
+
+HOUR_MS: Final = 3_600_000
+Loads = Mapping[TopicPartition, PartitionLoad]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Some hours from `first_ms` (epoch ms) on.
+
+    `totals`: bytes/s of all partitions together, of each hour. `shapes`: what each partition carries when all
+    is as it was a day and a week before, of each hour. `grade`: how such totals came out in the past.
+    """
+
+    first_ms: int
+    totals: Interval
+    shapes: tuple[Loads, ...]
+    grade: Grade
+
+    @property
+    def hours_ms(self) -> list[int]:
+        """The begin of each hour, epoch ms."""
+        return [self.first_ms + number * HOUR_MS for number in range(len(self.shapes))]
+
+    def loads(self, number: int, total: float) -> Loads:
+        """What each partition carries in an hour when all together carry `total`."""
+        shape = self.shapes[number]
+        before = sum(load.bytes_per_second for load in shape.values())
+        factor = total / before if before else 1.0
+        return {partition: scaled(load, factor) for partition, load in shape.items()}
+
+
+def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
+    """The `ahead` hours after the last of `history` (loads by begin of the hour, epoch ms).
+
+    A partition counts that was measured in the last day: what is deleted comes no more. An hour that is not
+    in `history` is not known, and a partition without a load in an hour of it carried nothing.
+
+    Raises InvalidRequest as `continued` does, and when nothing can be said of an hour.
+    """
+    if not history:
+        raise InvalidRequest("the history has no hour")
+    last, first = max(history), min(history)
+    hours = range(first, last + 1, HOUR_MS)
+    lately = [history[hour] for hour in hours[-DAY:] if hour in history]
+    partitions = sorted({partition for loads in lately for partition in loads})
+    series = np.array([_sum(history.get(hour), partitions) for hour in hours])
+    totals = continued(series, ahead, certainty)
+    if not np.isfinite(totals.high).all():
+        number = int(np.argmin(np.isfinite(totals.high)))
+        raise InvalidRequest(
+            f"nothing is known of the load {number + 1} hours ahead: the history lacks that hour of the day",
+            advice="give a longer history, or look fewer hours ahead",
+        )
+    shapes = tuple(_shape(history, last + number * HOUR_MS, partitions) for number in range(1, ahead + 1))
+    return Outlook(last + HOUR_MS, totals, shapes, graded(series, ahead, certainty))
+
+
+def _sum(loads: Loads | None, partitions: list[TopicPartition]) -> float:
+    if loads is None:
+        return float("nan")
+    return float(sum(loads[one].bytes_per_second for one in partitions if one in loads))
+
+
+def _shape(history: Mapping[int, Loads], hour_ms: int, partitions: list[TopicPartition]) -> Loads:
+    """The larger of a day and a week before, else the newest that is known of a partition."""
+    distance = (hour_ms - max(history)) // HOUR_MS
+    places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
+    found: dict[TopicPartition, PartitionLoad] = {}
+    for partition in partitions:
+        known = [history[place][partition] for place in places if partition in history.get(place, {})]
+        if known:
+            found[partition] = max(known, key=lambda load: load.bytes_per_second)
+        else:
+            newest = max(hour for hour in history if partition in history[hour])
+            found[partition] = history[newest][partition]
+    return found

@@ -1,0 +1,51 @@
+"""The tasks that the next hours need, by a forecast from a recorded past. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assigner.forecast.outlook import Outlook
+from assigner.planner import plan
+from assigner.problem.loads import resolve
+from assigner.problem.problem import Mode
+from assigner.what_if.document import Fallback
+from mirror.errors import InvalidRequest
+from mirror.model.load import TaskLimits
+
+
+@dataclass(frozen=True, slots=True)
+class ComingHour:
+    """Bytes/s of all partitions together, and the tasks that capacity asks for then.
+
+    `tasks`: for the middle of the forecast. `most_tasks`: for its high end.
+    """
+
+    hour_ms: int
+    low_bytes_per_second: float
+    bytes_per_second: float
+    high_bytes_per_second: float
+    tasks: int
+    most_tasks: int
+
+
+def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
+    """Hour by hour, each placed from scratch. `growth`: factor on every load.
+
+    Raises InvalidRequest when the growth is not above 0.
+    """
+    if not (np.isfinite(growth) and growth > 0):
+        raise InvalidRequest(f"the growth is {growth}; it must be above 0", advice="1.3 means 30 % more")
+    rows = []
+    for number, hour_ms in enumerate(found.hours_ms):
+        low, middle, high = (float(part[number]) * growth for part in found.totals)
+        tasks, most = (_tasks(found, number, total, limits, how) for total in (middle, high))
+        rows.append(ComingHour(hour_ms, low, middle, high, tasks, max(tasks, most)))
+    return rows
+
+
+def _tasks(found: Outlook, number: int, total: float, limits: TaskLimits, how: Fallback) -> int:
+    loads = found.loads(number, total)
+    demand = resolve(sorted(loads), loads, {}, how.default)
+    return plan(demand, how.capacity, limits, replace(how.policy, mode=Mode.FULL)).required_tasks
