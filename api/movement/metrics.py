@@ -7,28 +7,36 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from api.movement.verdicts import judged, judged_uncopied
+from api.movement.verdicts import IN_TIME, judged, judged_uncopied
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
 from mirror.model.identifiers import GroupName
+from monitor.movement.states import Judgement, MovementState
 
 
 def movement_metrics(
     lanes: Sequence[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
 ) -> Iterator[Metric]:
     """By datastream; what is not known has no series. `now`: monotonic seconds."""
-    found = [(lane.spec.key.group, judged(lane, now)) for lane in lanes]
-    found += [(lane.what.group, judged_uncopied(lane, now)) for lane in uncopied]
-    counts = Counter((group, one.state) for group, one in found if one.state is not None)
+    in_time: dict[GroupName, int] = {}
+    counts: Counter[tuple[GroupName, MovementState]] = Counter()
     losses: dict[GroupName, float] = {}
     ends: dict[GroupName, float] = {}
     losing: Counter[GroupName] = Counter()
-    for group, one in found:
+    for group, one in _found(lanes, uncopied, now):
+        if one is IN_TIME:
+            in_time[group] = in_time.get(group, 0) + 1
+            continue
+        if one.state is not None:
+            counts[group, one.state] += 1
         if one.seconds_to_loss is not None:
             losses[group] = min(one.seconds_to_loss, losses.get(group, one.seconds_to_loss))
         if one.eta_seconds is not None:
             ends[group] = max(one.eta_seconds, ends.get(group, one.eta_seconds))
         losing[group] += one.loses_data
+    for group, number in in_time.items():
+        counts[group, MovementState.OK] += number
+        losing[group] += 0
     states = GaugeMetricFamily(
         "headrace_partitions", "partitions by what their copying does", labels=["datastream", "state"]
     )
@@ -38,6 +46,15 @@ def movement_metrics(
     yield _by_group("headrace_partitions_losing_data", "that catch up too late for their retention", losing)
     yield _by_group("headrace_seconds_to_loss", "until the source deletes what is not copied", losses)
     yield _by_group("headrace_catch_up_seconds", "until the last partition that catches up has done so", ends)
+
+
+def _found(
+    lanes: Sequence[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
+) -> Iterator[tuple[GroupName, Judgement]]:
+    for lane in lanes:
+        yield lane.spec.key.group, judged(lane, now)
+    for other in uncopied:
+        yield other.what.group, judged_uncopied(other, now)
 
 
 def _by_group(name: str, text: str, values: dict[GroupName, float] | Counter[GroupName]) -> Metric:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.instance.workers.lane_track import LaneTrack
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
@@ -97,7 +98,7 @@ class FakeWorkers(Supervisor):
 
     def report(self, rate: LaneRate) -> None:
         """A lane has said what it did."""
-        self._states[rate.key] = replace(self._states[rate.key], rate=rate)
+        self._states[rate.key] = replace(self._states[rate.key], track=LaneTrack(rate=rate))
 
     def pause(self, key: LaneKey, reason: str) -> None:
         """A lane has paused itself."""

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.datastreams.lanes import (
     LaneEvent,
     LaneHeldBack,
@@ -20,7 +21,7 @@ from mirror.model.datastreams.lanes import (
 )
 from mirror.model.identifiers import GroupName
 from mirror.model.metrics import Drops
-from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
+from mirror.model.movement.history import LaneHistory
 from mirror.ports import Clock
 from mirror.worker.protocol import LaneRate
 
@@ -50,17 +51,16 @@ class LaneStatus:
     """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
     why it paused or waits. `slowed`: which quota holds it back when it copies, as its worker said last.
     `cause`: of a pause. `since`: when phase and cause became these, in monotonic seconds; None where that is
-    not known. `history`: how it has moved."""
+    not known. `track`: what it has reported, which goes on while the rest of this stays as it is."""
 
     spec: LaneSpec
     worker: int
     phase: LanePhase
     reason: str = ""
-    rate: LaneRate | None = None
     slowed: str = ""
     cause: PauseCause = PauseCause.OTHER
     since: float | None = None
-    history: LaneHistory = NO_HISTORY
+    track: LaneTrack = field(default_factory=LaneTrack)
 
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
@@ -68,6 +68,16 @@ class LaneStatus:
         """In that phase for that reason; since now, unless it was so before."""
         is_same = (self.phase, self.cause) == (phase, cause)
         return replace(self, phase=phase, reason=reason, cause=cause, since=self.since if is_same else now)
+
+    @property
+    def rate(self) -> LaneRate | None:
+        """What it did lately; None where that is not known."""
+        return self.track.rate
+
+    @property
+    def history(self) -> LaneHistory:
+        """How it has moved."""
+        return self.track.history
 
     @property
     def held_back(self) -> str:
@@ -150,12 +160,11 @@ class LaneTable:
 
     def measure(self, rates: Iterable[LaneRate], heard_at: float | None = None) -> None:
         """Note what lanes did lately. `heard_at`: when their worker said so before, in monotonic seconds."""
-        now = self._clock.monotonic()
+        now, states = self._clock.monotonic(), self.states
         for rate in rates:
-            state = self.states.get(rate.key)
+            state = states.get(rate.key)
             if state is not None:
-                history = _moved(state.history, rate, now, heard_at)
-                self.states[rate.key] = replace(state, rate=rate, history=history)
+                state.track.note(rate, now, heard_at)
 
     def note(self, event: LaneEvent) -> None:
         """Take in what happened to a lane."""
@@ -184,7 +193,7 @@ class LaneTable:
             if state.phase is not LanePhase.STOPPING and state.reason != _SILENT:
                 self._muted[key] = state
                 silent = state.entering(LanePhase.PAUSED, now, _SILENT, cause)
-                self.states[key] = replace(silent, rate=None)
+                self.states[key] = replace(silent, track=silent.track.silenced())
 
     def unmute(self, keys: set[LaneKey]) -> None:
         """Lanes of a worker that speaks again are what they were."""
@@ -193,13 +202,3 @@ class LaneTable:
             if state.reason == _SILENT and state.phase is LanePhase.PAUSED:
                 now = self._clock.monotonic()
                 self.states[key] = state.entering(before.phase, now, before.reason, before.cause)
-
-
-def _moved(before: LaneHistory, rate: LaneRate, now: float, heard_at: float | None) -> LaneHistory:
-    """With what the lane has said of its position; of some workers it says nothing."""
-    place = rate.position
-    if place is None:
-        return before
-    waypoint = Waypoint(now, place.checkpoint, place.readable_end, place.end, rate.lag_ms, place.log_start)
-    each = rate.bytes_per_second / rate.messages_per_second if rate.messages_per_second else None
-    return before.after(waypoint, heard_at, place.retention, each)

@@ -11,7 +11,8 @@ LEAST_SECONDS: Final = 4.0
 """Between two waypoints but the newest: reports that come faster replace each other, so that the window spans
 real time (Burrow's `min-distance`)."""
 _MOST_LATE: Final = 24
-_MOST_IN_TIME: Final = 4
+MOST_IN_TIME: Final = 4
+"""Waypoints of a lane of which nothing is late."""
 _MOST_STARTS: Final = 5
 UNLIMITED: Final = -1
 
@@ -110,6 +111,11 @@ class LaneHistory:
         return self.waypoints[-1] if self.waypoints else None
 
     @property
+    def is_in_time(self) -> bool:
+        """Whether nothing of what waits is late, hidden, unknown, or written once more."""
+        return (self.late_since, self.held_since, self.unheard_since, self.rewind) == (None,) * 4
+
+    @property
     def age_ms(self) -> int | None:
         """How long the oldest record has waited, as of the last report; None where that is not known.
 
@@ -143,7 +149,7 @@ class LaneHistory:
         is_late = waiting > 0 and (age is None or age > LATE_MS)
         is_unheard = waiting == 0 and waypoint.lag_ms is None
         return LaneHistory(
-            waypoints[-_MOST_LATE if is_late else -_MOST_IN_TIME :],
+            waypoints[-_MOST_LATE if is_late else -MOST_IN_TIME :],
             _since(self.late_since, at, is_so=is_late),
             _since(self.stuck_since if stays else None, at, is_so=waiting > 0),
             _since(self.held_since if stays else None, at, is_so=waypoint.is_held),

@@ -12,6 +12,7 @@ from httpx import Client
 from api.endpoints.partitions.lags import lag_of as from_instances
 from api.fleet.answers import lanes_read
 from mirror.instance.workers.lane_table import LanePhase
+from mirror.instance.workers.lane_track import LaneTrack
 from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.identifiers import InstanceName
@@ -27,7 +28,9 @@ def measure(
     site: Site, lane: str, records: int, age_ms: int | None, phase: LanePhase = LanePhase.COPYING
 ) -> None:
     key, states = a_key(lane), site.follower.workers._states
-    states[key] = replace(states[key], phase=phase, rate=LaneRate(key, SOURCE, 0.0, 0.0, records, age_ms))
+    states[key] = replace(
+        states[key], phase=phase, track=LaneTrack(rate=LaneRate(key, SOURCE, 0.0, 0.0, records, age_ms))
+    )
     site.follower.turn()
 
 
@@ -191,7 +194,7 @@ def test_many_holes_are_cut_and_counted(client: Client, site: Site) -> None:
 def move(site: Site, lane: str, history: LaneHistory, **more: Any) -> None:
     """A lane has moved like that."""
     key, states = a_key(lane), site.follower.workers._states
-    states[key] = replace(states[key], history=history, **more)
+    states[key] = replace(states[key], track=LaneTrack(history, states[key].rate), **more)
     site.follower.turn()
 
 

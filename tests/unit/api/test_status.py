@@ -11,6 +11,7 @@ from httpx import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from mirror.instance.workers.lane_table import LanePhase
+from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
 from mirror.worker.protocol import LaneRate, TaskSums
@@ -72,7 +73,10 @@ def test_lanes_with_what_is_known_of_them(client: Client, site: Site) -> None:
     key = a_key("t-0")
     state = site.follower.workers._states[key]
     site.follower.workers._states[key] = replace(
-        state, phase=LanePhase.PAUSED, reason="too large", rate=LaneRate(key, SOURCE, 9.0, 1.0, 5, 70)
+        state,
+        phase=LanePhase.PAUSED,
+        reason="too large",
+        track=LaneTrack(rate=LaneRate(key, SOURCE, 9.0, 1.0, 5, 70)),
     )
     site.follower.turn()
     first, second = lanes_of(client)
@@ -156,7 +160,7 @@ def _measure(
 ) -> None:
     key, states = a_key(lane), site.follower.workers._states
     rate = LaneRate(key, SOURCE, 0.0, 0.0, records, age_ms)
-    states[key] = replace(states[key], phase=phase, rate=rate)
+    states[key] = replace(states[key], phase=phase, track=LaneTrack(rate=rate))
 
 
 def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
@@ -165,7 +169,7 @@ def test_metrics_add_up_by_datastream(client: Client, site: Site) -> None:
         key = a_key(f"t-{number}")
         state = site.follower.workers._states[key]
         rate = LaneRate(key, SOURCE, 10.0 + number, 2.0, 5, 3_000 * number)
-        site.follower.workers._states[key] = replace(state, rate=rate)
+        site.follower.workers._states[key] = replace(state, track=LaneTrack(rate=rate))
     site.follower.turn()
     found = samples(client)
     orders = frozenset({("datastream", "orders")})

@@ -14,6 +14,7 @@ from headrace.console.documents import read_documents
 from headrace.console.resources import Condition, path_of
 from mirror.errors import NotFound, TimedOut
 from mirror.instance.workers.lane_table import LanePhase
+from mirror.instance.workers.lane_track import LaneTrack
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
@@ -28,7 +29,9 @@ from tests.unit.headrace.conftest import Headrace, Serve
 
 def measure(site: Site, lane: str, records: int, phase: LanePhase = LanePhase.COPYING) -> None:
     key, states = a_key(lane), site.follower.workers._states
-    states[key] = replace(states[key], phase=phase, rate=LaneRate(key, SOURCE, 0.0, 0.0, records, 100))
+    states[key] = replace(
+        states[key], phase=phase, track=LaneTrack(rate=LaneRate(key, SOURCE, 0.0, 0.0, records, 100))
+    )
     site.follower.turn()
 
 
@@ -80,7 +83,9 @@ def test_lag_says_what_is_not_known(site: Site, headrace: Headrace) -> None:
     assert "12 records behind, the oldest for 100 ms" in headrace("datastream", "lag", "orders").out
     key, states = a_key("t-0"), site.follower.workers._states
     stuck = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(3_600_000))
-    states[key] = replace(states[key], history=stuck.history_at(site.clock.monotonic()))
+    states[key] = replace(
+        states[key], track=LaneTrack(stuck.history_at(site.clock.monotonic()), states[key].rate)
+    )
     site.follower.turn()
     (row,) = [line for line in headrace("datastream", "lag", "orders").out.splitlines() if "STALL" in line]
     cells = [cell.strip() for cell in row.split("│")]

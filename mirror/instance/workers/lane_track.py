@@ -1,0 +1,127 @@
+"""What a lane has reported, kept at a price that hardly grows with the number of lanes.
+
+Most reports are of lanes that are in time: their position has moved on, what waits is young, and nothing of
+it is hidden. Of these the report itself is kept, and no history is made: `LaneTrack.history` makes it from
+the last few when somebody asks, exactly as if each had been taken in by `LaneHistory.after`
+(`tests/property/mirror/instance/test_lane_track.py`). Every other report is taken in at once.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from mirror.model.movement.history import (
+    LATE_MS,
+    LEAST_SECONDS,
+    MOST_IN_TIME,
+    NO_HISTORY,
+    UNKNOWN_RETENTION,
+    LaneHistory,
+    LanePosition,
+    Waypoint,
+)
+from mirror.worker.protocol import LaneRate
+
+_Step = tuple[float, LaneRate | Waypoint | None]
+"""A moment in monotonic seconds, and what was reported then; None: nothing was, it only takes a place."""
+_BEFORE_ALL: Final[_Step] = (-inf, None)
+
+
+class LaneTrack:
+    """Written by one thread, read by any. `rate`: the last report; None where there is none, or it is no
+    news. `may_lose`: whether anything is known that lets the source delete what was not copied. `loss_look`:
+    for who judges the time to loss: when it has done so last, in monotonic seconds, and
+    what it has found."""
+
+    __slots__ = ("_kept", "_place", "_steps", "loss_look", "may_lose", "rate")
+
+    def __init__(self, history: LaneHistory = NO_HISTORY, rate: LaneRate | None = None) -> None:
+        self.rate = rate
+        self.loss_look: tuple[float, float | None] = (-inf, None)
+        self._place: LanePosition | None = None
+        self._keep(history)
+
+    def _keep(self, history: LaneHistory) -> None:
+        self._steps = _steps_of(history)
+        self._kept = (history, self._steps)
+        self.may_lose = len(history.starts) > 2 or history.retention != UNKNOWN_RETENTION
+
+    def silenced(self) -> LaneTrack:
+        """The same history, and no report that is news."""
+        return LaneTrack(self.history)
+
+    def note(self, rate: LaneRate, now: float, heard_at: float | None) -> None:
+        """Take in a report. `heard_at`: as of `LaneHistory.after`."""
+        self.rate = rate
+        place = rate.position
+        if place is None:
+            return
+        before, self._place = self._place, place
+        steps, age = self._steps, rate.lag_ms
+        if (
+            steps is not None
+            and before is not None
+            and age is not None
+            and age <= LATE_MS
+            and place[0] > before[0]
+            and (place[1] > place[0] or place[2] <= place[0])
+            and place[3:] == before[3:]
+            and rate.messages_per_second
+            and (heard_at is None or heard_at <= steps[-1][0])
+        ):
+            if now - steps[-2][0] < LEAST_SECONDS:
+                steps[-1] = (now, rate)
+            else:
+                steps.append((now, rate))
+                if len(steps) > MOST_IN_TIME:
+                    del steps[0]
+            return
+        waypoint = Waypoint(now, place.checkpoint, place.readable_end, place.end, age, place.log_start)
+        self._keep(self.history.after(waypoint, heard_at, place.retention, _record_bytes(rate)))
+
+    @property
+    def history(self) -> LaneHistory:
+        """How the lane has moved."""
+        history, steps = self._kept
+        if steps is None:
+            return history
+        recent = tuple(steps)[-MOST_IN_TIME:]
+        newest = recent[-1][1]
+        if not isinstance(newest, LaneRate):
+            return history
+        waypoints = tuple(made for at, what in recent if (made := _waypoint(at, what)) is not None)
+        return LaneHistory(
+            waypoints,
+            stuck_since=waypoints[-1].at if waypoints[-1].waiting else None,
+            retention=history.retention,
+            record_bytes=_record_bytes(newest) or history.record_bytes,
+            starts=history.starts,
+        )
+
+    def is_in_time(self, now: float, silence_seconds: float) -> bool:
+        """Whether nothing was late, hidden, unknown or done once more at the last report, and that holds: a
+        lane of which records wait says so again within `silence_seconds`. False also where it is not easily
+        seen."""
+        steps, place = self._steps, self._place
+        if steps is None or place is None:
+            return False
+        return now - steps[-1][0] <= silence_seconds or place[1] <= place[0]
+
+
+def _steps_of(history: LaneHistory) -> list[_Step] | None:
+    """What further reports of a lane in time are added to; None of one that is not."""
+    if not history.waypoints or not history.is_in_time:
+        return None
+    return [_BEFORE_ALL, *((one.at, one) for one in history.waypoints)][-MOST_IN_TIME:]
+
+
+def _waypoint(at: float, what: LaneRate | Waypoint | None) -> Waypoint | None:
+    if not isinstance(what, LaneRate) or what.position is None:
+        return what if isinstance(what, Waypoint) else None
+    place = what.position
+    return Waypoint(at, place.checkpoint, place.readable_end, place.end, what.lag_ms, place.log_start)
+
+
+def _record_bytes(rate: LaneRate) -> float | None:
+    return rate.bytes_per_second / rate.messages_per_second if rate.messages_per_second else None

@@ -1,0 +1,58 @@
+"""Lanes in time are judged at little cost, and as the full rules would."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.movement.verdicts import IN_TIME, judged
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.instance.workers.lane_track import LaneTrack
+from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
+from mirror.worker.protocol import LaneRate
+from monitor.movement.states import MovementState
+from tests.builders import SOURCE, a_key, a_spec
+
+SIZE = Retention(None, 1_000_000_000)
+
+
+def a_lane(reports: int, retention: Retention = UNKNOWN_RETENTION) -> tuple[LaneStatus, float]:
+    """In time, with 50 records of 100 bytes that wait, more every 5 s; and when it reported last."""
+    track, now = LaneTrack(), 1_000.0
+    for number in range(reports):
+        now += 5.0
+        at = 500 * number
+        place = LanePosition(at, at + 50, at + 50, 0, retention)
+        track.note(LaneRate(a_key("t-0"), SOURCE, 10_000.0, 100.0, 50, 400, (), place), now, now - 5)
+    return LaneStatus(a_spec("t-0"), 0, LanePhase.COPYING, track=track), now
+
+
+def test_a_lane_in_time_of_which_nothing_will_be_lost_makes_no_judgement_of_its_own() -> None:
+    lane, now = a_lane(8)
+    assert judged(lane, now) is IN_TIME
+    assert judged(lane, now + 31).state is MovementState.STOP, "records waited, and it says nothing"
+
+
+def test_a_loss_that_is_far_off_is_looked_at_seldom_and_comes_nearer_meanwhile() -> None:
+    lane, now = a_lane(8, SIZE)
+    first = judged(lane, now).seconds_to_loss
+    assert first is not None
+    assert first == pytest.approx((1_000_000_000 - 5_000) / (100 * 100))
+    lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(4_000)), now + 5, now)
+    assert judged(lane, now + 5).seconds_to_loss == first - 5, "as of before"
+    lane.track.note(
+        LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(9_000)), now + 301, now + 296
+    )
+    assert judged(lane, now + 301).seconds_to_loss == 0.0, "records are larger than all that is kept"
+
+
+def test_a_loss_that_is_near_is_looked_at_each_time() -> None:
+    lane, now = a_lane(8, Retention(None, 1_000_000))
+    near = judged(lane, now).seconds_to_loss
+    assert near is not None
+    assert near < 600
+    lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(4_000)), now + 5, now)
+    assert judged(lane, now + 5).seconds_to_loss != near - 5
+
+
+def _place(at: int) -> LanePosition:
+    return LanePosition(at, at + 50, at + 50, 0, SIZE)
