@@ -19,7 +19,7 @@ from headrace.commands import (
     verify,
 )
 from headrace.commands.access import token
-from headrace.commands.analytics import monitor, pinot, plan, pmp, slo
+from headrace.commands.analytics import loads, monitor, pinot, plan, pmp, slo
 from headrace.commands.datastreams import group
 from headrace.commands.datastreams.apply import apply
 from headrace.console.terminal import complain
@@ -40,6 +40,7 @@ app.add_typer(config.app, name="config", help="Check the settings, and list ever
 app.add_typer(token.app, name="token", help="Who may call the service: make, list and revoke tokens.")
 app.add_typer(slo.app, name="slo", help="Objectives of datastreams as OpenSLO documents.")
 app.add_typer(pinot.app, name="pinot", help="Tables of metrics, and named queries over them.")
+app.add_typer(loads.app, name="loads", help="Recorded loads of partitions, as a file.")
 app.add_typer(pmp.app, name="pmp", help="Partition metrics: the Spark job, the sampler, the loads.")
 app.command()(serve.serve)
 app.command(hidden=True)(serve.worker)

@@ -11,7 +11,7 @@ import pytest
 
 from assigner.forecast.outlook import outlook
 from headrace.__main__ import main
-from headrace.replays import from_pinot
+from headrace.replays import from_file, from_pinot
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import LoadUnavailable
@@ -120,6 +120,24 @@ def test_the_past_before_the_samples_is_read_from_rollups_and_forecast(
     busy = [number for number, high in enumerate(found.totals.high) if 600 < high < 800]
     newest_ago = (SystemClock().now_ms() // HOUR_MS * HOUR_MS - max(hours)) // HOUR_MS
     assert busy == [24 - BUSY_HOUR_AGO + newest_ago - 1]
+
+
+def test_the_past_is_exported_and_read_again(
+    settings: HeadraceSettings, recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, file = tmp_path / "headrace.toml", tmp_path / "loads.csv"
+    config.write_text(
+        f'[pinot]\ncontroller = "{settings.pinot.controller}"\nbroker = "{settings.pinot.broker}"\n'
+    )
+    options = ["--since", "3h", "--cluster", recorded, "--config", str(config), "--anonymise"]
+    monkeypatch.setattr(sys, "argv", ["headrace", "loads", "export", str(file), *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert "orders" not in file.read_text()
+    hours = from_file(file)
+    newest = {str(partition): round(load.bytes_per_second) for partition, load in hours[max(hours)].items()}
+    assert newest == {"topic-1-0": 4000, "topic-1-1": 50}
 
 
 @pytest.mark.usefixtures("recorded")

@@ -1,0 +1,42 @@
+"""`headrace loads export`: a recorded past as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.commands.options import ConfigOption
+from headrace.console.terminal import complain
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def loads() -> None:
+    """Recorded loads of partitions."""
+
+
+@app.command("export")
+def export_loads(
+    file: Annotated[Path, typer.Argument(help="CSV to write, which `headrace plan --history` reads.")],
+    since: Annotated[str, typer.Option(help="Length of the past, such as 24h or 28d.")] = "28d",
+    cluster: Annotated[str, typer.Option(help="Whose past.")] = "source",
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Without names of topics and without dates.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Write the load of every partition in every hour, from Pinot, to a file."""
+    from random import SystemRandom
+
+    from assigner.what_if.trace import anonymised, lines
+    from headrace.console.files import write_file
+    from headrace.replays import from_pinot
+    from headrace.settings import load_settings
+
+    hours, notes = from_pinot(load_settings(config), cluster, since)
+    for note in notes:
+        complain(note)
+    write_file(file, "".join(lines(anonymised(hours, SystemRandom()) if anonymise else hours)))
