@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from api.access.gate import CLOSED, Gate, endpoint_is_for_caller
+from api.acting import monitors
 from api.bodies import CheckedBodies
 from api.brooklin.protocol import is_brooklins, protocol_of
 from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_of
@@ -102,6 +103,7 @@ def described_app() -> DocumentedApi:
         operations.router,
         status.router,
         actions.router,
+        monitors.router,
     ):
         app.include_router(router, responses=EVERYWHERE)
     for router in (brooklin.router, diagnostics.router, fleet.router, documents.router):

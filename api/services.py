@@ -11,6 +11,7 @@ from httpx import AsyncBaseTransport
 from api.access.gate import Access
 from api.access.settings import LimitSettings
 from mirror.control.handlers import Control
+from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
@@ -124,6 +125,7 @@ class Services:
     """Use cases, and what is read without one."""
 
     control: Control
+    acting: Acting
     problems: ProblemStore
     status: InstanceStatus
     events: EventLog

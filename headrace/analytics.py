@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from api.services import Services
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
-from headrace.console.client import RestClient
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, NotFound
@@ -19,25 +17,13 @@ from mirror.model.datastreams.policy import policy_from
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness
 from mirror.model.topics import TopicNaming, TopicSelection
-from mirror.ports import Clock
 from mirror.settings import KafkaCluster
-from monitor.adapters.control_service import ControlService
-from monitor.adapters.pinot_measurements import PinotMeasurements
-from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_contents import TopicContents
-from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.audit import AuditResult, audit_topic
-from monitor.burn.rates import read_rule
-from monitor.cycle import MonitorCycle
-from monitor.fallback import FallbackMeasurements
-from monitor.incidents import IncidentPolicy
-from monitor.objectives.budgets import Budgets
-from monitor.ports import Measurements, Service
-from monitor.settings import MeasurementPlace
 from pinot.client import PinotClient
 from pinot.deployment.controller import PinotController
 from pinot.deployment.ingestion import positions
-from pinot.tables import MIRROR_METRICS, PARTITION_METRICS
+from pinot.tables import PARTITION_METRICS
 from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.adapters.topic_ends import topic_ends
 from pmp.loads.provider import PinotLoadProvider, SampleFreshness, World
@@ -80,57 +66,6 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
         lambda: topic_ends(ingested, settings.pmp.topic),
         lambda: positions(controller, PARTITION_METRICS.name),
     )
-
-
-def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
-    """A monitor of the service at `at`, or where the settings say. Raises InvalidRequest for an address that
-    is none."""
-    address = settings.service_address(at or settings.monitor.service)
-    return _monitor_of(RestService(RestClient(address, settings=settings.commands)), settings)
-
-
-def build_own_monitor(settings: HeadraceSettings, services: Services) -> MonitorCycle:
-    """A monitor within an instance. Raises InvalidRequest."""
-    service = ControlService(services.control, services.problems.all, services.preview)
-    return _monitor_of(service, settings)
-
-
-def _monitor_of(service: Service, settings: HeadraceSettings) -> MonitorCycle:
-    clock, monitor = SystemClock(), settings.monitor
-    policy = IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds)
-    measurements = _measurements(settings, clock)
-    budgets = _budgets(settings, clock)
-    return MonitorCycle(service, measurements, policy, clock, monitor.window_seconds, budgets)
-
-
-def _budgets(settings: HeadraceSettings, clock: Clock) -> Budgets | None:
-    """None where Pinot is not asked: the metrics topic does not reach far enough back."""
-    monitor = settings.monitor
-    if monitor.measurements is MeasurementPlace.TOPIC:
-        return None
-    once = settings.pinot.model_copy(update={"attempts": 1})  # verdicts wait for it
-    past = PinotMeasurements(PinotClient(once), clock)
-    rules = [read_rule(text) for text in monitor.burn_rates]
-    kept = settings.pinot.days_kept(MIRROR_METRICS)
-    return Budgets(past, clock, rules, monitor.minimum_records, kept)
-
-
-def _measurements(settings: HeadraceSettings, clock: Clock) -> Measurements:
-    """Raises InvalidRequest when the cluster of the metrics topic is not in the settings."""
-    place, mirror = settings.monitor.measurements, settings.mirror
-    stored = PinotMeasurements(PinotClient(settings.pinot), clock)
-    if place is MeasurementPlace.PINOT:
-        return stored
-    cluster = settings.clusters.get(mirror.metrics_cluster)
-    if cluster is None:
-        if place is MeasurementPlace.EITHER:
-            return stored
-        raise InvalidRequest(
-            f"mirror.metrics_cluster {mirror.metrics_cluster} is not in the settings",
-            advice="add [clusters.NAME] for the cluster that holds the measurements",
-        )
-    written = TopicMeasurements(cluster, mirror.metrics_topic, clock)
-    return written if place is MeasurementPlace.TOPIC else FallbackMeasurements(stored, written, clock)
 
 
 def audit_datastream(settings: HeadraceSettings, definition: Mapping[str, Any]) -> list[AuditResult]:

@@ -36,7 +36,9 @@ from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.handlers import Control, ControlStores
+from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
+from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.definitions import DefinitionStore
@@ -198,6 +200,7 @@ def _services(
     handlers = Control(control, admission, clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
+        acting=Acting(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
         problems=stores.problems,
         status=status,
         events=control.events,

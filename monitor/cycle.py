@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Protocol
 
 import structlog
 
-from mirror.errors import HeadraceError, LoadUnavailable
-from mirror.model.bounds import LONGEST_REASON
+from mirror.errors import HeadraceError
+from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
@@ -18,6 +19,7 @@ from monitor.latency import Subject, Verdict
 from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
 from monitor.objectives.verdicts import judge_all, windows_of
 from monitor.ports import Measurements, Service
+from monitor.rebalances import Done, Rebalancing
 
 _log = structlog.get_logger(__name__)
 
@@ -63,6 +65,7 @@ class MonitorCycle:
         self._window = window_seconds
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
+        self._rebalancing = Rebalancing(service, policy.acting, clock)
 
     @property
     def remark(self) -> str:
@@ -78,6 +81,20 @@ class MonitorCycle:
         """Whether a monitor within the service judges: two must not act at once. Raises Unreachable."""
         return self._service.has_own_monitor()
 
+    def held_by(self) -> str:
+        """Which other monitor judges, so that this one must not; empty: this one does. Raises Unreachable,
+        HeadraceError."""
+        held = self._service.hold()
+        self._rebalancing.note(held.record)
+        return held.other
+
+    def release(self) -> None:
+        """Let another monitor judge at once."""
+        try:
+            self._service.release()
+        except HeadraceError as error:
+            _log.warning("another monitor has to wait until this one's lease is over", reason=str(error))
+
     def restore(self, incidents: Mapping[DatastreamName, Incident]) -> None:
         """Go on with those of a former monitor; where one is open again already, it counts."""
         for name, incident in incidents.items():
@@ -87,10 +104,14 @@ class MonitorCycle:
     def turn(self) -> Mapping[DatastreamName, Finding]:
         """Raises HeadraceError when neither service nor measurements can be read."""
         subjects = self._service.subjects()
+        if not subjects:
+            self._incidents = {}
+            return {}  # and nobody is asked for measurements
         findings = {}
+        self._rebalancing.begin()
         judged = self._with_budgets(self._judged(subjects), subjects, QUESTIONS_OF_A_TURN)
         for name, verdict in judged.items():
-            finding = self._act(name, verdict)
+            finding = self._act(name, verdict, subjects[name].mode)
             findings[name] = replace(finding, cluster=subjects[name].source.cluster)
             self._incidents[name] = findings[name].incident
         self._incidents = {name: one for name, one in self._incidents.items() if name in subjects}
@@ -113,13 +134,19 @@ class MonitorCycle:
         found = self._budgets.judge(subjects, most_questions)
         return {name: replace(verdict, budgets=found[name]) for name, verdict in verdicts.items()}
 
-    def _act(self, name: DatastreamName, verdict: Verdict) -> Finding:
+    def _act(self, name: DatastreamName, verdict: Verdict, mode: Mode | None) -> Finding:
         before = self._incidents.get(name, Incident())
         incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
         actions = []
         for step in steps:
             try:
-                actions.append(self._take(step, name, verdict))
+                if step is Step.HELP:
+                    helped = self._rebalancing.help(name, mode, f"latency breach: {verdict.sentence}")
+                    actions.append(helped.sentence)
+                    if helped.done is Done.NOT_NOW:
+                        incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
+                else:
+                    actions.append(self._take(step, name, verdict))
             except HeadraceError as error:
                 _log.error("rebalance not asked for", datastream=name, reason=str(error))
                 actions.append(f"a rebalance could not be asked for: {error}")
@@ -134,21 +161,16 @@ class MonitorCycle:
             case Step.CLOSE:
                 _log.info("latency objective met again", datastream=name, reason=verdict.sentence)
                 return "incident closed"
-            case Step.HELP:
-                return self._help(name, verdict)
-            case Step.NONE:
+            case Step.HELP | Step.NONE:
                 return ""
 
-    def _help(self, name: DatastreamName, verdict: Verdict) -> str:
-        preview = self._service.preview_rebalance(name)
-        if not preview.loads_known:
-            raise LoadUnavailable("nothing is known of the loads, so nobody can say whether it would help")
-        if preview.moves == 0:
-            return f"a rebalance would not help: {preview.sentence}"
-        reason = f"latency breach: {verdict.sentence}"[:LONGEST_REASON]
-        identity = self._service.rebalance(name, reason)
-        _log.info("rebalance asked for", datastream=name, request=identity, would=preview.sentence)
-        return f"rebalance {identity} asked for: {preview.sentence}"
+
+class Ended(Enum):
+    """Why turns ended."""
+
+    STOPPED = "stopped"
+    LEFT = "the service judges itself"
+    OUSTED = "another monitor judges"
 
 
 class MonitorLoop:
@@ -161,15 +183,17 @@ class MonitorLoop:
         self._interval = interval_seconds
         self._listeners = listeners
         self._stopping = threading.Event()
-        self._told: dict[DatastreamName, str] = {}
+        self._told: dict[DatastreamName, tuple[str, str]] = {}
 
-    def run(self) -> None:
-        """Until `stop`, or until the service has a monitor of its own."""
+    def run(self) -> Ended:
+        """Until `stop`, or until another monitor judges."""
         while not self._stopping.wait(self._interval):
             try:
                 if self._cycle.is_judged_elsewhere():
-                    _log.warning("the service's own monitor judges (monitor.enabled); this one ends")
-                    return
+                    return Ended.LEFT
+                if other := self._cycle.held_by():
+                    _log.warning("another monitor judges from now on", monitor=other)
+                    return Ended.OUSTED
                 findings = self._cycle.turn()
             except HeadraceError as error:
                 _log.warning("nothing can be judged", reason=str(error))
@@ -180,6 +204,7 @@ class MonitorLoop:
                 self._tell(name, finding)
             for listener in self._listeners:
                 listener.judged(findings)
+        return Ended.STOPPED
 
     def stop(self) -> None:
         """End the loop soon. May be called from a signal handler."""
@@ -189,8 +214,10 @@ class MonitorLoop:
         verdict = finding.verdict
         burning = [budget.sentence for budget in verdict.budgets if budget.firing]
         rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)
-        news = f"{verdict.standing} {rules}"
-        if finding.action or self._told.get(name) != news:
+        news = (f"{verdict.standing} {rules}", finding.action)
+        standing, action = self._told.get(name, ("", ""))
+        # What refuses a rebalance says so at each turn, in the same words.
+        if news[0] != standing or (finding.action and finding.action != action):
             _log.info(
                 verdict.sentence,
                 datastream=name,
@@ -198,4 +225,4 @@ class MonitorLoop:
                 action=finding.action,
                 **({"burning": burning} if burning else {}),
             )
-            self._told[name] = news
+        self._told[name] = news

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
+from monitor.actions.policy import ActingPolicy
 from monitor.latency import Standing, Verdict
+
+_ALWAYS: Final = ActingPolicy()
 
 
 class Step(StrEnum):
@@ -25,11 +29,12 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentPolicy:
-    """See the module."""
+    """See the module. `acting`: what forbids it besides."""
 
     open_after: int = 2
     close_after: int = 3
     cooldown_seconds: float = 60.0
+    acting: ActingPolicy = _ALWAYS
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.metrics import add_counts, percentile_ms
 from mirror.model.topics import TopicSelection
@@ -59,7 +60,8 @@ Observations = Mapping[Source, Mapping[str, Observation]]
 class Subject:
     """A datastream with an objective: the one in short, `objectives`, or both. `halted`: why something of it
     is not copied; empty where the service knows of nothing. `remark`: what it says besides, such as which
-    quota holds it back. `paused`: topics of which a person has paused partitions."""
+    quota holds it back. `paused`: topics of which a person has paused partitions. `mode`: whether the monitor
+    acts on a breach; None: as its settings say."""
 
     objective: LatencyObjective | None
     source: Source
@@ -68,6 +70,7 @@ class Subject:
     paused: str = ""
     remark: str = ""
     objectives: tuple[Objective, ...] = ()
+    mode: Mode | None = None
 
 
 @dataclass(frozen=True, slots=True)

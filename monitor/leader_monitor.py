@@ -30,6 +30,11 @@ class RunningMonitor(Protocol):
         """What ended it by itself; None while it runs."""
         ...
 
+    @property
+    def sentence(self) -> str:
+        """What it does now; safe from any thread."""
+        ...
+
     def stop(self, deadline_seconds: float) -> None:
         """End it, and wait for that up to the deadline."""
         ...
@@ -77,13 +82,15 @@ class LeaderMonitor:
         elif running is not None and not leads:
             self._end(running)
             self._health.report(PART, True, "it judges while this instance leads")
-        elif running is None and leads and self._clock.monotonic() - self._failed_at >= _AGAIN_SECONDS:
+        elif running is not None:
+            self._health.report(PART, True, running.sentence)
+        elif leads and self._clock.monotonic() - self._failed_at >= _AGAIN_SECONDS:
             try:
                 self._running = self._start_monitor()
             except Exception as error:  # noqa: BLE001 - the bulkhead between the monitor and the mirror
                 self._failed(error)
             else:
-                self._health.report(PART, True, "it judges, because this instance leads")
+                self._health.report(PART, True, self._running.sentence)
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):

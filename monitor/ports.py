@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mirror.model.identifiers import DatastreamName
+from monitor.actions.policy import Record
 from monitor.latency import Observations, Subject
 
 
@@ -20,6 +21,15 @@ class Preview:
     loads_known: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Which monitor judges, and what is to be known before acting. `other`: the one that does; empty: this
+    one. `record` None: the service is of a version that knows of no leases."""
+
+    other: str
+    record: Record | None
+
+
 class Rest(Protocol):
     """REST of one instance: values in, JSON out."""
 
@@ -28,6 +38,14 @@ class Rest(Protocol):
         ...
 
     def post(self, path: str, body: object) -> Any:
+        """An answer. Raises Unreachable, HeadraceError."""
+        ...
+
+    def put(self, path: str, document: object, version: str) -> Any:
+        """An answer. Raises Unreachable, HeadraceError."""
+        ...
+
+    def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
         """An answer. Raises Unreachable, HeadraceError."""
         ...
 
@@ -43,12 +61,21 @@ class Service(Protocol):
         """Whether a monitor runs within the service, so that another must not act. Raises Unreachable."""
         ...
 
+    def hold(self) -> Hold:
+        """Be the monitor that judges, or stay it; for each turn. Raises Unreachable, HeadraceError."""
+        ...
+
+    def release(self) -> None:
+        """Let another monitor judge at once. Raises Unreachable, HeadraceError."""
+        ...
+
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run. Raises Unreachable, HeadraceError."""
         ...
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
-        """Ask for it; the request's identity. Raises Unreachable, HeadraceError."""
+        """Ask for it; the request's identity. Raises Unreachable, IllegalTransition where another monitor
+        judges by now, HeadraceError."""
         ...
 
 

@@ -7,7 +7,9 @@ from enum import StrEnum
 from pydantic import Field, field_validator, model_validator
 
 from mirror.errors import InvalidRequest
+from mirror.model.datastreams.objectives.mode import Mode
 from mirror.options import Seconds, Settings
+from monitor.actions.freeze import read_freeze
 from monitor.alerts.settings import AlertSettings
 from monitor.burn.rates import read_rule
 
@@ -24,8 +26,13 @@ class MeasurementPlace(StrEnum):
 class MonitorSettings(Settings):
     """How latency is judged and when a rebalance is asked for."""
 
-    enabled: bool = False
+    enabled: bool = True
     """Run the monitor in the instance that leads. `headrace monitor` then leaves the judging to it."""
+    act: bool = True
+    """Whether a rebalance may be asked for at all. `PATCH /v1/monitor` forbids it without a restart."""
+    mode: Mode = Mode.ACT
+    """What is done about a breach that a rebalance can help: `act` asks for it, `observe` only says what it
+    would have asked for. A datastream's `monitor` counts before this."""
     service: str = ""
     """`host:port` of an instance's REST; empty: as in `api`."""
     measurements: MeasurementPlace = MeasurementPlace.EITHER
@@ -41,6 +48,13 @@ class MonitorSettings(Settings):
     """Good verdicts in a row that close it."""
     cooldown_seconds: Seconds = 120.0
     """Least time between two rebalances of a datastream."""
+    most_a_day: int = Field(default=24, ge=0, le=1_000)
+    """Rebalances that are asked for in any 24 hours, of all datastreams."""
+    most_a_day_of_each: int = Field(default=8, ge=0, le=1_000)
+    """Rebalances of one datastream in any 24 hours."""
+    freeze_windows: list[str] = Field(default=[], max_length=50)
+    """Times in which no rebalance is asked for: `Fri 18:00 to Mon 06:00 Europe/Berlin`, `22:00 to 06:00`,
+    `2026-12-20 18:00 to 2027-01-03 06:00`. Without a time zone they are UTC."""
     burn_rates: list[str] = Field(default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"])
     """How fast the error budget of an objective may not be used up: a multiple of the rate that would use it
     up in exactly its period, over a long window and a short one, or over one."""
@@ -62,6 +76,16 @@ class MonitorSettings(Settings):
         for text in value:
             try:
                 read_rule(text)
+            except InvalidRequest as error:
+                raise ValueError(str(error)) from error
+        return value
+
+    @field_validator("freeze_windows")
+    @classmethod
+    def _freezes(cls, value: list[str]) -> list[str]:
+        for text in value:
+            try:
+                read_freeze(text)
             except InvalidRequest as error:
                 raise ValueError(str(error)) from error
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Response
@@ -47,7 +48,8 @@ async def rebalance(
         return await slow_calls.run(
             lambda: RebalanceAnswer.from_decision(services.preview(services.control.request_of(command)))
         )
-    asked = waiting(await run_in_threadpool(services.control.rebalance, command))
+    ask = partial(services.acting.rebalance, services.control, body.lease) if body.lease else None
+    asked = waiting(await run_in_threadpool(ask or services.control.rebalance, command))
     operation = located(asked, response)
     return RebalanceAnswer(request=asked.identity, sentence=asked.sentence, operation=operation)
 

@@ -21,6 +21,9 @@ _OF_TYPE: Final[Mapping[str, tuple[type, ...]]] = {
 
 _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "advice": ("headrace datastream list names those that are there",),
+    "acting": (False,),
+    "ActingAnswer.reason": ("the source is migrated today",),
+    "MonitorBody.reason": ("the source is migrated today",),
     "after": ("orders\\..*",),
     "before": ("orders",),
     "by": (None,),
@@ -58,6 +61,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "group": ("billing",),
     "halt": (None,),
     "held": (0,),
+    "holder": ("5d0c11ae at mirror-1.example.net:4711",),
     "host": ("mirror-1.example.net",),
     "identity": ("p-0000000000",),
     "incarnation": ("9f2c61d0",),
@@ -74,6 +78,8 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "lag_ms": (40,),
     "lag_records": (120,),
     "leader": ("one",),
+    "LeaseAnswer.lease": ("8e03978e40d543dd",),
+    "RebalanceBody.lease": ("",),
     "limit": (100,),
     "LaneAnswer.reason": ("",),
     "left_alone": ("",),
@@ -172,6 +178,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "UntranslatedPosition.reason": ("not mirrored",),
     "UntranslatedPosition.topic": ("payments",),
     "unplaced_partitions": ([],),
+    "MonitorAnswer.waiting": (None,),
     "weight": (1.0,),
     "worker": (0,),
 }

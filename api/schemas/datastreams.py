@@ -19,6 +19,7 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, check_name
+from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import (
     HIGHEST_PERCENT,
     LARGEST_OBJECTIVE_MS,
@@ -193,6 +194,9 @@ class ChoicesBody(DatastreamModel):
     objective: ObjectiveBody | None = None
     objectives: Annotated[list[ServiceObjectiveBody], Field(max_length=MOST_OBJECTIVES)] = []
     """More objectives, each with a target over a period. Two are not the same."""
+    monitor: Annotated[Mode | None, _ByName] = None
+    """What the monitor does about a breach: it asks for a rebalance that can help, or only says what it would
+    have done; null: as its settings say."""
     metadata: dict[str, str] = {}
     """Keys of anybody's, and those of Brooklin's that have no field here."""
 
@@ -312,6 +316,7 @@ class DatastreamAnswer(DatastreamModel):
     limits: LimitsBody = LimitsBody()
     objective: ObjectiveBody | None = None
     objectives: list[ServiceObjectiveBody] = []
+    monitor: Mode | None = None
     metadata: dict[str, str] = {}
     status: str
     problem: ProblemAnswer | None = None
@@ -355,6 +360,7 @@ class DatastreamAnswer(DatastreamModel):
                 else None
             ),
             objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
+            monitor=typed["monitor"],
             metadata=free_metadata(metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,

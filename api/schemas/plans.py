@@ -152,7 +152,8 @@ class OperationAnswer(BaseModel):
 
 
 class RebalanceBody(BaseModel):
-    """Ask for a new plan of one datastream. `full`: forget the placement; `dry_run`: only tell."""
+    """Ask for a new plan of one datastream. `full`: forget the placement; `dry_run`: only tell. `lease`: of
+    the monitor that asks; one that has it no more, or must not act, is refused with 409."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -161,6 +162,7 @@ class RebalanceBody(BaseModel):
     dry_run: bool = False
     requested_by: str = "REST"
     reason: str = "asked for"
+    lease: str = ""
 
 
 class RebalanceAnswer(BaseModel):

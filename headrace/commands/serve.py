@@ -17,6 +17,8 @@ from headrace.commands.options import ConfigOption
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from prometheus_client import CollectorRegistry
+
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
 
@@ -61,7 +63,7 @@ def serve(
     listeners = [rest, *brooklin_listener(settings.api, app)]
     asked_to_stop = _stop_signals()
     settings.api.report_exposure(built.instance.health)
-    begin_judging, end_judging = _monitor(settings, config, address, built)
+    begin_judging, end_judging = _monitor(settings, config, address, built, app.state.registry)
     built.instance.start()
     try:
         for one in listeners:
@@ -93,14 +95,19 @@ def _stop_signals() -> threading.Event:
 
 
 def _monitor(
-    settings: HeadraceSettings, config: Path | None, address: str, built: BuiltInstance
+    settings: HeadraceSettings,
+    config: Path | None,
+    address: str,
+    built: BuiltInstance,
+    registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     """How the instance's own monitor starts and stops; nothing happens where it is not enabled."""
     if not settings.monitor.enabled:
         return (lambda: None), (lambda: None)
-    from headrace.own_monitor import leader_monitor
+    from headrace.own_monitor import OwnMonitor
 
-    found = leader_monitor(settings, config, address, built.services, built.instance.health)
+    own = OwnMonitor(settings, config, address, built.services, registry)
+    found = own.within(built.instance.health)
     return found.start, partial(found.stop, _MONITOR_STOP_SECONDS)
 
 

@@ -78,10 +78,6 @@ class DemoProcesses:
         port = str(self.rest_port(name))
         self._hold(name, "serve", "--port", port, HEADRACE_MIRROR__INSTANCE_NAME=name)
 
-    def start_monitor(self) -> None:
-        """The SLA monitor."""
-        self._hold("monitor", "monitor", "--at", self.rest_address(INSTANCES[0]))
-
     def start_traffic(self, rates: Rates) -> None:
         """Write to the source topics until the demonstration ends."""
         self._require_absent("traffic")

@@ -49,7 +49,9 @@ class Story:
         self._client.close()
 
     def create_datastream(self) -> None:
-        """Over REST; nothing is known of the load, so the first plan is by count."""
+        """Over REST; nothing is known of the load, so the first plan is by count, and the monitor of the
+        instance that leads may not change that yet."""
+        self._let_the_monitor_act(False, "placement by count is shown first")
         self._client.post(
             "/v1/datastreams",
             {
@@ -64,6 +66,11 @@ class Story:
         plan = self._until("the datastream is planned", self._planned)
         self._arrivals.start()
         self._mark(f"datastream created: {len(plan['tasks'])} tasks, placed by count")
+
+    def _let_the_monitor_act(self, is_on: bool, reason: str) -> None:
+        body = {"acting": is_on, "reason": reason, "requested_by": "demo"}
+        self._client.patch("/v1/monitor", body, "*")
+        self._say(f"the monitor may {'act' if is_on else 'not act yet'}: {reason}")
 
     def by_count(self) -> None:
         """Load per task while partitions are dealt by count."""
@@ -105,7 +112,7 @@ class Story:
         """The latency while all is well."""
         self._until("the backlog is gone", self._is_calm)
         since = self._watch.now_ms()
-        self._processes.start_monitor()
+        self._let_the_monitor_act(True, "all is placed by load")
         self._pause(8)
         phase = self._watch.latency("before the shift", since, self._watch.now_ms())
         self._findings.latency.append(phase)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+
+import structlog
 
 from headrace.oncall.alerts import build_alerts
 from headrace.oncall.incidents import build_incidents
 from headrace.settings import HeadraceSettings
+from mirror.errors import HeadraceError
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
-from monitor.cycle import MonitorCycle, MonitorLoop
+from monitor.cycle import Ended, MonitorCycle, MonitorLoop
 from monitor.records.keeper import IncidentKeeper
 
+_log = structlog.get_logger(__name__)
 _STOP_SECONDS: Final = 15.0
+_LEAVE: Final = "the service judges itself (monitor.enabled of its instances), so this monitor ends"
+_ADVICE: Final = "to judge from here, set monitor.enabled = false for every instance and start them again"
 
 
-class MonitorRun:
-    """Turns, alerts and kept incidents. `at`: address of the service for links, or as the settings say.
-
-    Raises ConfigError, InvalidRequest, NotFound.
-    """
+class MonitorTerm:
+    """Turns, alerts and kept incidents, for as long as no other monitor judges. `at`: address of the service
+    for links, or as the settings say. Raises ConfigError, InvalidRequest, NotFound."""
 
     def __init__(
         self,
@@ -30,22 +36,85 @@ class MonitorRun:
         cycle: MonitorCycle,
         metrics: AlertMetrics,
     ) -> None:
+        self.cycle = cycle
+        self._metrics = metrics
         alerts = build_alerts(settings, config, at, metrics)
         self._listeners: list[AlertDispatch | IncidentKeeper] = [alerts]
         if settings.monitor.incidents_topic:
             self._listeners.append(build_incidents(settings, cycle, alerts))
         self._loop = MonitorLoop(cycle, settings.monitor.interval_seconds, self._listeners)
 
-    def run(self) -> None:
-        """Until `stop`; what waits to be delivered is tried once more then."""
+    def run(self) -> Ended:
+        """Until `stop`, or until another monitor judges; what waits to be delivered is tried once more
+        then."""
         for one in self._listeners:
             one.start()
         try:
-            self._loop.run()
+            return self._loop.run()
         finally:
             for one in reversed(self._listeners):
                 one.stop(_STOP_SECONDS)
+            self._metrics.show((), 0)  # the monitor that judges now says what fires
+
+    def stop(self) -> None:
+        """End it soon."""
+        self._loop.stop()
+
+
+class MonitorRun:
+    """Waits until no other monitor judges, then judges, and waits again where another one has taken over.
+
+    `build`: a term, with everything that it knows read again. Raises what that raises.
+    """
+
+    def __init__(self, build: Callable[[], MonitorTerm], interval_seconds: float) -> None:
+        self._build = build
+        self._interval = interval_seconds
+        self._stopping = threading.Event()
+        self._term = build()
+        self._waits_for = ""
+
+    @property
+    def sentence(self) -> str:
+        """What it does, and by what it judges where that is not the usual."""
+        if self._waits_for:
+            return f"it waits, because another monitor judges: {self._waits_for}"
+        remark = self._term.cycle.remark
+        return f"it judges{f' by the metrics topic: {remark}' if remark else ''}"
+
+    def run(self) -> None:
+        """Until `stop`, or until the service has a monitor of its own."""
+        ended = Ended.OUSTED
+        while ended is Ended.OUSTED and self._is_next():
+            ended = self._term.run()
+            self._term.cycle.release()
+            if ended is Ended.OUSTED:
+                self._term = self._build()
+        if ended is Ended.LEFT:
+            _log.warning(_LEAVE, advice=_ADVICE)
 
     def stop(self) -> None:
         """End it soon. May be called from a signal handler, and before it runs."""
-        self._loop.stop()
+        self._stopping.set()
+        self._term.stop()
+
+    def _is_next(self) -> bool:
+        """Wait until no other monitor judges; false: it is to end. A service that does not answer is for the
+        turns to say."""
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            pause = self._interval
+            try:
+                if self._term.cycle.is_judged_elsewhere():
+                    _log.warning(_LEAVE, advice=_ADVICE)
+                    return False
+                other = self._term.cycle.held_by()
+            except HeadraceError:
+                return True
+            if not other:
+                self._waits_for = ""
+                return True
+            if other != self._waits_for:
+                _log.warning("another monitor judges, and this one waits", monitor=other)
+            self._waits_for = other
+        return False

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from mirror.control.admission import Admission, check_joining, check_staying
 from mirror.control.announcer import Announcer
+from mirror.control.audit import audit
 from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
 from mirror.control.commands import (
     ChangePauses,
@@ -118,6 +119,14 @@ class Control:
         """As `check_right` of one of those that share these tasks. Raises Forbidden."""
         one = next((one for one in self.list().datastreams if one.group == group), None)
         self._check_right(one.name if one else DatastreamName(group), one, one, of_tasks=True)
+
+    def check_right_to_all(self, action: str = "", reason: str = "") -> None:
+        """The caller may change every datastream. `action`: what it does to all of them, for the auditors.
+        Raises Forbidden."""
+        nobody = DatastreamName("")
+        self._check_right(nobody, None, None, of_tasks=False)
+        if action:
+            audit(action, nobody, self._caller, None, None, self._caller.name, reason)
 
     @property
     def groups(self) -> Groups:

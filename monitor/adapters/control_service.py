@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
 
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
+from mirror.control.monitors.acts import Acting
 from mirror.coordination.planning import Decision
 from mirror.coordination.stores.problems import Problem
 from mirror.coordination.stores.requests import RebalanceRequest
+from mirror.model.bounds import LONGEST_NAME
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import DatastreamName, InstanceName
+from monitor.adapters.leases import lease_of, record_of
 from monitor.adapters.subjects import subject_of
 from monitor.latency import Source, Subject
-from monitor.ports import Preview
+from monitor.ports import Hold, Preview
+
+_TOKEN_BYTES: Final = 4
 
 
 class ControlService:
     """What REST answers, asked of the objects behind it. `problems`: as the leader has noted them; `preview`:
-    what a rebalance would do."""
+    what a rebalance would do; `acting`: leases of monitors; `instance`: the one that this is within."""
 
     def __init__(
         self,
         control: Control,
         problems: Callable[[], Mapping[DatastreamName, Problem]],
         preview: Callable[[RebalanceRequest], Decision],
+        acting: Acting,
+        instance: InstanceName,
     ) -> None:
         self._control = control
         self._problems = problems
         self._preview = preview
+        self._acting = acting
+        self._instance = instance
+        self._holder = f"{secrets.token_hex(_TOKEN_BYTES)} within {instance}"[:LONGEST_NAME]
+        self._lease = ""
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every READY datastream that has an objective. Raises Unreachable."""
@@ -40,6 +54,16 @@ class ControlService:
         """No: it is the one that asks."""
         return False
 
+    def hold(self) -> Hold:
+        """Renew the lease, or take it where no other monitor has it. Raises Unreachable."""
+        state = self._acting.hold(self._control, self._holder, self._instance)
+        self._lease, other = lease_of(state, self._holder)
+        return Hold(other, record_of(state, self._acting.waiting(state)))
+
+    def release(self) -> None:
+        """Let another monitor judge at once. Raises Unreachable."""
+        self._acting.release(self._control, self._holder)
+
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run of an incremental rebalance."""
         decision = self._preview(self._control.request_of(_command(name, "")))
@@ -47,7 +71,7 @@ class ControlService:
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         """An incremental rebalance: repair what is overloaded with few moves."""
-        return self._control.rebalance(_command(name, reason)).identity
+        return self._acting.rebalance(self._control, self._lease, _command(name, reason)).identity
 
 
 def _command(name: DatastreamName, reason: str) -> TriggerRebalance:
@@ -60,7 +84,7 @@ def _is_judged(one: Datastream) -> bool:
 
 
 def _subject(one: Datastream, problem: Problem | None) -> Subject:
-    return subject_of(
+    subject = subject_of(
         one.objective,
         Source(one.group, one.source),
         one.selection,
@@ -69,3 +93,4 @@ def _subject(one: Datastream, problem: Problem | None) -> Subject:
         reason=problem.reason if problem is not None else "",
         sets_aside=problem is not None and problem.sets_aside,
     )
+    return replace(subject, mode=one.monitor_mode)

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings, producer_settings
 from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.errors import DamagedState, TimedOut, Unreachable
+from mirror.errors import DamagedState, TimedOut, TopicMissing, Unreachable
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
 from monitor.records.record import IncidentRecord, record_from_json, record_to_json
@@ -35,13 +35,19 @@ class IncidentTopic:
         self._failure: KafkaError | None = None
 
     def load(self) -> Sequence[IncidentRecord]:
-        """As `read`; the topic is made where it is missing. Raises Unreachable, TimedOut, Refused."""
+        """As `read`; nothing where the topic is missing: the first incident makes it. Raises Unreachable,
+        TimedOut, Refused."""
+        try:
+            return self.read()
+        except TopicMissing:
+            return ()
+
+    def _make(self) -> None:
         admin = KafkaAdmin(self._cluster)
         try:
             admin.create(self._description)
         finally:
             admin.close()
-        return self.read()
 
     def read(self) -> Sequence[IncidentRecord]:
         """All of them in their newest state. What is no incident is left out, and the log says so. Raises
@@ -75,6 +81,7 @@ class IncidentTopic:
     def write(self, records: Sequence[IncidentRecord]) -> None:
         """And wait for the acknowledgements. Raises Unreachable, Refused."""
         if self._producer is None:
+            self._make()
             self._producer = Producer(
                 producer_settings(self._cluster, "headrace-monitor") | {"message.timeout.ms": 10_000}
             )
@@ -88,6 +95,7 @@ class IncidentTopic:
             raise Unreachable(f"writing to {name}: {error}") from error
         left = self._producer.flush(_PATIENCE_SECONDS)
         if self._failure is not None:
+            self._producer = None  # the next attempt makes a topic again that was deleted
             raise translate(self._failure, f"writing to {name}")
         if left:
             raise Unreachable(f"{left} incidents were not acknowledged by {self._cluster.bootstrap_servers}")

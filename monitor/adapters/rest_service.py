@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
+from mirror.errors import NotFound
+from mirror.model.bounds import LONGEST_NAME
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.datastreams.metadata import TASK_PREFIX
+from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
+from monitor.actions.policy import Act, Record
 from monitor.adapters.subjects import subject_of
 from monitor.latency import Source, Subject
 from monitor.leader_monitor import PART
-from monitor.ports import Preview, Rest
+from monitor.ports import Hold, Preview, Rest
+
+_TOKEN_BYTES: Final = 4
 
 
 class RestService:
@@ -21,6 +31,10 @@ class RestService:
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
+        # No other process has it, also not on a host that is called alike.
+        name = f"{secrets.token_hex(_TOKEN_BYTES)} at {socket.gethostname()}:{os.getpid()}"
+        self._holder = name[:LONGEST_NAME]
+        self._lease = ""
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every READY datastream that has an objective."""
@@ -35,6 +49,24 @@ class RestService:
         answers = self._rest.get("/v1/instances")
         return any(PART in one["health"]["parts"] for one in answers if one["health"] is not None)
 
+    def hold(self) -> Hold:
+        """Renew the lease, or take it where no other monitor has it. An instance of an older version knows of
+        none."""
+        try:
+            answer = self._rest.put("/v1/monitor/lease", {"holder": self._holder}, "*")
+        except NotFound:
+            return Hold("", None)
+        self._lease, found = answer["lease"], answer["monitor"]
+        acts = tuple(Act(DatastreamName(one["datastream"]), one["asked_ms"]) for one in found["acts"])
+        switch = found["acting"]
+        off = "" if switch["is_on"] else switch["reason"] or f"by {switch['requested_by']}"
+        return Hold("" if self._lease else found["holder"], Record(off, acts, found["waiting"] or ""))
+
+    def release(self) -> None:
+        """Let another monitor judge at once."""
+        if self._lease:
+            self._rest.delete("/v1/monitor/lease", holder=self._holder)
+
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run of an incremental rebalance."""
         answer = self._rest.post("/v1/rebalance", {"datastream": name, "dry_run": True})
@@ -44,13 +76,15 @@ class RestService:
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         """An incremental rebalance: repair what is overloaded with few moves."""
         body = {"datastream": name, "requested_by": "monitor", "reason": reason}
+        if self._lease:
+            body["lease"] = self._lease
         identity: str = self._rest.post("/v1/rebalance", body)["request"]
         return identity
 
 
 def _subject(one: Mapping[str, Any]) -> Subject:
     source, problem = one["source"], one["problem"] or {"reason": "", "sets_aside": False}
-    return subject_of(
+    subject = subject_of(
         LatencyObjective(**one["objective"]) if one["objective"] else None,
         Source(one["metadata"].get(TASK_PREFIX) or one["name"], source["cluster"]),
         TopicSelection(source["topics"], source["exclude"], source["internal"]),
@@ -60,3 +94,4 @@ def _subject(one: Mapping[str, Any]) -> Subject:
         reason=problem["reason"],
         sets_aside=problem["sets_aside"],
     )
+    return replace(subject, mode=Mode(one["monitor"]) if one.get("monitor") else None)

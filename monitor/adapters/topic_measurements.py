@@ -40,14 +40,18 @@ class TopicMeasurements:
 
     The connection is kept between looks; one that fails is made again, from the beginning of the longest
     window that was asked for. A look that comes later than that after the last one begins there, too. Windows
-    are an hour at most.
+    are an hour at most. `remark`: why it is read instead of something else.
     """
 
-    remark = ""
-
     def __init__(
-        self, cluster: KafkaCluster, topic: str, clock: Clock, patience_seconds: float = 10.0
+        self,
+        cluster: KafkaCluster,
+        topic: str,
+        clock: Clock,
+        patience_seconds: float = 10.0,
+        remark: str = "",
     ) -> None:
+        self.remark = remark
         self._cluster = cluster
         self._topic = topic
         self._clock = clock

@@ -95,6 +95,7 @@ window_seconds = 15.0
 statistic = "mean"
 refresh_seconds = 1.0
 [monitor]
+enabled = false
 interval_seconds = 1.0
 window_seconds = 6.0
 cooldown_seconds = 10.0

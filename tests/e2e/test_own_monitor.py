@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
 
+from mirror.errors import IllegalTransition
 from monitor.adapters.rest_service import RestService
 from monitor.alerts.catalogue import LATE
+from stack.process.managed_process import ManagedProcess
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import CheckingAlertmanager
 from tests.kafka_data import Record, make_topic, produce
 from tests.metrics_data import fresh_name
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
@@ -24,7 +29,6 @@ BREACHED: Final = "latency objective breached"
 
 def settings(receiver: CheckingAlertmanager) -> dict[str, str]:
     return {
-        "monitor__enabled": "true",
         "monitor__measurements": "topic",
         "monitor__interval_seconds": "0.5",
         "monitor__window_seconds": "900",
@@ -42,8 +46,14 @@ def has_judged(instance: RunningInstance) -> bool:
     return BREACHED in instance.log_file.read_text()
 
 
+def monitor_of(instance: RunningInstance, log: Path) -> ManagedProcess:
+    command = [sys.executable, "-m", "headrace", "monitor", "--at", instance.address]
+    environment = {"HEADRACE_MONITOR__INTERVAL_SECONDS": "0.5", "HEADRACE_MONITOR__INCIDENTS_TOPIC": ""}
+    return ManagedProcess(log.stem, command, environment, log, grace_seconds=60)
+
+
 def test_the_leader_judges_and_the_next_one_after_it(
-    new_instance: NewInstance, kafka_pair: KafkaPair
+    new_instance: NewInstance, kafka_pair: KafkaPair, tmp_path: Path
 ) -> None:
     name = fresh_name("judged")
     make_topic(kafka_pair.source.address, name)
@@ -67,6 +77,11 @@ def test_the_leader_judges_and_the_next_one_after_it(
         assert not has_judged(other), "one of them judges"
         for one in (first, second):
             assert RestService(one.rest).has_own_monitor()
+            assert f"within {leader.name}" in one.rest.get("/v1/monitor")["holder"]
+        assert "headrace_alerts_firing" in httpx.get(f"http://{leader.address}/metrics").text
+        with monitor_of(other, tmp_path / "outside.log") as outside:
+            assert outside.wait(PATIENCE_SECONDS) == 0
+        assert "the service judges itself" in (tmp_path / "outside.log").read_text()
         wait_until(lambda: name in str(other.rest.get("/v1/incidents")), "the incident is kept")
         leader.kill()
         told = len(receiver.requests)
@@ -75,3 +90,41 @@ def test_the_leader_judges_and_the_next_one_after_it(
         assert len(incidents) == 1, "the incident continues"
         other.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
         wait_until(lambda: not firing(receiver), "nothing is left to judge")
+
+
+def test_of_two_monitors_one_judges_and_the_other_takes_over(
+    new_instance: NewInstance, kafka_pair: KafkaPair, tmp_path: Path
+) -> None:
+    name, instance = fresh_name("held"), new_instance("one", monitor__enabled="false")
+    make_topic(kafka_pair.source.address, name)
+    definition = {
+        "name": name,
+        "source": {"cluster": "source", "topics": name},
+        "destination": {"cluster": "destination", "name": "copy.*"},
+        "metadata": {"owner": "tests"},
+    }
+    instance.rest.post("/v1/datastreams", definition)
+
+    def holder() -> str:
+        return str(instance.rest.get("/v1/monitor")["holder"])
+
+    logs = [tmp_path / "first.log", tmp_path / "second.log"]
+    with ExitStack() as running:
+        first = running.enter_context(monitor_of(instance, logs[0]))
+        wait_until(lambda: f":{first.pid}" in holder(), "the first judges")
+        second = running.enter_context(monitor_of(instance, logs[1]))
+        wait_until(lambda: "another monitor judges" in logs[1].read_text(), "the second waits")
+        assert first.stop() == 0
+        wait_until(lambda: f":{second.pid}" in holder(), "the second judges")
+        assert second.stop() == 0
+    lease = instance.rest.put("/v1/monitor/lease", {"holder": "a test"}, "*")["lease"]
+    asked = {"datastream": name, "requested_by": "monitor"}
+    with pytest.raises(IllegalTransition, match="does not have the lease"):
+        instance.rest.post("/v1/rebalance", asked | {"lease": "of a monitor before"})
+    wait_until(
+        lambda: instance.rest.get(f"/v1/datastreams/{name}")["status"] == "READY", "there are tasks to plan"
+    )
+    instance.rest.post("/v1/rebalance", asked | {"lease": lease})
+    found = instance.rest.get("/v1/monitor")
+    assert [one["datastream"] for one in found["acts"]] == [name]
+    wait_until(lambda: instance.rest.get("/v1/monitor")["waiting"] is None, "a plan answers it")

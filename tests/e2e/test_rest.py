@@ -261,6 +261,11 @@ def _move_and_rebalance(asked: Asked, world: World) -> None:
     events = asked.ask("GET", "/v1/events?limit=100").json()
     assert any(event["kind"] == "move" and event["to_instance"] == other for event in events)
     asked.ask("POST", "/v1/rebalance", 404, json=wish | {"datastream": "no-such"})
+    asked.ask("POST", "/v1/rebalance", 409, json=wish | {"lease": "of no monitor"})
+    asked.ask("PATCH", "/v1/monitor", json={"acting": False, "reason": "a test asks"})
+    assert asked.ask("GET", "/v1/monitor").json()["acting"]["reason"] == "a test asks"
+    asked.ask("PUT", "/v1/monitor/lease", json={"holder": "a test"})
+    asked.ask("DELETE", "/v1/monitor/lease?holder=a%20test", 204)
 
 
 def _look_at_the_instance(asked: Asked, world: World) -> None:

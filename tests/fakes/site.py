@@ -14,7 +14,9 @@ from api.services import Services
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
 from mirror.control.handlers import Control, ControlStores
+from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
+from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
@@ -104,6 +106,9 @@ class Site:
         )
         self.services = services = Services(
             control=control,
+            acting=Acting(
+                ActingStore(self.session, stores.requests, self.clock), stores.membership.live, self.clock
+            ),
             problems=self.leader.stores.problems,
             status=RunningStatus(
                 InstanceName(name),

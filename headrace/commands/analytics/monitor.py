@@ -29,8 +29,8 @@ def monitor(
     as_json: JsonOption = False,
 ) -> None:
     """Judge every datastream's latency against its objective; rebalance where that can help."""
-    from headrace.analytics import build_monitor
-    from headrace.oncall.run import MonitorRun
+    from headrace.oncall.monitors import build_monitor
+    from headrace.oncall.run import MonitorRun, MonitorTerm
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from monitor.alerts.metrics import AlertMetrics
@@ -38,10 +38,13 @@ def monitor(
 
     settings = load_settings(config)
     configure_logs(settings.logging, process="monitor")
-    cycle = build_monitor(settings, at)
     if not once:
         metrics = AlertMetrics()
-        running = MonitorRun(settings, config, at, cycle, metrics)
+
+        def term() -> MonitorTerm:
+            return MonitorTerm(settings, config, at, build_monitor(settings, at), metrics)
+
+        running = MonitorRun(term, settings.monitor.interval_seconds)
         serve_metrics(
             "monitor", settings.monitor.metrics_host, settings.monitor.metrics_port, metrics.registry
         )
@@ -49,6 +52,7 @@ def monitor(
             signal.signal(number, lambda *_: running.stop())
         running.run()
         return
+    cycle = build_monitor(settings, at)
     findings = cycle.judge_only()
     if as_json:
         print_json({name: asdict(verdict) for name, verdict in findings.items()})

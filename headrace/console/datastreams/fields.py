@@ -15,6 +15,7 @@ import typer
 
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.objectives.lines import read_objective
+from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.documents import merged
 
@@ -142,6 +143,7 @@ FIELDS: Final = (
         "Objective with a budget, 'p99 within 2 s over 60 s, 99.5 % over 30 d'; repeated.",
         read=_objectives,
     ),
+    FieldOption("monitor", ("monitor",), Mode, "Whether the monitor acts on a breach, or only observes."),
 )
 _BY_NAME: Final = {one.name: one for one in FIELDS}
 _UNSET: Final[Mapping[str, tuple[str, ...]]] = {

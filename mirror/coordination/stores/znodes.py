@@ -23,6 +23,7 @@
     /problems/<datastream>         why a datastream is set aside, and since when
     /troubles/i-<sequence>         ephemeral: why lanes of which groups stand still on an instance
     /quotas/i-<sequence>           ephemeral: which quota holds lanes of which groups back on an instance
+    /monitor                       which monitor judges, whether it may act, what monitors did in a day
 
 A znode holds 1 MiB, so what can grow is compressed JSON in chunks. What is listed often is read once,
 and again when it changes (`Folder`).
@@ -74,6 +75,7 @@ MADE: Final = "/made"
 PROBLEMS: Final = "/problems"
 TROUBLES: Final = "/troubles"
 QUOTAS: Final = "/quotas"
+ACTING: Final = "/monitor"
 
 CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024

@@ -14,6 +14,7 @@ from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, TASK_PREFIX, TTL_MS, checked_metadata
 from mirror.model.datastreams.objectives.lines import objectives_from
+from mirror.model.datastreams.objectives.mode import Mode, mode_from
 from mirror.model.datastreams.objectives.objective import LARGEST_OBJECTIVE_MS, Objective
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
@@ -208,6 +209,11 @@ class Datastream:
     def objectives(self) -> tuple[Objective, ...]:
         """Those that its metadata has, beside `objective`."""
         return objectives_from(self.metadata)
+
+    @property
+    def monitor_mode(self) -> Mode | None:
+        """What the monitor does about a breach; None: as its settings say."""
+        return mode_from(self.metadata)
 
     @cached_property
     def group(self) -> GroupName:

@@ -12,6 +12,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
+from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
 from mirror.model.datastreams.secrets import holds_secret
 
 OWNER: Final = "owner"
@@ -48,6 +49,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     CREATED_MS: _milliseconds,
     TTL_MS: _milliseconds,
     OBJECTIVES: read_objectives,
+    MONITOR_MODE: read_mode,
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
+from mirror.model.datastreams.objectives.mode import MONITOR_MODE, mode_from
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
@@ -43,6 +44,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     _TRANSFORMS: ("policies", "transforms"),
     _QUOTA: ("quota", "bytes_per_second"),
     OBJECTIVES: ("objectives",),
+    MONITOR_MODE: ("monitor",),
 }
 """Where a document of /v1 has what a key says."""
 
@@ -64,6 +66,7 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
         _TRANSFORMS: list(policy.transforms),
         _QUOTA: policy.bytes_per_second or None,
         OBJECTIVES: [asdict(one) for one in objectives_from(metadata)],
+        MONITOR_MODE: mode.value if (mode := mode_from(metadata)) else None,
     }
 
 

@@ -56,6 +56,7 @@ FULL: dict[str, Any] = {
             "period_days": 7,
         }
     ],
+    "monitor": "observe",
     "metadata": {"any.key": "any value"},
 }
 CHOICES = {
@@ -69,6 +70,7 @@ CHOICES = {
     "headrace.transforms": "drop-header:a\nkeep-keys:b",
     "headrace.bytes-per-second": "1000",
     "headrace-objectives": "p99.9 within 2000 ms over 300 s, 99.5 % over 7 d",
+    "headrace-monitor": "observe",
 }
 """What FULL says by fields, as metadata."""
 
@@ -311,6 +313,8 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
             "objectives",
         ),
         ({"metadata": {"owner": "x", "headrace-objectives": "soon"}}, "'soon' is no objective"),
+        ({"monitor": "sleep"}, "monitor"),
+        ({"metadata": {"owner": "x", "headrace-monitor": "sleep"}}, "cannot be 'sleep'"),
         ({"unheard": 1}, "unheard"),
     ],
     ids=str,

@@ -23,7 +23,7 @@ EVERYTHING = """
     --start latest --guarantee at-least-once --isolation read-uncommitted
     --on-loss continue --on-rejection skip --path record --transform drop-header:a --transform drop-header:b
     --bytes-per-second 1000 --min-tasks 2 --max-tasks 3 --max-partitions-per-task 4 --objective-ms 500
-    --objective-percentile 95 --set note=a=b
+    --objective-percentile 95 --monitor observe --set note=a=b
 """
 OBJECTIVES = ("--slo", "within 2 s, 99.5 %", "--slo", "p95 within 500 ms over 5 m, 99 % over 7 d")
 DEFINITION = {
@@ -71,6 +71,7 @@ DEFINITION = {
             "period_days": 7,
         },
     ],
+    "monitor": "observe",
 }
 FIXED = {("source", "cluster"), ("destination", "cluster"), ("destination", "name"), ("start",)}
 

@@ -10,18 +10,20 @@ import pytest
 
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
+from monitor.actions.policy import ActingPolicy, Record
 from monitor.burn.pieces import Piece
 from monitor.burn.rates import read_rule
-from monitor.cycle import Finding, MonitorCycle, MonitorLoop
+from monitor.cycle import Ended, Finding, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Standing, Subject
 from monitor.objectives.budgets import Budgets
 from monitor.objectives.history import TopicPast
-from monitor.ports import Preview
+from monitor.ports import Hold, Preview
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -51,12 +53,20 @@ class World:
         self.asked: list[tuple[str, str]] = []
         self.previews = 0
         self.judges_itself = False
+        self.other, self.released = "", 0
+        self.record: Record | None = Record()
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         return self.wanted
 
     def has_own_monitor(self) -> bool:
         return self.judges_itself
+
+    def hold(self) -> Hold:
+        return Hold(self.other, self.record)
+
+    def release(self) -> None:
+        self.released += 1
 
     def observe(self, window_seconds: float) -> Observations:
         assert window_seconds == 60.0
@@ -265,9 +275,81 @@ def test_the_reason_of_a_rebalance_fits_however_many_objectives_are_breached(rig
     assert len(reason) == 1_000
 
 
+class Policed(Rig):
+    """A rig with a policy of its own, and a second datastream."""
+
+    def __init__(self, acting: ActingPolicy) -> None:
+        super().__init__()
+        policy = IncidentPolicy(open_after=1, close_after=2, cooldown_seconds=60.0, acting=acting)
+        self.cycle = MonitorCycle(self.world, self.world, policy, self.clock, 60.0)
+
+    def note(self, record: Record | None) -> None:
+        self.world.record = record
+        assert self.cycle.held_by() == ""
+
+
+def test_where_it_only_observes_it_says_what_it_would_have_asked_for() -> None:
+    rig = Policed(ActingPolicy(mode=Mode.OBSERVE))
+    assert "only observes: 2 partitions move" in rig.turn(BAD)
+    assert rig.turn(BAD) == "", "said once in a cool-down"
+    rig.world.wanted = {ORDERS: replace(a_subject(), mode=Mode.ACT)}
+    assert "rebalance r-1 asked for" in rig.turn(BAD, 60.0)
+    rig = Policed(ActingPolicy())
+    rig.world.wanted = {ORDERS: replace(a_subject(), mode=Mode.OBSERVE)}
+    assert "only observes" in rig.turn(BAD)
+    assert rig.world.asked == []
+
+
+def test_what_is_forbidden_is_asked_for_as_soon_as_it_is_not() -> None:
+    rig = Policed(ActingPolicy())
+    rig.note(Record(switched_off="a migration"))
+    for _ in range(3):
+        assert "no rebalance is asked for: acting is switched off: a migration" in rig.turn(BAD)
+    assert (rig.world.asked, rig.world.previews) == ([], 0)
+    rig.note(Record())
+    assert "rebalance r-1 asked for" in rig.turn(BAD)
+
+
+def test_two_datastreams_are_helped_one_after_the_other() -> None:
+    rig, clicks = Policed(ActingPolicy()), DatastreamName("clicks")
+    rig.world.wanted = {ORDERS: a_subject(), clicks: a_subject()}
+    rig.turn(BAD)
+    rig.note(Record(waiting=clicks))
+    assert "not in force yet" in rig.turn(BAD)
+    assert [name for name, _ in rig.world.asked] == [clicks]
+    rig.note(Record())
+    rig.turn(BAD)
+    assert [name for name, _ in rig.world.asked] == [clicks, ORDERS]
+
+
+def test_a_service_that_knows_of_no_leases_has_the_limits_of_what_was_done_here() -> None:
+    rig = Policed(ActingPolicy(most_a_day=1))
+    rig.note(None)
+    assert "rebalance r-1 asked for" in rig.turn(BAD)
+    rig.note(None)
+    assert "1 rebalances a day are reached" in rig.turn(BAD, 60.0)
+    assert "rebalance r-1 asked for" in rig.turn(BAD, 86_400.0)
+
+
+def test_without_anything_to_judge_nobody_is_asked_for_measurements(rig: Rig) -> None:
+    class Unmeasured(World):
+        def observe(self, window_seconds: float) -> Observations:
+            raise AssertionError
+
+    world = Unmeasured()
+    world.wanted = {}
+    assert MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0).turn() == {}
+
+
+def test_the_loop_ends_where_another_monitor_judges(rig: Rig) -> None:
+    rig.world.other = "b at host:1"
+    assert MonitorLoop(rig.cycle, 0.01).run() is Ended.OUSTED
+    assert not rig.world.asked
+
+
 def test_the_loop_ends_where_the_service_judges_itself(rig: Rig) -> None:
     rig.world.judges_itself = True
-    MonitorLoop(rig.cycle, 0.01).run()
+    assert MonitorLoop(rig.cycle, 0.01).run() is Ended.LEFT
     assert not rig.world.asked
     assert not rig.world.previews
 

@@ -12,6 +12,7 @@ class FakeMonitor:
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None
+        self.sentence = "it judges"
         self.is_stopped = False
 
     def stop(self, deadline_seconds: float) -> None:

@@ -42,7 +42,9 @@ def service(site: Site, request: pytest.FixtureRequest) -> Service:
     if request.param == "over REST":
         return service_over(InProcess(site.app))
     services = site.services
-    return ControlService(services.control, services.problems.all, services.preview)
+    return ControlService(
+        services.control, services.problems.all, services.preview, services.acting, services.status.name
+    )
 
 
 def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: Service) -> None:
@@ -82,6 +84,7 @@ def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) ->
     rates = {TopicPartition("t", number): (80.0, 1.0) for number in range(2)}
     MeasuredLoads(site.session).publish(InstanceName("other"), {SOURCE: rates}, 10**15)
     assert service.preview_rebalance(ORDERS).loads_known
+    assert service.hold().other == ""
     identity = service.rebalance(ORDERS, "a breach")
     (request,) = site.leader.stores.requests.pending()
     assert (request.identity, request.requested_by, request.reason) == (identity, "monitor", "a breach")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mirror.errors import RefusedFields
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
+from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.datastreams.typed_keys import (
@@ -38,6 +39,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace.path": st.sampled_from([one.value for one in CopyPath]),
     "headrace.transforms": st.lists(LINES, max_size=3),
     "headrace.bytes-per-second": st.none() | st.integers(1, 10**15),
+    "headrace-monitor": st.none() | st.sampled_from([one.value for one in Mode]),
     "headrace-objectives": st.lists(OBJECTIVES.map(asdict), max_size=3, unique_by=str),
 }
 GIVEN = st.fixed_dictionaries({}, optional=CHOICES)

@@ -11,6 +11,7 @@ from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
+from monitor.actions.policy import Record
 from monitor.alerts.alert import Notice, Style
 from monitor.alerts.conditions import AlertPatience, Conditions
 from monitor.alerts.delivery import Delivery
@@ -20,7 +21,7 @@ from monitor.alerts.outbox import Outbox, Schedule
 from monitor.cycle import Finding, MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Subject
-from monitor.ports import Preview
+from monitor.ports import Hold, Preview
 from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.record import IncidentRecord, Phase, record_from_json, record_to_json
@@ -76,6 +77,12 @@ class Site:
 
     def has_own_monitor(self) -> bool:
         return False
+
+    def hold(self) -> Hold:
+        return Hold("", Record())
+
+    def release(self) -> None:
+        """Nobody waits for it."""
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         return Preview("2 partitions move", 2)

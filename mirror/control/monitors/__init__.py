@@ -1,0 +1,1 @@
+"""What monitors ask of the service, and what people allow them. Read `acts.py`."""

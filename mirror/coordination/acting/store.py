@@ -1,0 +1,165 @@
+"""MonitorLease, switch and acts of monitors in ZooKeeper. For any thread."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from mirror.coordination.acting.state import (
+    LEASE_SECONDS,
+    ActingState,
+    MonitorAct,
+    MonitorLease,
+    Switch,
+    document_of,
+    state_of,
+)
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
+from mirror.errors import (
+    AlreadyExists,
+    DamagedState,
+    IllegalTransition,
+    InvalidRequest,
+    NotFound,
+    VersionConflict,
+)
+from mirror.model.identifiers import DatastreamName
+from mirror.model.nodes import NodeWrite
+from mirror.ports import Clock, NodeStore
+
+_log = structlog.get_logger(__name__)
+_ATTEMPTS: Final = 5
+_IDENTITY_BYTES: Final = 8
+_ADVICE: Final = "it judges, and must have judged what it acts on, with the lease that it has now"
+
+
+class ActingStore:
+    """What every instance sees alike, but for when a lease is over: each counts from when it first saw the
+    newest renewal."""
+
+    def __init__(self, nodes: NodeStore, requests: RequestQueue, clock: Clock) -> None:
+        self._nodes = nodes
+        self._requests = requests
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: tuple[str, int] = ("", 0)
+        self._seen_at = 0.0
+
+    def state(self) -> ActingState:
+        """As it is stored. Raises Unreachable."""
+        return self._read()[0]
+
+    def waiting(self, state: ActingState) -> DatastreamName | None:
+        """The datastream whose rebalance a monitor has asked for and no plan has answered yet."""
+        waiting = [one for one in self._requests.waiting() if isinstance(one, RebalanceRequest)]
+        return state.waiting(waiting)
+
+    def hold(self, holder: str, instance: int | None, live: Callable[[], Collection[int]]) -> ActingState:
+        """Renew the lease of this holder, or take it where nobody has it any more. The lease of the answer
+        may be another monitor's. `live`: sequences of the instances that are here. Raises Unreachable."""
+
+        def held(state: ActingState) -> ActingState:
+            found = state.lease
+            if found is not None and found.holder == holder:
+                return replace(state, lease=replace(found, renewals=found.renewals + 1))
+            if found is None or self._is_over(found) or _is_gone(found, live):
+                return replace(
+                    state, lease=MonitorLease(secrets.token_hex(_IDENTITY_BYTES), holder, instance)
+                )
+            return state
+
+        return self._change(held)
+
+    def release(self, holder: str) -> None:
+        """Let another monitor judge at once. Raises Unreachable."""
+        self._change(
+            lambda state: (
+                replace(state, lease=None) if state.lease and state.lease.holder == holder else state
+            )
+        )
+
+    def switch(self, switch: Switch) -> ActingState:
+        """Let monitors act or forbid it, from now on. Raises Unreachable."""
+        return self._change(lambda state: replace(state, switch=switch))
+
+    def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
+        """Ask for a rebalance on behalf of the monitor that holds the lease; the request's identity. Raises
+        IllegalTransition for one that does not, or where a person has switched acting off, or another act
+        waits; Unreachable."""
+        act = MonitorAct(name, request.group, request.requested_ms)
+        for _ in range(_ATTEMPTS):
+            state, version = self._read()
+            self._check(state, identity)
+            if version is None:
+                break
+            stored = NodeWrite(znodes.ACTING, znodes.encode(document_of(state.acted(act))), version)
+            try:
+                (path,) = self._nodes.change_together((stored, self._requests.entry(request)))
+            except VersionConflict:
+                continue  # a renewal, or the end of the lease
+            return path.rpartition("/")[2]
+        raise VersionConflict("what is stored of monitors changes all the time", advice="ask again")
+
+    def _check(self, state: ActingState, identity: str) -> None:
+        if not state.switch.is_on:
+            raise IllegalTransition(f"acting of monitors is switched off: {state.switch.reason}")
+        if state.lease is None or state.lease.identity != identity:
+            raise IllegalTransition("this monitor does not have the lease any more", advice=_ADVICE)
+        if self._is_over(state.lease):
+            raise IllegalTransition(
+                f"this monitor has not renewed its lease for {LEASE_SECONDS:g} s", advice=_ADVICE
+            )
+        if waiting := self.waiting(state):
+            raise IllegalTransition(
+                f"the rebalance of {waiting} that a monitor has asked for is not in force yet"
+            )
+
+    def _is_over(self, lease: MonitorLease) -> bool:
+        with self._lock:
+            now, renewal = self._clock.monotonic(), (lease.identity, lease.renewals)
+            if renewal != self._seen:
+                self._seen, self._seen_at = renewal, now
+            return now - self._seen_at >= LEASE_SECONDS
+
+    def _change(self, become: Callable[[ActingState], ActingState]) -> ActingState:
+        for _ in range(_ATTEMPTS):
+            before, version = self._read()
+            after = become(before)
+            if after == before:
+                return after
+            data = znodes.encode(document_of(after))
+            try:
+                if version is None:
+                    self._nodes.create(znodes.ACTING, data)
+                else:
+                    self._nodes.write(znodes.ACTING, data, version)
+            except (AlreadyExists, VersionConflict, NotFound):
+                continue
+            if after.lease is not None:
+                self._is_over(after.lease)  # it counts from now on
+            return after
+        raise VersionConflict("what is stored of monitors changes all the time", advice="ask again")
+
+    def _read(self) -> tuple[ActingState, int | None]:
+        """With its version; None: there is nothing yet. What cannot be read forbids acting, until a person
+        allows it again."""
+        try:
+            node = self._nodes.read(znodes.ACTING)
+        except NotFound:
+            return ActingState(), None
+        try:
+            return state_of(znodes.decode(node.data, znodes.ACTING)), node.version
+        except (DamagedState, InvalidRequest) as error:
+            _log.error("what is stored of monitors cannot be read", reason=str(error))
+            reason = f"what is stored of it cannot be read: {error}"
+            return ActingState(Switch(is_on=False, reason=reason, requested_by="headrace")), node.version
+
+
+def _is_gone(lease: MonitorLease, live: Callable[[], Collection[int]]) -> bool:
+    return lease.instance is not None and lease.instance not in live()

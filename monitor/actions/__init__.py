@@ -1,0 +1,5 @@
+"""Whether the monitor may ask for a rebalance: switches, modes, freeze windows, limits of a day. Pure.
+
+A decision is a value with a sentence; `monitor/rebalances.py` does what was decided. May import nothing of
+the monitor. Read `policy.py`, then `freeze.py`.
+"""

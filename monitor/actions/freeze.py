@@ -1,0 +1,128 @@
+"""Freeze windows: times in which no rebalance is asked for. Pure.
+
+| window | when |
+|---|---|
+| `22:00 to 06:00` | every day |
+| `Fri 18:00 to Mon 06:00` | every week |
+| `2026-12-20 18:00 to 2027-01-03 06:00` | once |
+
+Times are those of a wall clock in a time zone of the IANA's names, which may stand behind the window, else
+UTC. Of an hour that a clock has twice both belong to a window; an hour that it leaves out is in none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from mirror.errors import InvalidRequest
+from mirror.model.bounds import LONGEST_NAME, shown
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY_MINUTES: Final = 24 * 60
+_WEEK_MINUTES: Final = 7 * _DAY_MINUTES
+_LONGEST_ONCE: Final = timedelta(days=366)
+_MOMENT: Final = r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) |(\d{4}-\d{2}-\d{2}) )?(\d{2}:\d{2})"
+_WINDOW: Final = re.compile(rf"{_MOMENT} to {_MOMENT}(?: ([A-Za-z][A-Za-z0-9_+/-]*))?", re.ASCII)
+_ADVICE: Final = "write it as Fri 18:00 to Mon 06:00 Europe/Berlin, 22:00 to 06:00, or with dates"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Every day or every week: minutes of the period, from the first of `begin` until that of `end`, which
+    may be in the next period."""
+
+    begin: int
+    end: int
+    period: int
+
+    def contains(self, local: datetime) -> bool:
+        """`local`: what the wall clock shows."""
+        minute = (local.weekday() * _DAY_MINUTES + local.hour * 60 + local.minute) % self.period
+        if self.begin < self.end:
+            return self.begin <= minute < self.end
+        return minute >= self.begin or minute < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """From a moment on, until another one."""
+
+    begin: datetime
+    end: datetime
+
+    def contains(self, local: datetime) -> bool:
+        """`local`: with its time zone."""
+        return self.begin <= local.astimezone(UTC) < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeWindow:
+    """`text`: as settings have it."""
+
+    text: str
+    zone: tzinfo
+    when: Repeated | Once
+
+    def contains(self, now_ms: int) -> bool:
+        """Whether the moment is within."""
+        local = datetime.fromtimestamp(now_ms / 1000, self.zone)
+        return self.when.contains(local)
+
+
+def read_freeze(text: str) -> FreezeWindow:
+    """A window as settings have it. Raises InvalidRequest."""
+    line = " ".join(text.split())
+    found = _WINDOW.fullmatch(line) if len(line) <= LONGEST_NAME else None
+    if found is None:
+        raise InvalidRequest(f"{shown(text)} is no freeze window", advice=_ADVICE)
+    from_day, from_date, from_time, to_day, to_date, to_time, zone_name = found.groups()
+    if bool(from_day) != bool(to_day) or bool(from_date) != bool(to_date):
+        raise InvalidRequest(f"{shown(text)} says a day at one end only", advice=_ADVICE)
+    zone = _zone(zone_name or "UTC")
+    if from_date:
+        return FreezeWindow(line, zone, _once(line, zone, f"{from_date} {from_time}", f"{to_date} {to_time}"))
+    period = _WEEK_MINUTES if from_day else _DAY_MINUTES
+    begin, end = _minute(line, from_day, from_time), _minute(line, to_day, to_time)
+    if begin == end:
+        raise InvalidRequest(f"{shown(text)} ends where it begins", advice="monitor.act = false acts never")
+    return FreezeWindow(line, zone, Repeated(begin, end, period))
+
+
+def frozen_by(windows: Sequence[FreezeWindow], now_ms: int) -> FreezeWindow | None:
+    """The first that the moment is within."""
+    return next((one for one in windows if one.contains(now_ms)), None)
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidRequest(
+            f"there is no time zone {shown(name)} on this machine", advice="name it as Europe/Berlin, or UTC"
+        ) from error
+
+
+def _minute(line: str, day: str | None, time: str) -> int:
+    hours, minutes = (int(part) for part in time.split(":"))
+    if hours > 23 or minutes > 59:
+        raise InvalidRequest(f"{shown(line)}: there is no {time}", advice="times are from 00:00 to 23:59")
+    return (_DAYS.index(day) if day else 0) * _DAY_MINUTES + hours * 60 + minutes
+
+
+def _once(line: str, zone: tzinfo, begin: str, end: str) -> Once:
+    """An hour that the clock has twice begins the first time and ends the second."""
+    try:
+        first = datetime.strptime(begin, "%Y-%m-%d %H:%M").replace(tzinfo=zone, fold=0).astimezone(UTC)
+        last = datetime.strptime(end, "%Y-%m-%d %H:%M").replace(tzinfo=zone, fold=1).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequest(f"{shown(line)} has a date that is none", advice=_ADVICE) from error
+    if not timedelta(0) < last - first <= _LONGEST_ONCE:
+        raise InvalidRequest(
+            f"{shown(line)} cannot be a freeze window", advice="it ends after it begins, within a year"
+        )
+    return Once(first, last)

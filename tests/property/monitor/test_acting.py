@@ -1,0 +1,170 @@
+"""Two monitors of one service, over any history: what never happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.coordination.acting.state import LEASE_SECONDS, Switch
+from mirror.coordination.acting.store import ActingStore
+from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
+from mirror.errors import HeadraceError
+from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.identifiers import DatastreamName, GroupName
+from monitor.actions.freeze import read_freeze
+from monitor.actions.policy import DAY_MS, ActingPolicy
+from monitor.adapters.leases import lease_of, record_of
+from monitor.latency import Subject
+from monitor.ports import Hold, Preview
+from monitor.rebalances import Rebalancing
+from tests.fakes.clock import ManualClock
+from tests.fakes.node_store import FakeZooKeeper
+
+FREEZE: Final = "22:00 to 06:00"
+POLICY: Final = ActingPolicy(most_a_day=4, most_a_day_of_each=2, freezes=(read_freeze(FREEZE),))
+NAMES: Final = [DatastreamName(one) for one in ("a", "b", "c")]
+
+
+class Step(NamedTuple):
+    seconds: int
+    who: int
+    what: str
+    name: DatastreamName
+    observes: bool
+
+
+steps = st.builds(
+    Step,
+    st.sampled_from([0, 1, int(LEASE_SECONDS), 900, 3_600, 6 * 3_600]),
+    st.integers(0, 1),
+    st.sampled_from(["hold", "help", "help", "help", "restart", "plan", "plan", "off", "on"]),
+    st.sampled_from(NAMES),
+    st.booleans(),
+)
+_NUMBERS: Final = count()
+
+
+class Asked(NamedTuple):
+    name: DatastreamName
+    time_ms: int
+    waiting: int
+    is_on: bool
+    mode: Mode
+    who: int
+
+
+class Site:
+    """A service, without the leader that answers requests."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.session = FakeZooKeeper().session()
+        self.requests = RequestQueue(self.session)
+        self.store = ActingStore(self.session, self.requests, self.clock)
+        self.asked: list[Asked] = []
+
+
+class Monitor:
+    """One life of a monitor. Satisfies `monitor.ports.Service`."""
+
+    def __init__(self, site: Site, number: int) -> None:
+        self.site, self.number = site, number
+        self.holder, self.lease, self.mode = f"{number}-{next(_NUMBERS)}", "", Mode.ACT
+        self.rebalancing = Rebalancing(self, POLICY, site.clock)
+
+    def turn(self) -> bool:
+        held = self.hold()
+        self.rebalancing.note(held.record)
+        return not held.other
+
+    def hold(self) -> Hold:
+        state = self.site.store.hold(self.holder, None, set)
+        self.lease, other = lease_of(state, self.holder)
+        return Hold(other, record_of(state, self.site.store.waiting(state)))
+
+    def release(self) -> None:
+        raise AssertionError
+
+    def subjects(self) -> Mapping[DatastreamName, Subject]:
+        raise AssertionError
+
+    def has_own_monitor(self) -> bool:
+        raise AssertionError
+
+    def preview_rebalance(self, name: DatastreamName) -> Preview:
+        return Preview("1 partition moves", 1)
+
+    def rebalance(self, name: DatastreamName, reason: str) -> str:
+        site, now_ms = self.site, self.site.clock.now_ms()
+        waiting, is_on = len(site.requests.waiting()), site.store.state().switch.is_on
+        request = RebalanceRequest(GroupName(name), False, "monitor", reason, now_ms)
+        identity = site.store.act(self.lease, name, request)
+        site.asked.append(Asked(name, now_ms, waiting, is_on, self.mode, self.number))
+        return identity
+
+    def help(self, name: DatastreamName, mode: Mode) -> None:
+        self.mode = mode
+        try:
+            self.rebalancing.help(name, mode, "a breach")
+        except HeadraceError:
+            assert self.lease != "", "one that never had the lease does not even try"
+
+
+def play(history: list[Step]) -> Site:
+    site = Site()
+    monitors = [Monitor(site, number) for number in range(2)]
+    for step in history:
+        site.clock.advance(step.seconds)
+        monitor = monitors[step.who]
+        match step.what:
+            case "hold":
+                monitor.turn()
+            case "help":  # also one that has not said for hours that it is there
+                if monitor.lease or monitor.turn():
+                    monitor.help(step.name, Mode.OBSERVE if step.observes else Mode.ACT)
+            case "restart":
+                monitors[step.who] = Monitor(site, step.who)
+            case "plan":
+                for request in site.requests.waiting():
+                    site.requests.take(request)
+            case switch:
+                site.store.switch(Switch(switch == "on", "a person", "me", 1))
+    return site
+
+
+@given(st.lists(steps, max_size=60))
+def test_no_limit_is_ever_passed(history: list[Step]) -> None:
+    asked = play(history).asked
+    for one in asked:
+        day = [each for each in asked if 0 <= one.time_ms - each.time_ms < DAY_MS]
+        assert len(day) <= POLICY.most_a_day
+        assert len([each for each in day if each.name == one.name]) <= POLICY.most_a_day_of_each
+        assert not any(window.contains(one.time_ms) for window in POLICY.freezes)
+        assert one.mode is Mode.ACT
+        assert one.waiting == 0, "never two at once"
+        assert one.is_on
+
+
+def test_such_histories_act_at_all() -> None:
+    def step(what: str, who: int = 0, seconds: int = 0) -> Step:
+        return Step(seconds, who, what, NAMES[0], False)
+
+    noon = step("plan", seconds=14 * 3_600)  # the clock starts at 22:13
+    site = play([noon, step("hold"), step("help"), step("plan"), step("help", 1, 40), step("plan")])
+    assert [one.who for one in site.asked] == [0, 1]
+    frozen = play([noon, step("hold"), step("hold", 1, 31), step("hold", 1), step("help"), step("help", 1)])
+    assert [one.who for one in frozen.asked] == [1]
+
+
+def test_a_reader_of_any_document_is_never_wrong_about_the_type() -> None:
+    documents: list[Any] = [b"", b"{}", b"[]", b'{"switch": 1, "lease": 2, "acts": 3}']
+    for data in documents:
+        site = Site()
+        site.session.create("/monitor", data)
+        assert not site.store.state().switch.is_on
+        site.store.switch(Switch(changed_ms=1))
+        assert site.store.state().switch.is_on

@@ -1,0 +1,59 @@
+"""What forbids a rebalance, and what a dry run leads to."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.identifiers import DatastreamName
+from monitor.actions.freeze import read_freeze
+from monitor.actions.policy import DAY_MS, Act, ActingPolicy, Outcome, Record, decide, reason_against
+
+ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
+NOW = 1_763_942_400_000  # 2025-11-24 00:00 UTC
+FREEZE = read_freeze("00:00 to 01:00")
+
+
+def acts(*moments: tuple[DatastreamName, int]) -> Record:
+    return Record(acts=[Act(name, NOW - ago) for name, ago in moments])
+
+
+@pytest.mark.parametrize(
+    ("policy", "record", "reason"),
+    [
+        (ActingPolicy(), Record(), ""),
+        (ActingPolicy(may_act=False), Record(), "monitor.act is false"),
+        (ActingPolicy(), Record("a migration"), "acting is switched off: a migration"),
+        (ActingPolicy(freezes=(FREEZE,)), Record(), "it is within the freeze window 00:00 to 01:00"),
+        (
+            ActingPolicy(),
+            Record(waiting="clicks"),
+            "the rebalance of clicks that a monitor has asked for is not in force yet",
+        ),
+        (
+            ActingPolicy(most_a_day=2),
+            acts((CLICKS, 5), (CLICKS, DAY_MS - 1)),
+            "2 rebalances a day are reached (monitor.most_a_day)",
+        ),
+        (ActingPolicy(most_a_day=2), acts((CLICKS, 5), (CLICKS, DAY_MS)), ""),
+        (ActingPolicy(most_a_day_of_each=1), acts((CLICKS, 5)), ""),
+        (
+            ActingPolicy(most_a_day_of_each=1),
+            acts((ORDERS, 5)),
+            "1 rebalances of it a day are reached (monitor.most_a_day_of_each)",
+        ),
+        (ActingPolicy(most_a_day=0), Record(), "0 rebalances a day are reached (monitor.most_a_day)"),
+    ],
+)
+def test_what_is_against_it_is_said(policy: ActingPolicy, record: Record, reason: str) -> None:
+    assert reason_against(policy, record, ORDERS, NOW) == reason
+
+
+def test_a_dry_run_decides_the_rest() -> None:
+    acting = decide(Mode.ACT, 2, "2 partitions move")
+    assert (acting.outcome, acting.sentence) == (Outcome.ACTS, "2 partitions move")
+    observing = decide(Mode.OBSERVE, 2, "2 partitions move", "it is worth it")
+    assert observing.outcome is Outcome.WOULD_ACT
+    assert observing.sentence.endswith("only observes: 2 partitions move; it is worth it")
+    for mode in Mode:
+        assert decide(mode, 0, "nothing moves").outcome is Outcome.REFUSES
