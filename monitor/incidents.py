@@ -1,7 +1,8 @@
 """From verdicts to incidents: when one opens, when help is asked for, when it closes. Pure.
 
 An incident opens when a datastream was BREACHED in `open_after` verdicts in a row, and closes after
-`close_after` verdicts WITHIN in a row. UNKNOWN counts for neither; HALTED neither opens one nor lets one
+`close_after` verdicts WITHIN in a row that have lasted for `close_seconds`: what comes and goes near its
+objective is one incident. UNKNOWN counts for neither; HALTED neither opens one nor lets one
 close: good verdicts are counted from the start again. While it is open, a rebalance is asked for at most once
 in `cooldown_seconds` (the last one must have had time to show), and not while something is not copied at all.
 """
@@ -35,6 +36,7 @@ class IncidentPolicy:
     close_after: int = 3
     cooldown_seconds: float = 60.0
     acting: ActingPolicy = _ALWAYS
+    close_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Incident:
     goods: int = 0
     opened_at: float | None = None
     helped_at: float | None = None
+    good_since: float | None = None
 
 
 def advance(
@@ -55,13 +58,14 @@ def advance(
     if verdict.standing is Standing.UNKNOWN:
         return incident, ()
     if verdict.standing is Standing.HALTED:
-        return replace(incident, goods=0), ()
+        return replace(incident, goods=0, good_since=None), ()
     if verdict.standing is Standing.WITHIN:
-        good = replace(incident, goods=incident.goods + 1, breaches=0)
-        if incident.is_open and good.goods >= policy.close_after:
+        since = now if incident.good_since is None else incident.good_since
+        good = replace(incident, goods=incident.goods + 1, breaches=0, good_since=since)
+        if incident.is_open and good.goods >= policy.close_after and now - since >= policy.close_seconds:
             return Incident(helped_at=incident.helped_at), (Step.CLOSE,)
         return good, ()
-    bad = replace(incident, breaches=incident.breaches + 1, goods=0)
+    bad = replace(incident, breaches=incident.breaches + 1, goods=0, good_since=None)
     steps: list[Step] = []
     if not bad.is_open and bad.breaches >= policy.open_after:
         bad = replace(bad, is_open=True, opened_at=now)

@@ -2,7 +2,8 @@
 
 Rule 1. The oldest record that waits is older than the objective: BREACHED. It will be late when it
         arrives, even if nothing else does.
-Rule 2. The objective's percentile of the latencies in the window exceeds it: BREACHED.
+Rule 2. The objective's percentile of the latencies in the window exceeds it: BREACHED. One late record alone
+        is no percentile: of a quiet datastream it would be any.
 Rule 3. The service says that something of the datastream is not copied: HALTED. What is measured of the rest
         says nothing about that.
 Rule 4. Nothing was measured in the window, or records wait whose age is not known: UNKNOWN. Missing
@@ -23,6 +24,7 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.metrics import add_counts, percentile_ms
 from mirror.model.topics import TopicSelection
 from monitor.burn.rates import Budget
+from monitor.burn.tally import late_records
 
 
 class Standing(StrEnum):
@@ -133,6 +135,8 @@ def judge(subject: Subject, observation: Observation | None) -> Verdict:
 def _lateness(objective: LatencyObjective, observation: Observation | None, quantile: float | None) -> str:
     if observation is not None and observation.lag_ms > objective.milliseconds:
         return f"a record has waited for {observation.lag_ms} ms"
-    if quantile is not None and quantile > objective.milliseconds:
+    if observation is None or quantile is None or quantile <= objective.milliseconds:
+        return ""
+    if late_records(observation.counts, objective.milliseconds) > 1:
         return f"p{objective.percentile:g} is {quantile:.0f} ms"
     return ""

@@ -46,6 +46,8 @@ class MonitorSettings(Settings):
     """Breached verdicts in a row that open an incident."""
     close_after: int = Field(default=3, ge=1)
     """Good verdicts in a row that close it."""
+    close_seconds: Seconds = 600.0
+    """For how long they must have been good: what comes and goes near its objective is one incident."""
     cooldown_seconds: Seconds = 120.0
     """Least time between two rebalances of a datastream."""
     most_a_day: int = Field(default=24, ge=0, le=1_000)

@@ -65,7 +65,9 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
         monitor.most_a_day_of_each,
         tuple(read_freeze(one) for one in monitor.freeze_windows),
     )
-    return IncidentPolicy(monitor.open_after, monitor.close_after, monitor.cooldown_seconds, acting)
+    return IncidentPolicy(
+        monitor.open_after, monitor.close_after, monitor.cooldown_seconds, acting, monitor.close_seconds
+    )
 
 
 def _budgets(settings: HeadraceSettings, clock: Clock) -> Budgets | None:

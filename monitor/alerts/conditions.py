@@ -110,17 +110,31 @@ class Conditions:
         yield from self._burning(name, finding)
 
     def _burning(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
-        """Error budgets that are used up too fast. While that is not known, what was the matter still is."""
-        budgets = finding.verdict.budgets
-        if firing := [budget for budget in budgets if budget.firing]:
-            is_fast = any(burn.rule.has_two_windows for budget in firing for burn in budget.firing)
-            said = "; ".join(budget.sentence for budget in firing)
-            summary, kind = f"the error budget of {name} is used up too fast", BURNING if is_fast else WEARING
-            yield Alert(kind, summary, said, 0, name, finding.cluster, finding.action)
-        elif not all(budget.is_known for budget in budgets):
-            for kind in (BURNING, WEARING):
-                if (held := self._held.get(AlertKey(kind.name, name))) is not None:
-                    yield held.alert
+        """Error budgets that are used up too fast: one alert begins, and those that have begun last. While
+        that is not known, what was the matter still is."""
+        budgets, is_told = finding.verdict.budgets, False
+        for kind in (BURNING, WEARING):
+            held = self._held.get(AlertKey(kind.name, name))
+            is_fast = kind is BURNING
+            said = "; ".join(
+                budget.sentence
+                for budget in budgets
+                if any(
+                    burn.rule.has_two_windows is is_fast
+                    for burn in (budget.firing if held is None else budget.lasting)
+                )
+            )
+            if said and (held is not None or not is_told):
+                summary = f"the error budget of {name} is used up too fast"
+                yield Alert(kind, summary, said, 0, name, finding.cluster, finding.action)
+            elif held is not None and any(
+                burn.may_last and burn.rule.has_two_windows is is_fast
+                for budget in budgets
+                for burn in budget.burns
+            ):
+                yield held.alert
+                is_told = True
+            is_told = is_told or bool(said)
 
     def _see(self, drafts: Iterable[Alert], now: Moment) -> None:
         for draft in drafts:

@@ -20,6 +20,8 @@ from monitor.burn.tally import Tally, bad_share
 DAY_SECONDS: Final = 86_400
 _LONGEST_SECONDS: Final = 30 * DAY_SECONDS
 _SHORTEST_SECONDS: Final = 60
+_LASTS_AT: Final = 0.75
+"""Of a rule's rate: an alert ends below that."""
 _SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3_600, "d": DAY_SECONDS}
 _LENGTH: Final = r"(\d{1,9}) ?([smhd])"
 _RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {_LENGTH})?", re.ASCII)
@@ -78,8 +80,21 @@ class Burn:
     @property
     def is_firing(self) -> bool:
         """Whether both windows burn at the rule's rate or faster. What is not known fires nothing."""
+        return self._is_at(self.rule.rate)
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether what has fired is not over: near the rule's rate it would come and go otherwise."""
+        return self._is_at(self.rule.rate * _LASTS_AT)
+
+    @property
+    def may_last(self) -> bool:
+        """Whether nothing that is known says that it is over."""
         rates = self.long_rate, self.short_rate
-        return all(rate is not None and rate >= self.rule.rate for rate in rates)
+        return all(rate is None or rate >= self.rule.rate * _LASTS_AT for rate in rates)
+
+    def _is_at(self, least: float) -> bool:
+        return all(rate is not None and rate >= least for rate in (self.long_rate, self.short_rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +116,11 @@ class Budget:
     def firing(self) -> tuple[Burn, ...]:
         """The rules that say that it is an alert."""
         return tuple(burn for burn in self.burns if burn.is_firing)
+
+    @property
+    def lasting(self) -> tuple[Burn, ...]:
+        """The rules by which an alert that has fired is not over."""
+        return tuple(burn for burn in self.burns if burn.is_lasting)
 
     @property
     def sentence(self) -> str:

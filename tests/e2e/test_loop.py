@@ -99,6 +99,7 @@ enabled = false
 interval_seconds = 1.0
 window_seconds = 6.0
 cooldown_seconds = 10.0
+close_seconds = 3.0
 burn_rates = ["1 over 5 m"]
 [logging]
 format = "json"

@@ -37,6 +37,16 @@ def test_a_verdict_every_ten_seconds(verdicts: str, steps: str) -> None:
     assert taken == [STEPS[letter] for letter in steps]
 
 
+def test_an_incident_closes_when_good_times_have_lasted() -> None:
+    policy = IncidentPolicy(open_after=1, close_after=2, cooldown_seconds=60.0, close_seconds=30.0)
+    incident, closed = Incident(), list[int]()
+    for number, letter in enumerate("BWWWBWWWHWWUWWW"):
+        verdict = Verdict({**LETTERS, "H": Standing.HALTED}[letter], None, "")
+        incident, found = advance(incident, verdict, policy, 10.0 * number)
+        closed += [number] * (Step.CLOSE in found)
+    assert closed == [12], "30 s of it in a row; a halt begins them again, and what is unknown does not"
+
+
 def test_an_incident_remembers_since_when_it_is_open() -> None:
     breach = Verdict(Standing.BREACHED, None, "")
     incident, _ = advance(Incident(), breach, IncidentPolicy(open_after=1), 5.0)

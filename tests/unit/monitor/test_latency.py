@@ -53,6 +53,14 @@ def test_rule_2_the_percentile_exceeds_the_objective() -> None:
     assert judge(half, seen({5.0: 40, 5000.0: 60})).standing is Standing.BREACHED
 
 
+def test_rule_2_one_late_record_is_no_percentile() -> None:
+    """Of a quiet datastream it would be any percentile."""
+    assert judge(OBJECTIVE, seen({5000.0: 1})).standing is Standing.WITHIN
+    assert judge(OBJECTIVE, seen({5.0: 20, 5000.0: 1})).standing is Standing.WITHIN
+    assert judge(OBJECTIVE, seen({5000.0: 2})).standing is Standing.BREACHED
+    assert judge(OBJECTIVE, seen({}, lag_ms=5000)).standing is Standing.BREACHED
+
+
 def test_rule_5_otherwise_it_is_within() -> None:
     verdict = judge(OBJECTIVE, seen({100.0: 1000}))
     assert verdict.standing is Standing.WITHIN

@@ -86,6 +86,28 @@ def test_an_error_budget_that_burns_is_an_alert_while_it_does() -> None:
     assert fires(5, Burn(fast, 20.0, None), Burn(slow, None, None)) == []
 
 
+def test_a_budget_that_burns_near_its_limit_is_one_alert() -> None:
+    fast, slow = read_rule("14.4 over 1 h and 5 m"), read_rule("1 over 3 d")
+
+    def fires(at: int, short: float | None, days: float | None) -> list[str]:
+        burns = Burn(fast, 20.0, short), Burn(slow, days, days)
+        verdict = Verdict(
+            Standing.WITHIN, 1.0, "well", budgets=(Budget(Objective(2_000, 99.5), 0.5, 30, burns),)
+        )
+        found = conditions.judged({ORDERS: Finding(verdict, CLOSED, "")}, Moment(at, float(at)))
+        return [one.kind.name.removeprefix("HeadraceErrorBudget") for one in found]
+
+    conditions = Conditions(AlertPatience())
+    assert fires(1, 14.0, 0.9) == []
+    assert fires(2, 15.0, 0.9) == ["Burning"]
+    assert fires(3, 11.0, 0.9) == ["Burning"], "it lasts down to three quarters of its rate"
+    assert fires(4, None, 1.5) == ["Burning"], "what is not known ends nothing, and one cause begins once"
+    assert fires(5, 10.0, 1.5) == ["Wearing"]
+    assert fires(6, 15.0, 0.8) == ["Wearing", "Burning"], "the other has its own end"
+    assert fires(7, 10.0, None) == ["Wearing"], "windows that are known end it, whatever others do"
+    assert fires(8, 10.0, 0.7) == []
+
+
 def test_an_alert_says_since_when_what_and_what_was_done() -> None:
     conditions = Conditions(AlertPatience())
     helped = Finding(FINDINGS["L"].verdict, OPEN, "rebalance r-1 asked for", "east")

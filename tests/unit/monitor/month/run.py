@@ -1,0 +1,154 @@
+"""The monitor over a month: every turn of the real cycle, its alerts, its records of incidents, and somebody
+who is called, but is away for a day. A turn every 30 seconds wherever something begins,
+ends or is near its limit; every twenty minutes where all stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from mirror.errors import HeadraceError
+from monitor.alerts.alert import Alert, AlertKey, Style
+from monitor.alerts.conditions import Conditions, Moment
+from monitor.alerts.outbox import Outbox, Schedule
+from monitor.burn.rates import read_rule
+from monitor.cycle import MonitorCycle
+from monitor.incidents import IncidentPolicy
+from monitor.objectives.budgets import Budgets
+from monitor.records.book import IncidentBook
+from monitor.records.record import IncidentRecord
+from monitor.settings import MonitorSettings
+from tests.unit.monitor.month import truth
+from tests.unit.monitor.month.flow import DAYS, PER_MINUTE, STEP_SECONDS, STEPS, Flags
+from tests.unit.monitor.month.world import BUDGETED, OBJECTIVE, World
+
+NEAR_STEPS: Final = 16 * PER_MINUTE
+_CALM_STEPS: Final = 20 * PER_MINUTE
+
+
+@dataclass
+class Span:
+    """Something that was said, from the step when it began; `end` is None while it lasts."""
+
+    key: AlertKey
+    first: int
+    end: int | None = None
+
+
+@dataclass
+class Pager:
+    """What a webhook or a mail address gets."""
+
+    spans: list[Span] = field(default_factory=list)
+
+    def note(self, step: int, firing: Iterable[AlertKey], over: Iterable[AlertKey]) -> None:
+        """Each with what is known of it: only what changes is written down."""
+        open_ones = {one.key: one for one in self.spans if one.end is None}
+        for key in over:
+            if key in open_ones:
+                open_ones[key].end = step
+        self.spans += [Span(key, step) for key in firing if key not in open_ones]
+
+
+class Month:
+    """Call `run` once."""
+
+    def __init__(self, seed: int) -> None:
+        self.settings = MonitorSettings()
+        self.world = World(seed)
+        self.rules = [read_rule(text) for text in self.settings.burn_rates]
+        self.records: dict[str, IncidentRecord] = {}
+        self.alerts, self.told = Pager(), Pager()
+        self.turns = 0
+        chosen = self.settings.alerts
+        self._budgets = Budgets(self.world, self.world, self.rules, self.settings.minimum_records, DAYS)
+        policy = _policy_of(self.settings)
+        window = self.settings.window_seconds
+        self._cycle = MonitorCycle(self.world, self.world, policy, self.world, window, self._budgets)
+        self._conditions = Conditions(chosen.patience())
+        self._style = Style({}, "", "http://here")
+        self._book = IncidentBook()
+        self._outbox = Outbox(Schedule(chosen.gather_seconds, 4 * 3_600.0))
+        self._known: dict[str, AlertKey] = {}
+        self._firing: list[Alert] = []
+
+    def run(self, until: int = STEPS) -> None:
+        """All of it."""
+        changes, near = -1, np.zeros(STEPS, bool)
+        step = PER_MINUTE
+        while step < until:
+            if step - self.world.step > 1:
+                self.world.step = step
+                self._budgets.judge(self.world.subjects())  # turns that are left out would have asked for it
+            self.world.step = step
+            self._turn(step)
+            if self.world.changes != changes:
+                changes, near = self.world.changes, self._near()
+            following = near[step + 1 : step + 1 + _CALM_STEPS]
+            step += 1 + (int(np.argmax(following)) if following.any() else _CALM_STEPS - 1)
+
+    def _turn(self, step: int) -> None:
+        self.turns += 1
+        now = Moment(self.world.now_ms(), self.world.monotonic())
+        before = {one.key: one for one in self._firing}
+        try:
+            assert not self._cycle.held_by()
+            findings = self._cycle.turn()
+        except HeadraceError as error:
+            alerts = self._conditions.nothing_judged(str(error), now)
+        else:
+            alerts = self._conditions.judged(findings, now)
+            self.records |= {one.id: one for one in self._book.judged(findings, now.ms)}
+        self._firing = alerts
+        firing = {one.key for one in alerts}
+        over = [one for key, one in before.items() if key not in firing]
+        self.alerts.note(step, firing, [one.key for one in over])
+        notices = {(notice := self._style.notice(one)).key: notice for one in alerts}
+        self._known |= {self._style.notice(one).key: one.key for one in alerts}
+        self._outbox.offer(notices, [self._style.notice(one, now.ms) for one in over], now.seconds)
+        self._deliver(step, now.seconds)
+
+    def _deliver(self, step: int, now: float) -> None:
+        while notices := self._outbox.take(now):
+            if self.is_away(step):
+                self._outbox.failed(now)
+                return
+            keys = {self._known[one.key]: one.is_firing for one in notices}
+            over = [key for key, fires in keys.items() if not fires]
+            self.told.note(step, [key for key, fires in keys.items() if fires], over)
+            self._outbox.delivered(notices, now)
+
+    def is_away(self, step: int) -> bool:
+        """The receiver, on the fifth day."""
+        return step * STEP_SECONDS // 86_400 == 4
+
+    def _near(self) -> Flags:
+        """Steps near which something begins or ends, or may do so."""
+        edges = np.zeros(STEPS, bool)
+        flags = [self.world.blind]
+        minimum = self.settings.minimum_records
+        for name, flow in self.world.flows.items():
+            found = [truth.breaches(flow)]
+            rules = self.rules if name in BUDGETED else []
+            found += [truth.burns(flow, [one], OBJECTIVE.budget, minimum) for one in rules]
+            flags += [flow.halted, flow.unknown, flow.late_ones, *(one.near for one in found)]
+            for matter in (matter for one in found for matter in one.matters):
+                edges[[matter.first, min(matter.end, STEPS - 1)]] = True
+        for one in flags:
+            edges[1:] |= one[1:] != one[:-1]
+        total = np.concatenate([[0], np.cumsum(edges)])
+        steps = np.arange(STEPS)
+        until, since = np.minimum(steps + NEAR_STEPS, STEPS), np.maximum(steps - NEAR_STEPS, 0)
+        return np.asarray(total[until] > total[since])
+
+
+def _policy_of(settings: MonitorSettings) -> IncidentPolicy:
+    return IncidentPolicy(
+        settings.open_after,
+        settings.close_after,
+        settings.cooldown_seconds,
+        close_seconds=settings.close_seconds,
+    )

@@ -1,0 +1,126 @@
+"""A month of five datastreams in virtual time: days and weeks, noise, three outages, two shifts of
+traffic and a week in which a source gives too little. What is really the matter is found, once, and nothing
+else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import pytest
+import structlog
+
+from mirror.model.identifiers import DatastreamName
+from monitor.alerts.alert import AlertKey
+from monitor.alerts.catalogue import BLIND, BURNING, HALTED, LATE, UNJUDGED, WEARING
+from tests.unit.monitor.month import truth
+from tests.unit.monitor.month.flow import PER_MINUTE, STEP_SECONDS, STEPS
+from tests.unit.monitor.month.run import Month, Span
+from tests.unit.monitor.month.truth import Truth
+from tests.unit.monitor.month.world import BUDGETED, OBJECTIVE, SHIFTED, START_MS
+
+SEEDS: Final = (1, 2)
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def month(request: pytest.FixtureRequest) -> Month:
+    found = Month(request.param)
+    with structlog.testing.capture_logs():
+        found.run()
+    return found
+
+
+def spans(month: Month, name: DatastreamName, *kinds: str) -> list[Span]:
+    found = [one for one in month.alerts.spans if one.key.datastream == name and one.key.name in kinds]
+    return sorted(found, key=lambda one: one.first)
+
+
+def incidents(month: Month, name: DatastreamName) -> list[Span]:
+    def step(moment_ms: int) -> int:
+        return (moment_ms - START_MS) // (1_000 * STEP_SECONDS) - 1
+
+    return [
+        Span(
+            AlertKey(LATE.name, name),
+            step(one.opened_ms),
+            None if one.closed_ms is None else step(one.closed_ms),
+        )
+        for one in month.records.values()
+        if one.datastream == name
+    ]
+
+
+def assert_found_once(actual: Truth, found: Sequence[Span], most_minutes_after: float) -> None:
+    """What is sure is found, nothing is twice, nothing is invented, and nothing lasts for longer than so many
+    minutes after its end."""
+    slack = round(most_minutes_after * PER_MINUTE)
+    for one in found:
+        assert actual.near[max(0, one.first - PER_MINUTE) : one.first + 1].any(), f"invented: {one}"
+        assert one.end is None or actual.near[max(0, one.end - slack) : one.end + 1].any(), f"too long: {one}"
+    for each in actual.matters:
+        of_it = [one for one in found if one.first <= each.end and (one.end is None or one.end >= each.first)]
+        assert len(of_it) <= 1, f"{each} {len(of_it)} times: {of_it}"
+        assert each.sure is None or (of_it and of_it[0].first <= each.sure), f"missed: {each} {of_it}"
+
+
+def test_every_true_breach_is_one_incident_and_nothing_else_is(month: Month) -> None:
+    for name, flow in month.world.flows.items():
+        actual = truth.breaches(flow)
+        assert_found_once(actual, incidents(month, name), month.settings.close_seconds / 60 + 3)
+        assert any(each.sure is not None for each in actual.matters), "the month has something to find"
+
+
+def test_a_rebalance_is_asked_for_where_it_helps_and_nowhere_else(month: Month) -> None:
+    assert sorted(name for _, name in month.world.asked) == sorted(SHIFTED)
+    assert sorted(month.world.helped) == sorted(SHIFTED)
+
+
+def test_alerts_fire_for_what_is_the_matter_once_each(month: Month) -> None:
+    for name, flow in month.world.flows.items():
+        late = spans(month, name, LATE.name)
+        assert len(late) == len(incidents(month, name))
+        for halt in truth.halts(flow):
+            said = [one for one in spans(month, name, HALTED.name, LATE.name) if one.first <= halt.end]
+            assert any(one.end is None or one.end >= halt.end for one in said), halt
+        assert len(spans(month, name, HALTED.name)) <= len(truth.halts(flow))
+        assert not spans(month, name, UNJUDGED.name)
+    (blind,) = spans(month, DatastreamName(""), BLIND.name)
+    assert blind.end is not None
+    assert month.world.blind[blind.first]
+
+
+def test_a_budget_that_burns_fast_is_called_out_once(month: Month) -> None:
+    for name in BUDGETED:
+        assert_found_once(burns(month, name, BURNING.name), spans(month, name, BURNING.name), 10)
+
+
+def test_a_budget_that_wears_is_called_out_once_and_not_while_it_burns_fast(month: Month) -> None:
+    """A window of days begins at a whole hour."""
+    for name in BUDGETED:
+        found, actual = spans(month, name, WEARING.name), burns(month, name, WEARING.name)
+        unhurried = [one._replace(sure=None) for one in actual.matters]
+        assert_found_once(actual._replace(matters=unhurried), found, 100)
+        assert len([one for one in actual.matters if one.sure is not None]) <= len(found)
+        fast = spans(month, name, BURNING.name)
+        assert not [
+            one for one in found if any(each.first <= one.first < (each.end or STEPS) for each in fast)
+        ]
+
+
+def burns(month: Month, name: DatastreamName, kind: str) -> Truth:
+    rules = [one for one in month.rules if one.has_two_windows == (kind == BURNING.name)]
+    minimum = month.settings.minimum_records
+    return truth.burns(month.world.flows[name], rules, OBJECTIVE.budget, minimum)
+
+
+def test_a_receiver_hears_each_once_and_its_end(month: Month) -> None:
+    """Also one that was away for a day: it hears what is true then."""
+    for key in {one.key for one in month.alerts.spans}:
+        fired = [one for one in month.alerts.spans if one.key == key]
+        heard = [one for one in month.told.spans if one.key == key]
+        assert all(one.end is not None or fired[-1].end is None for one in heard)
+        assert len(heard) <= len(fired)
+        missed = [one for one in fired if not any(each.first >= one.first for each in heard)]
+        assert all(month.is_away(one.first) for one in missed)
+        assert all(earlier.end is not None for earlier, _ in pairwise(heard))
