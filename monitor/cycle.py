@@ -16,6 +16,7 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
 from monitor.latency import Subject, Verdict
+from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
 from monitor.objectives.verdicts import judge_all, windows_of
 from monitor.ports import Measurements, Service
@@ -37,12 +38,12 @@ class Finding:
 class Listener(Protocol):
     """What hears of every turn. Returns at once."""
 
-    def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
-        """A turn's findings, one for each datastream that is judged."""
+    def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements, /) -> None:
+        """A turn's findings, one for each datastream that is judged, and what partitions do."""
         ...
 
-    def nothing_judged(self, reason: str) -> None:
-        """A turn found nothing."""
+    def nothing_judged(self, reason: str, movements: Movements, /) -> None:
+        """A turn found nothing; what partitions do may be known."""
         ...
 
 
@@ -94,6 +95,14 @@ class MonitorCycle:
             self._service.release()
         except HeadraceError as error:
             _log.warning("another monitor has to wait until this one's lease is over", reason=str(error))
+
+    def movements(self) -> Movements:
+        """What partitions do that are not OK, as far as the service says."""
+        try:
+            return self._service.movements()
+        except HeadraceError as error:
+            _log.warning("nobody says what partitions do", reason=str(error))
+            return NOTHING_KNOWN
 
     def restore(self, incidents: Mapping[DatastreamName, Incident]) -> None:
         """Go on with those of a former monitor; where one is open again already, it counts."""
@@ -188,22 +197,24 @@ class MonitorLoop:
     def run(self) -> Ended:
         """Until `stop`, or until another monitor judges."""
         while not self._stopping.wait(self._interval):
+            movements = NOTHING_KNOWN
             try:
                 if self._cycle.is_judged_elsewhere():
                     return Ended.LEFT
                 if other := self._cycle.held_by():
                     _log.warning("another monitor judges from now on", monitor=other)
                     return Ended.OUSTED
+                movements = self._cycle.movements()
                 findings = self._cycle.turn()
             except HeadraceError as error:
                 _log.warning("nothing can be judged", reason=str(error))
                 for listener in self._listeners:
-                    listener.nothing_judged(str(error))
+                    listener.nothing_judged(str(error), movements)
                 continue
             for name, finding in findings.items():
                 self._tell(name, finding)
             for listener in self._listeners:
-                listener.judged(findings)
+                listener.judged(findings, movements)
         return Ended.STOPPED
 
     def stop(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from mirror.model.identifiers import DatastreamName
 from monitor.actions.policy import Record
 from monitor.latency import Observations, Subject
+from monitor.movement.summary import Movements
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ class Service(Protocol):
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every datastream that is mirrored and has an objective. Raises Unreachable."""
+        ...
+
+    def movements(self) -> Movements:
+        """What partitions do that are not OK, of every datastream. Raises Unreachable, HeadraceError."""
         ...
 
     def has_own_monitor(self) -> bool:

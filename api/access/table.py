@@ -44,6 +44,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/v1/lanes",
             "/v1/monitor",
             "/v1/loads",
+            "/v1/movement",
             "/v1/openapi.json",
             "/v1/operations",
             "/v1/operations/{operation}",

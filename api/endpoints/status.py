@@ -1,4 +1,4 @@
-"""/v1/health, /v1/instances, /v1/lanes, /v1/incidents, /metrics"""
+"""/v1/health, /v1/instances, /v1/lanes, /v1/movement, /v1/incidents, /metrics"""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from api.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.all_instances import AllInstances
+from api.fleet.movements import movements
 from api.fleet.questions import Reply
+from api.movement.answers import MovementsAnswer
 from api.schemas.lanes import LanesAnswer
 from api.schemas.problems import problems
 from api.schemas.status import HealthAnswer, IncidentAnswer, InstanceAnswer, InstanceStateAnswer
@@ -52,6 +54,15 @@ async def lanes(
         instances=[_state(one) for one in replies],
         lanes=[lane for one in replies for lane in one.value or ()],
     )
+
+
+@router.get("/v1/movement")
+async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
+    """What the partitions of every datastream do that are not OK: how many are in each state, the worst of
+    them, and those that will lose records. `/v1/datastreams/{name}/lag` has them one by one."""
+    live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
+    datastreams = (await run_in_threadpool(reads.definitions)).datastreams
+    return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))
 
 
 @router.get("/v1/incidents")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from api.brooklin.diagnostics import status_element
 from api.loads.leaders import told_cluster_loads, told_loads
+from api.movement.topics import own_topics, topics_told
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
 from api.services import Services
@@ -18,6 +19,7 @@ HEALTH: Final = "health"
 DIAGNOSTICS: Final = "diagnostics"
 LOADS: Final = "loads"
 CLUSTER_LOADS: Final = "cluster-loads"
+MOVEMENT: Final = "movement"
 _MOST_LANES: Final = 1_000_000
 Subject = Callable[[Services, Mapping[str, str]], Any]
 
@@ -73,5 +75,6 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     DIAGNOSTICS: _diagnostics,
     LOADS: told_loads,
     CLUSTER_LOADS: lambda services, _: told_cluster_loads(services),
+    MOVEMENT: lambda services, _: topics_told(own_topics(services)),
 }
 """What another instance may ask."""

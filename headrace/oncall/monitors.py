@@ -3,6 +3,7 @@ instance does without the extra that brings it."""
 
 from __future__ import annotations
 
+from api.fleet.movements import FleetMovements
 from api.services import Services
 from headrace.console.client import RestClient
 from headrace.errors import requirements_of
@@ -37,7 +38,12 @@ def build_own_monitor(settings: HeadraceSettings, services: Services) -> Monitor
     """A monitor within an instance; without the extra it reads the metrics topic. Raises InvalidRequest,
     ConfigError."""
     service = ControlService(
-        services.control, services.problems.all, services.preview, services.acting, services.status.name
+        services.control,
+        services.problems.all,
+        services.preview,
+        services.acting,
+        services.status.name,
+        FleetMovements(services),
     )
     return _monitor_of(service, settings, has_pinot=_is_pinot_installed())
 

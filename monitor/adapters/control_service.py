@@ -19,6 +19,7 @@ from mirror.model.identifiers import DatastreamName, InstanceName
 from monitor.adapters.leases import lease_of, record_of
 from monitor.adapters.subjects import subject_of
 from monitor.latency import Source, Subject
+from monitor.movement.summary import Movements
 from monitor.ports import Hold, Preview
 
 _TOKEN_BYTES: Final = 4
@@ -26,7 +27,8 @@ _TOKEN_BYTES: Final = 4
 
 class ControlService:
     """What REST answers, asked of the objects behind it. `problems`: as the leader has noted them; `preview`:
-    what a rebalance would do; `acting`: leases of monitors; `instance`: the one that this is within."""
+    what a rebalance would do; `acting`: leases of monitors; `instance`: the one that this is within;
+    `movements`: what all instances say of partitions."""
 
     def __init__(
         self,
@@ -35,6 +37,7 @@ class ControlService:
         preview: Callable[[RebalanceRequest], Decision],
         acting: Acting,
         instance: InstanceName,
+        movements: Callable[[], Movements],
     ) -> None:
         self._control = control
         self._problems = problems
@@ -43,12 +46,17 @@ class ControlService:
         self._instance = instance
         self._holder = f"{secrets.token_hex(_TOKEN_BYTES)} within {instance}"[:LONGEST_NAME]
         self._lease = ""
+        self._movements = movements
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every READY datastream that has an objective. Raises Unreachable."""
         known = [one.datastream for one in self._control.list().readable]
         problems = self._problems()
         return {one.name: _subject(one, problems.get(one.name)) for one in known if _is_judged(one)}
+
+    def movements(self) -> Movements:
+        """What partitions do that are not OK. Raises Unreachable, DamagedState."""
+        return self._movements()
 
     def has_own_monitor(self) -> bool:
         """No: it is the one that asks."""

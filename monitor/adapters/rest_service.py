@@ -21,6 +21,8 @@ from monitor.actions.policy import Act, Record
 from monitor.adapters.subjects import subject_of
 from monitor.latency import Source, Subject
 from monitor.leader_monitor import PART
+from monitor.movement.states import MovementState
+from monitor.movement.summary import NOTHING_KNOWN, LossAhead, Movement, Movements, Moving, StateCount
 from monitor.ports import Hold, Preview, Rest
 
 _TOKEN_BYTES: Final = 4
@@ -43,6 +45,18 @@ class RestService:
             for one in self._rest.get("/v1/datastreams")
             if (one["objective"] or one.get("objectives")) and one["status"] == DatastreamStatus.READY
         }
+
+    def movements(self) -> Movements:
+        """What partitions do that are not OK; an instance of an older version says nothing of it."""
+        try:
+            answer = self._rest.get("/v1/movement")
+        except NotFound:
+            return NOTHING_KNOWN
+        found = {
+            DatastreamName(one["name"]): Moving(one["cluster"], _movement(one))
+            for one in answer["datastreams"]
+        }
+        return Movements(found, answer["is_complete"])
 
     def has_own_monitor(self) -> bool:
         """As the health of any instance says; `/v1/health` itself answers 503 where something is not well."""
@@ -80,6 +94,25 @@ class RestService:
             body["lease"] = self._lease
         identity: str = self._rest.post("/v1/rebalance", body)["request"]
         return identity
+
+
+_STATES: Final = frozenset(MovementState)
+
+
+def _movement(one: Mapping[str, Any]) -> Movement:
+    """States that only a later version knows are left out."""
+    states = tuple(
+        StateCount(
+            MovementState(each["state"]),
+            each["partitions"],
+            each["worst"],
+            each["reason"],
+            each["since_ms"],
+        )
+        for each in one["states"]
+        if each["state"] in _STATES
+    )
+    return Movement(states, LossAhead(**one["loss"]) if one["loss"] else None)
 
 
 def _subject(one: Mapping[str, Any]) -> Subject:

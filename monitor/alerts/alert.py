@@ -48,7 +48,8 @@ class AlertKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Alert:
     """Something is the matter since `since_ms`. `cluster`: the source's alias. `done`: what Headrace did
-    about it already."""
+    about it already. `partitions`: how many are concerned, and `worst` of them; 0 where it is not about
+    some."""
 
     kind: AlertKind
     summary: str
@@ -57,6 +58,8 @@ class Alert:
     datastream: str = ""
     cluster: str = ""
     done: str = ""
+    partitions: int = 0
+    worst: str = ""
 
     @property
     def key(self) -> AlertKey:
@@ -102,6 +105,7 @@ class Style:
         labels = {ALERTNAME: name, "severity": alert.kind.severity.value, "service": "headrace"}
         labels |= {"datastream": alert.datastream, "cluster": alert.cluster}
         texts = {"summary": alert.summary, "description": alert.description, "action": alert.done}
+        texts |= {"partitions": str(alert.partitions or ""), "worst_partition": alert.worst}
         texts["runbook_url"] = self.runbook.replace("{alertname}", name) or f"docs/runbooks/{name}.md"
         where = f"/v1/datastreams/{quote(alert.datastream, safe='')}" if alert.datastream else "/v1/health"
         return Notice(

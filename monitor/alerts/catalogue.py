@@ -20,4 +20,40 @@ BURNING: Final = AlertKind("HeadraceErrorBudgetBurning", Severity.CRITICAL)
 WEARING: Final = AlertKind("HeadraceErrorBudgetWearing", Severity.WARNING)
 """An objective's error budget does not last for its period."""
 
-CATALOGUE: Final = (LATE, HALTED, UNJUDGED, BLIND, BURNING, WEARING)
+LOSS_AHEAD: Final = AlertKind("HeadraceDataLossAhead", Severity.CRITICAL)
+"""The source will delete records before they are copied."""
+STALLED: Final = AlertKind("HeadracePartitionsStalled", Severity.CRITICAL)
+"""There is something to read, and positions stay."""
+STOPPED: Final = AlertKind("HeadracePartitionsStopped", Severity.CRITICAL)
+"""Nobody copies partitions, or who should says nothing."""
+REWOUND: Final = AlertKind("HeadracePartitionsRewound", Severity.WARNING)
+"""Records are written once more."""
+PAUSED: Final = AlertKind("HeadracePartitionsPausedThemselves", Severity.CRITICAL)
+"""Lanes have paused, and a person has to do something."""
+SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
+DESTINATION_AWAY: Final = AlertKind("HeadraceDestinationAway", Severity.CRITICAL)
+TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
+"""The source has lost what was not copied, or what was."""
+RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
+"""The source's topic is another one than was copied."""
+TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
+"""An open transaction at the source hides all that waits, for long."""
+
+CATALOGUE: Final = (
+    LATE,
+    HALTED,
+    UNJUDGED,
+    BLIND,
+    BURNING,
+    WEARING,
+    LOSS_AHEAD,
+    STALLED,
+    STOPPED,
+    REWOUND,
+    PAUSED,
+    SOURCE_AWAY,
+    DESTINATION_AWAY,
+    TRUNCATED,
+    RECREATED,
+    TRANSACTION,
+)

@@ -6,22 +6,37 @@ seen first, and is over when the condition was not seen for a while, or at once 
 (`monitor/incidents.py`): its alert fires and ends with it.
 
 One cause is one alert: while something of a datastream is not copied, that is the alert, and not that its
-records are late; where it was late before, it stays that. While nothing can be judged nothing is over.
+records are late; where it was late before, it stays that. What partitions do is part of that alert's
+description then, and an alert of its own only where it was one before. While nothing can be judged nothing is
+over; while not all instances are heard, nothing is over that partitions do.
 
-A new alert is a kind in `catalogue.py`, a line in `_drafts_of`, and a page in docs/runbooks/.
+A new alert is a kind in `catalogue.py`, a line in `_drafts_of` or in `partitions.py`, and a page in
+docs/runbooks/.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey, AlertKind
-from monitor.alerts.catalogue import BLIND, BURNING, HALTED, LATE, UNJUDGED, WEARING
+from monitor.alerts.catalogue import (
+    BLIND,
+    BURNING,
+    CATALOGUE,
+    HALTED,
+    LATE,
+    LOSS_AHEAD,
+    TRANSACTION,
+    UNJUDGED,
+    WEARING,
+)
+from monitor.alerts.partitions import OF_PARTITIONS, loss_alert, partitions_text, state_alerts
 from monitor.cycle import Finding
 from monitor.latency import Standing
+from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.records.record import IncidentRecord, Phase
 
 
@@ -34,21 +49,32 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
-    """Seconds for which a condition must last, and `keep_seconds` for which it must be gone."""
+    """Seconds for which a condition must last, and `keep_seconds` for which it must be gone. A loss of data
+    counts where it is not further away than `loss_within_seconds`."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0
     blind_seconds: float = 60.0
     keep_seconds: float = 60.0
+    partitions_seconds: float = 60.0
+    transaction_seconds: float = 900.0
+    loss_seconds: float = 20.0
+    loss_within_seconds: float = 14_400.0
 
     def before(self, kind: AlertKind) -> float:
         """An alert of the kind."""
-        waits = {HALTED: self.halted_seconds, UNJUDGED: self.unjudged_seconds, BLIND: self.blind_seconds}
-        return waits.get(kind, 0.0)
+        waits = {
+            HALTED: self.halted_seconds,
+            UNJUDGED: self.unjudged_seconds,
+            BLIND: self.blind_seconds,
+            TRANSACTION: self.transaction_seconds,
+            LOSS_AHEAD: self.loss_seconds,
+        }
+        return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
 
     def after(self, kind: AlertKind) -> float:
         """The condition was seen last."""
-        return self.keep_seconds if kind in (HALTED, UNJUDGED) else 0.0
+        return self.keep_seconds if kind in (HALTED, UNJUDGED) or kind in OF_PARTITIONS else 0.0
 
 
 @dataclass(slots=True)
@@ -81,33 +107,65 @@ class Conditions:
             restored.append(alert)
         return restored
 
-    def judged(self, findings: Mapping[DatastreamName, Finding], now: Moment) -> list[Alert]:
+    def judged(
+        self,
+        findings: Mapping[DatastreamName, Finding],
+        now: Moment,
+        movements: Movements = NOTHING_KNOWN,
+    ) -> list[Alert]:
         """The alerts that fire after a turn of the monitor."""
-        self._held = {key: one for key, one in self._held.items() if key.datastream in findings}
-        drafts = (draft for name, finding in findings.items() for draft in self._drafts_of(name, finding))
-        self._see(drafts, now)
+        self._held = {
+            key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
+        }
+        drafts = [draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements)]
+        covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
+        self._see([*drafts, *self._of_partitions(movements, covered)], now)
         self._forget(now)
         return self._firing(now)
 
-    def nothing_judged(self, reason: str, now: Moment) -> list[Alert]:
-        """The alerts that fire after a turn that found nothing: those of before, and in time one that says
-        that they are as of before."""
-        self._see([Alert(BLIND, "nothing can be judged", reason, 0)], now)
+    def nothing_judged(self, reason: str, now: Moment, movements: Movements = NOTHING_KNOWN) -> list[Alert]:
+        """The alerts that fire after a turn that found nothing of objectives: those of before, and in time
+        one that says that they are as of before. What partitions do may be known all the same."""
+        covered = {
+            DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
+        }
+        blind = Alert(BLIND, "nothing can be judged", reason, 0)
+        self._see([blind, *self._of_partitions(movements, covered)], now)
+        self._forget(now, OF_PARTITIONS)
         return self._firing(now)
 
-    def _drafts_of(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
+    def _drafts_of(self, name: DatastreamName, finding: Finding, movements: Movements) -> Iterator[Alert]:
         """What is the matter with a datastream now; when that began is added later."""
         verdict, cluster = finding.verdict, finding.cluster
         late = self._held.get(AlertKey(LATE.name, name))
+        moving = movements.datastreams.get(name)
+        does = partitions_text(moving.movement) if moving is not None else ""
+        said = "; ".join(filter(None, (verdict.sentence, does)))
         if finding.incident.is_open and (late is not None or not verdict.is_halted):
             done = finding.action or (late.alert.done if late else "")
-            yield Alert(LATE, _late(name), verdict.sentence, 0, name, cluster, done)
+            yield Alert(LATE, _late(name), said, 0, name, cluster, done)
         elif verdict.is_halted:
-            yield Alert(HALTED, f"something of {name} is not copied", verdict.sentence, 0, name, cluster)
+            yield Alert(HALTED, f"something of {name} is not copied", said, 0, name, cluster)
         if verdict.standing is Standing.UNKNOWN:
             summary = f"nobody can say whether {name} meets its objective"
             yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
         yield from self._burning(name, finding)
+
+    def _of_partitions(self, movements: Movements, covered: Collection[DatastreamName]) -> list[Alert]:
+        """`covered`: datastreams that have an alert whose cause this is."""
+        found: dict[AlertKey, Alert] = {}
+        for name, one in movements.datastreams.items():
+            for alert in state_alerts(name, one):
+                held = self._held.get(alert.key)
+                if name not in covered or (held is not None and held.fires):
+                    found[alert.key] = alert
+            loss = loss_alert(name, one, self._patience.loss_within_seconds)
+            if loss is not None:
+                found[loss.key] = loss
+        if not movements.is_complete:
+            fires = {key: one for key, one in self._held.items() if one.fires}
+            found = {key: one.alert for key, one in fires.items() if one.alert.kind in OF_PARTITIONS} | found
+        return list(found.values())
 
     def _burning(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
         """Error budgets that are used up too fast: one alert begins, and those that have begun last. While
@@ -142,12 +200,13 @@ class Conditions:
             held.seen = now.seconds
             held.alert = replace(draft, since_ms=held.since.ms)
 
-    def _forget(self, now: Moment) -> None:
+    def _forget(self, now: Moment, kinds: Collection[AlertKind] = CATALOGUE) -> None:
         """What was not seen now, and has not fired, or is over."""
         self._held = {
             key: one
             for key, one in self._held.items()
             if one.seen == now.seconds
+            or one.alert.kind not in kinds
             or (one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind))
         }
 
@@ -157,6 +216,13 @@ class Conditions:
             if one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind):
                 one.fires = True
         return [one.alert for one in self._held.values() if one.fires]
+
+
+def _is_there(alert: Alert, findings: Mapping[DatastreamName, Finding], movements: Movements) -> bool:
+    """Whether what it is about is still judged. Without an answer of any instance nothing is gone."""
+    if alert.kind in OF_PARTITIONS:
+        return alert.datastream in movements.datastreams or movements is NOTHING_KNOWN
+    return alert.datastream in findings
 
 
 def _late(name: str) -> str:

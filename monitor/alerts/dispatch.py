@@ -10,10 +10,11 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import Alert, AlertKey, Style
 from monitor.alerts.conditions import Conditions, Moment
-from monitor.alerts.delivery import Delivery
+from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence, silence_of
 from monitor.cycle import Finding
+from monitor.movement.summary import Movements
 from monitor.records.record import IncidentRecord
 
 _log = structlog.get_logger(__name__)
@@ -63,15 +64,15 @@ class AlertDispatch:
         for delivery in self._deliveries:
             delivery.restore(notices)
 
-    def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
-        """A turn's findings, one for each datastream that is judged."""
+    def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
+        """A turn's findings, one for each datastream that is judged, and what partitions do."""
         now = self._now()
-        self._publish(self._conditions.judged(findings, now), now)
+        self._publish(self._conditions.judged(findings, now, movements), now)
 
-    def nothing_judged(self, reason: str) -> None:
+    def nothing_judged(self, reason: str, movements: Movements) -> None:
         """A turn found nothing."""
         now = self._now()
-        self._publish(self._conditions.nothing_judged(reason, now), now)
+        self._publish(self._conditions.nothing_judged(reason, now, movements), now)
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), self._clock.monotonic())

@@ -153,6 +153,15 @@ class AlertSettings(Settings):
     """The same where nobody can say whether a datastream meets its objective."""
     blind_after_seconds: float = Field(default=60.0, ge=0)
     """The same where the service or what measures it does not answer, so that nothing can be judged."""
+    partitions_after_seconds: float = Field(default=60.0, ge=0)
+    """The same where partitions stand still, have paused themselves, or wait for a cluster."""
+    transaction_after_seconds: float = Field(default=900.0, ge=0)
+    """The same where all that waits is hidden by an open transaction; brokers end one after
+    `transaction.max.timeout.ms`, 15 minutes by default."""
+    loss_after_seconds: float = Field(default=20.0, ge=0)
+    """The same where the source will delete records before they are copied."""
+    loss_within_seconds: float = Field(default=14_400.0, ge=0)
+    """Such a loss is no alert while it is further away."""
     keep_seconds: float = Field(default=60.0, ge=0)
     """What is seen and not seen by turns is one alert, which is over when it was not seen for this time."""
     gather_seconds: float = Field(default=10.0, ge=0)
@@ -189,6 +198,10 @@ class AlertSettings(Settings):
             self.unjudged_after_seconds,
             self.blind_after_seconds,
             self.keep_seconds,
+            self.partitions_after_seconds,
+            self.transaction_after_seconds,
+            self.loss_after_seconds,
+            self.loss_within_seconds,
         )
 
     def silenced(self) -> list[Silence]:

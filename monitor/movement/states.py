@@ -77,7 +77,8 @@ class Judgement:
     @property
     def loses_data(self) -> bool:
         """Whether the source will delete records before they are copied, as things stand: retention is
-        shorter than what catching up takes, and nothing that has no end is waited for."""
-        if self.seconds_to_loss is None:
+        shorter than what catching up takes. Of what waits for something that has no end nobody knows when it
+        is copied; what is OK is copied in a moment."""
+        if self.seconds_to_loss is None or self.state is MovementState.OK:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

@@ -16,6 +16,7 @@ from mirror.errors import reason_of
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.cycle import Finding
+from monitor.movement.summary import Movements
 from monitor.records.book import IncidentBook
 from monitor.records.record import IncidentRecord
 
@@ -69,7 +70,7 @@ class IncidentKeeper:
         if self._thread.ident is not None:
             self._thread.join(deadline_seconds)
 
-    def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
+    def judged(self, findings: Mapping[DatastreamName, Finding], _: Movements) -> None:
         """Note what a turn found."""
         changed = {one.id: one for one in self._book.judged(findings, self._clock.now_ms())}
         with self._changed:
@@ -87,7 +88,7 @@ class IncidentKeeper:
                 self._waiting.pop(one, None)
             self._changed.notify()
 
-    def nothing_judged(self, reason: str) -> None:
+    def nothing_judged(self, reason: str, _: Movements) -> None:
         """Nothing is over, and nothing is new."""
 
     def _run(self) -> None:

@@ -28,7 +28,7 @@ class Alertmanager:
         self._call = HttpCall(settings.ca_file, settings.timeout_seconds, shows_answers=True)
 
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
-        """Raises as `monitor.alerts.ports.Receiver` says."""
+        """Raises as `monitor.alerts.deliveries.ports.Receiver` says."""
         valid_ms = int(_MISSED_REFRESHES * self._settings.refresh_seconds * 1000)
         body = json.dumps([posted(one, now_ms + valid_ms) for one in notices]).encode()
         headers = {"Content-Type": "application/json"} | self._credentials()

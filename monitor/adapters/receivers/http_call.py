@@ -18,7 +18,7 @@ import anyio
 import httpx
 
 from mirror.errors import ConfigError, InvalidRequest, Refused, TimedOut, Unreachable, legible
-from monitor.alerts.ports import ToldToWait
+from monitor.alerts.deliveries.ports import ToldToWait
 
 _MOST_ANSWER_BYTES: Final = 65_536
 _LONGEST_REASON: Final = 200

@@ -19,7 +19,7 @@ import structlog
 from mirror.errors import ConfigError, Refused, TimedOut, Unreachable, legible
 from monitor.adapters.receivers.secrets import secret_from
 from monitor.alerts.alert import Notice
-from monitor.alerts.messages import subject_of, text_of
+from monitor.alerts.deliveries.messages import subject_of, text_of
 from monitor.alerts.settings import MailSettings
 
 _log = structlog.get_logger(__name__)
@@ -40,7 +40,7 @@ class Mail:
             raise ConfigError(f"{settings.ca_file} holds no authorities that can be used: {error}") from error
 
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
-        """Raises as `monitor.alerts.ports.Receiver` says."""
+        """Raises as `monitor.alerts.deliveries.ports.Receiver` says."""
         chosen = self._settings
         password = secret_from(chosen.password_file, chosen.password_variable)
         message = message_of(chosen, notices, now_ms)

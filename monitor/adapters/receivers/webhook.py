@@ -11,7 +11,7 @@ from typing import Final
 from monitor.adapters.receivers.http_call import HttpCall
 from monitor.adapters.receivers.secrets import secret_from
 from monitor.alerts.alert import Notice
-from monitor.alerts.messages import webhook_body
+from monitor.alerts.deliveries.messages import webhook_body
 from monitor.alerts.settings import WebhookSettings
 
 TIMESTAMP: Final = "X-Headrace-Timestamp"
@@ -28,7 +28,7 @@ class Webhook:
         self._call = HttpCall(settings.ca_file, settings.timeout_seconds)
 
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
-        """Raises as `monitor.alerts.ports.Receiver` says."""
+        """Raises as `monitor.alerts.deliveries.ports.Receiver` says."""
         chosen = self._settings
         body = json.dumps(webhook_body(self._name, self._group_by, notices)).encode()
         headers = {"Content-Type": "application/json"}

@@ -25,7 +25,7 @@ from monitor.adapters.receivers.mail import Mail
 from monitor.adapters.receivers.webhook import Webhook
 from monitor.alerts.alert import Alert, Notice, Style
 from monitor.alerts.catalogue import BLIND, HALTED
-from monitor.alerts.ports import ToldToWait
+from monitor.alerts.deliveries.ports import ToldToWait
 from monitor.alerts.settings import AlertmanagerSettings, MailSettings, WebhookSettings
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from monitor.alerts.alert import Notice
-from monitor.alerts.outbox import NEVER, Outbox, Schedule
+from monitor.alerts.deliveries.outbox import NEVER, Outbox, Schedule
 
 NAMES = [f"{letter}{number}" for letter in "ab" for number in range(6)]
 CAPACITY = 6

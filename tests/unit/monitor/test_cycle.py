@@ -21,6 +21,7 @@ from monitor.burn.rates import read_rule
 from monitor.cycle import Ended, Finding, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Standing, Subject
+from monitor.movement.summary import NOTHING_KNOWN, Movement, Movements, Moving
 from monitor.objectives.budgets import Budgets
 from monitor.objectives.history import TopicPast
 from monitor.ports import Hold, Preview
@@ -55,9 +56,16 @@ class World:
         self.judges_itself = False
         self.other, self.released = "", 0
         self.record: Record | None = Record()
+        self.moving = Movements({ORDERS: Moving("east", Movement())}, is_complete=True)
+        self.no_movements: HeadraceError | None = None
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         return self.wanted
+
+    def movements(self) -> Movements:
+        if self.no_movements is not None:
+            raise self.no_movements
+        return self.moving
 
     def has_own_monitor(self) -> bool:
         return self.judges_itself
@@ -194,12 +202,15 @@ class Ear:
 
     def __init__(self) -> None:
         self.heard: list[str] = []
+        self.moving = NOTHING_KNOWN
 
-    def judged(self, findings: Mapping[DatastreamName, Finding]) -> None:
+    def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
         self.heard += [f"{name} from {one.cluster}: {one.action}" for name, one in findings.items()]
+        self.moving = movements
 
-    def nothing_judged(self, reason: str) -> None:
+    def nothing_judged(self, reason: str, movements: Movements) -> None:
         self.heard.append(reason)
+        assert movements.is_complete, "what partitions do does not depend on measurements"
 
 
 def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> None:
@@ -224,6 +235,13 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
     first, second, third, _ = ear.heard
     assert (first, second) == ("orders from east: ", "Pinot is away")
     assert third.startswith("orders from east: incident opened")
+    assert ear.moving == world.moving
+
+
+def test_a_service_that_does_not_say_what_partitions_do_is_judged_all_the_same(rig: Rig) -> None:
+    rig.world.no_movements = Unreachable("the answer took too long")
+    assert rig.cycle.movements() is NOTHING_KNOWN
+    assert rig.turn(GOOD) == ""
 
 
 def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
+from api.fleet.movements import FleetMovements
 from headrace.console.client import RestClient
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import HeadraceError, Unreachable
+from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.movement.history import UNLIMITED, Retention
 from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.control_service import ControlService
 from monitor.adapters.rest_service import RestService
 from monitor.latency import Source, Subject
 from monitor.leader_monitor import PART
+from monitor.movement.states import MovementState
+from monitor.movement.summary import NOTHING_KNOWN, Movement, Moving
 from monitor.ports import Service
-from tests.builders import SOURCE
+from tests.builders import SOURCE, a_key
 from tests.fakes.in_process import InProcess
-from tests.fakes.site import Site
+from tests.fakes.partition_lives import PartitionLife
+from tests.fakes.site import Site, settle, two_sites
 
 ORDERS = DatastreamName("orders")
 
@@ -43,7 +51,12 @@ def service(site: Site, request: pytest.FixtureRequest) -> Service:
         return service_over(InProcess(site.app))
     services = site.services
     return ControlService(
-        services.control, services.problems.all, services.preview, services.acting, services.status.name
+        services.control,
+        services.problems.all,
+        services.preview,
+        services.acting,
+        services.status.name,
+        FleetMovements(services),
     )
 
 
@@ -88,6 +101,58 @@ def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) ->
     identity = service.rebalance(ORDERS, "a breach")
     (request,) = site.leader.stores.requests.pending()
     assert (request.identity, request.requested_by, request.reason) == (identity, "monitor", "a breach")
+
+
+def test_partitions_that_are_not_ok_are_counted_by_datastream(site: Site, service: Service) -> None:
+    site.create(objective={"milliseconds": 500})
+    site.create("plain", destination={"cluster": "destination", "name": "plain.*"})
+    body = {"partitions": {"t": "1"}, "reason": "ticket 7"}
+    site.client.post("/v1/datastreams/orders/pause-partitions", json=body)
+    site.tick()
+    key, states = a_key("t-0"), site.follower.workers._states
+    late = PartitionLife().run(60, 100).run(300, 100, 0).keeping(Retention(400_000, UNLIMITED))
+    states[key] = replace(states[key], track=LaneTrack(late.history_at(site.clock.monotonic())))
+    site.follower.turn()
+    found = service.movements()
+    assert found.is_complete
+    assert set(found.datastreams) == {"orders", "plain"}, "also those without an objective"
+    assert found.datastreams[DatastreamName("plain")] == Moving("source", Movement())
+    orders = found.datastreams[ORDERS]
+    stalled, paused = sorted(orders.movement.states, key=lambda one: one.worst)
+    assert (stalled.state, stalled.partitions, stalled.worst) == (MovementState.STALL, 1, "t-0")
+    assert stalled.since_ms is not None
+    assert stalled.since_ms < site.clock.now_ms()
+    assert (paused.state, paused.worst, paused.reason) == (MovementState.PAUSED_BY_USER, "t-1", "ticket 7")
+    loss = orders.movement.loss
+    assert loss is not None
+    assert (loss.partitions, loss.worst, loss.eta_seconds) == (1, "t-0", None)
+
+
+def test_an_instance_of_an_older_version_says_nothing_of_partitions(site: Site) -> None:
+    class Older(InProcess):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path == "/v1/movement":
+                request.url = request.url.copy_with(path="/v1/nothing")
+            return super().handle_request(request)
+
+    assert service_over(Older(site.app)).movements() is NOTHING_KNOWN
+
+
+def test_while_an_instance_is_not_heard_what_is_known_of_partitions_is_not_all() -> None:
+    one, two = two_sites()
+    one.create(limits={"min_tasks": 2})
+    settle(one, two)
+    within = FleetMovements(one.services)
+    over = service_over(InProcess(one.app)).movements
+    assert within().is_complete
+    assert over() == within()
+    one.neighbours.failures = {"two.test": _away}
+    assert not within().is_complete
+    assert over() == within()
+
+
+async def _away() -> None:
+    raise httpx.ConnectError("connection refused")
 
 
 def test_an_instance_with_a_monitor_of_its_own_says_so_also_where_something_is_not_well(site: Site) -> None:

@@ -16,15 +16,16 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import Notice, Style
 from monitor.alerts.conditions import AlertPatience, Conditions
-from monitor.alerts.delivery import Delivery
+from monitor.alerts.deliveries.delivery import Delivery
+from monitor.alerts.deliveries.messages import grouped_by
+from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.messages import grouped_by
 from monitor.alerts.metrics import AlertMetrics
-from monitor.alerts.outbox import Outbox, Schedule
 from monitor.alerts.silence import Silence
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing, Verdict
+from monitor.movement.summary import NOTHING_KNOWN
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -65,7 +66,7 @@ class Rig:
         )
 
     def judged(self, **found: Finding) -> None:
-        self.dispatch.judged({DatastreamName(name): one for name, one in found.items()})
+        self.dispatch.judged({DatastreamName(name): one for name, one in found.items()}, NOTHING_KNOWN)
 
     def metric(self, name: str) -> float:
         lines = generate_latest(self.metrics.registry).decode().splitlines()
@@ -104,7 +105,7 @@ def test_nothing_to_judge_is_an_alert_of_its_own_and_ends_no_other() -> None:
     receiver = Memory()
     with running(receiver) as rig:
         rig.judged(orders=LATE)
-        rig.dispatch.nothing_judged("Pinot does not answer")
+        rig.dispatch.nothing_judged("Pinot does not answer", NOTHING_KNOWN)
         wait_until(lambda: len(receiver.heard()) == 2)
         rig.judged(orders=LATE)
         wait_until(lambda: len(receiver.heard()) == 3)
@@ -226,7 +227,7 @@ def test_what_ends_in_a_silence_is_said_to_those_who_heard_of_it() -> None:
         rig.judged(orders=LATE, clicks=LATE)
         rig.judged(orders=WELL, clicks=WELL)
         wait_until(lambda: len(receiver.messages) == 2)
-        rig.dispatch.nothing_judged("silenced too")
+        rig.dispatch.nothing_judged("silenced too", NOTHING_KNOWN)
     assert receiver.heard() == [("orders", True), ("orders", False)]
 
 
@@ -234,6 +235,6 @@ def test_only_everything_silences_alerts_of_the_whole_service() -> None:
     receiver = Memory()
     with running(receiver) as rig:
         rig.silences = [Silence("?*", 2**60), Silence("", 2**60)]
-        rig.dispatch.nothing_judged("Pinot does not answer")
+        rig.dispatch.nothing_judged("Pinot does not answer", NOTHING_KNOWN)
         wait_until(lambda: receiver.messages)
     assert receiver.heard() == [("", True)]

@@ -6,7 +6,7 @@ from typing import Final
 
 from monitor.alerts.alert import Alert, Notice, Style, rfc3339
 from monitor.alerts.catalogue import BLIND, LATE
-from monitor.alerts.messages import subject_of, text_of, webhook_body
+from monitor.alerts.deliveries.messages import subject_of, text_of, webhook_body
 
 STYLE: Final = Style({"team": "ingest"}, "https://docs/{alertname}/", "https://here")
 

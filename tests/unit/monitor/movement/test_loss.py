@@ -7,7 +7,7 @@ import pytest
 from mirror.model.movement.history import UNLIMITED, Retention
 from mirror.model.movement.loss import seconds_to_loss
 from monitor.movement.judge import judge_lane
-from monitor.movement.states import LaneFacts
+from monitor.movement.states import LaneFacts, MovementState
 from tests.fakes.partition_lives import PartitionLife
 
 HOUR_MS = 3_600_000
@@ -100,3 +100,11 @@ def test_records_are_lost_where_catching_up_takes_longer_than_they_are_kept() ->
     assert judge_lane(stuck.history, LaneFacts(), stuck.now).loses_data, "it does not catch up at all"
     kept = behind().keeping(Retention(UNLIMITED, UNLIMITED))
     assert not judge_lane(kept.history, LaneFacts(), kept.now).loses_data
+
+
+def test_a_lane_that_keeps_up_loses_nothing_though_something_always_waits() -> None:
+    life = PartitionLife().run(60, 100, 100).keeping(Retention(HOUR_MS))
+    life.end += 50
+    found = judge_lane(life.run(5, 100, 100).history, LaneFacts(), life.now)
+    assert (found.state, found.loses_data) == (MovementState.OK, False)
+    assert found.seconds_to_loss is not None

@@ -14,13 +14,14 @@ from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Record
 from monitor.alerts.alert import Notice, Style
 from monitor.alerts.conditions import AlertPatience, Conditions
-from monitor.alerts.delivery import Delivery
+from monitor.alerts.deliveries.delivery import Delivery
+from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
-from monitor.alerts.outbox import Outbox, Schedule
 from monitor.cycle import Finding, MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Subject
+from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.ports import Hold, Preview
 from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper
@@ -74,6 +75,9 @@ class Site:
 
     def observe(self, window_seconds: float) -> Observations:
         return {SOURCE: {"t": self.seen}}
+
+    def movements(self) -> Movements:
+        return NOTHING_KNOWN
 
     def has_own_monitor(self) -> bool:
         return False
@@ -132,7 +136,7 @@ class Monitor:
         self.site.seen = seen
         findings = self.cycle.turn()
         for listener in (self.alerts, self.keeper):
-            listener.judged(findings)
+            listener.judged(findings, NOTHING_KNOWN)
         return findings[ORDERS]
 
 

@@ -11,9 +11,9 @@ import structlog
 from mirror.errors import InvalidRequest, Refused, reason_of
 from mirror.ports import Clock
 from monitor.alerts.alert import Notice
+from monitor.alerts.deliveries.outbox import NEVER, Outbox
+from monitor.alerts.deliveries.ports import Receiver, ToldToWait
 from monitor.alerts.metrics import AlertMetrics
-from monitor.alerts.outbox import NEVER, Outbox
-from monitor.alerts.ports import Receiver, ToldToWait
 
 _log = structlog.get_logger(__name__)
 

@@ -1,0 +1,81 @@
+"""What the partitions of all datastreams do that are not OK, put together from what all instances say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from api.fleet.all_instances import AllInstances
+from api.fleet.answers import MOVEMENT
+from api.fleet.credentials import Credentials
+from api.fleet.leader import leader_of
+from api.fleet.questions import Fleet
+from api.movement.topics import TopicMovement, own_topics, topics_read
+from api.services import Services
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import GroupName
+from mirror.model.plan import Plan
+from monitor.movement.summary import Movements, Moving, added
+
+
+async def movements(
+    services: Services,
+    fleet: Fleet,
+    live: Sequence[LiveInstance],
+    plan: Plan,
+    datastreams: Sequence[Datastream],
+) -> Movements:
+    """Asks each instance once."""
+    replies = await AllInstances(services, fleet, live).ask(
+        MOVEMENT, lambda: own_topics(services), topics_read
+    )
+    leader = leader_of(services, live)
+    heard = {name: one.value for name, one in replies.items() if one.value is not None}
+    is_complete = leader in heard and len(heard) == len(replies)
+    return put_together(datastreams, plan, (one for topics in heard.values() for one in topics), is_complete)
+
+
+def put_together(
+    datastreams: Sequence[Datastream], plan: Plan, topics: Iterable[TopicMovement], is_complete: bool
+) -> Movements:
+    """By datastream, out of topics of their groups."""
+    by_group: dict[GroupName, list[TopicMovement]] = defaultdict(list)
+    for one in topics:
+        by_group[one.group].append(one)
+    found = {
+        each.name: Moving(
+            each.source,
+            added(
+                one.movement
+                for one in by_group.get(each.group, ())
+                if each.selection.matches(one.topic) and not plan.excludes(each.name, one.topic)
+            ),
+        )
+        for each in datastreams
+    }
+    return Movements(found, is_complete)
+
+
+class FleetMovements:
+    """The same for who is no call of REST, one thread at a time: with an event loop of its own."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._credentials = Credentials(services.secret, services.clock)
+
+    def __call__(self) -> Movements:
+        """Raises Unreachable, DamagedState."""
+        services = self._services
+        live, plan = services.live(), services.plan()
+        datastreams = services.control.list().datastreams
+
+        async def look() -> Movements:
+            fleet = Fleet(self._credentials, services.transport, services.fleet_deadline_seconds)
+            try:
+                return await movements(services, fleet, live, plan, datastreams)
+            finally:
+                await fleet.close()
+
+        return asyncio.run(look())

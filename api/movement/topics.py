@@ -1,0 +1,61 @@
+"""What one instance says of partitions that are not OK, by topic, so that it stays small."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from api.movement.verdicts import judged, judged_uncopied
+from api.services import Services
+from mirror.model import bounds
+from mirror.model.identifiers import GroupName
+from monitor.movement.summary import Movement, PartitionMovement, movement_of
+
+_MOST_TOPICS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMovement:
+    """A topic of a group of datastreams."""
+
+    group: GroupName
+    topic: str
+    movement: Movement
+
+
+_TOLD: Final = TypeAdapter(list[TopicMovement])
+
+
+def own_topics(services: Services) -> list[TopicMovement]:
+    """Of the lanes of this instance; of the leader also of partitions that nobody copies."""
+    found: dict[tuple[GroupName, str], list[PartitionMovement]] = defaultdict(list)
+    for group, one in _partitions(services):
+        found[group, one.partition.topic].append(one)
+    topics = [TopicMovement(*key, movement_of(found[key])) for key in sorted(found)]
+    return [one for one in topics if one.movement.states]
+
+
+def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMovement]]:
+    status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
+    for lane in status.lanes.values():
+        one, place = judged(lane, now), lane.spec.key.partition
+        since_ms = None if one.since is None else int(now_ms - (now - one.since) * 1000)
+        yield lane.spec.key.group, PartitionMovement(place, one, since_ms)
+    for idle in status.uncopied:
+        what = idle.what
+        yield what.group, PartitionMovement(what.partition, judged_uncopied(idle, now), what.since_ms)
+
+
+def topics_told(topics: list[TopicMovement]) -> Any:
+    """As JSON."""
+    return _TOLD.dump_python(topics, mode="json")
+
+
+def topics_read(value: Any) -> list[TopicMovement]:
+    """What another instance has said; fields that are not known are left out. Raises ValueError,
+    InvalidRequest."""
+    return _TOLD.validate_python(bounds.sequence("what its partitions do", value, _MOST_TOPICS))

@@ -1,0 +1,178 @@
+"""Alerts for what partitions do: one for one cause of a datastream, and none that the objective's covers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from mirror.model.identifiers import DatastreamName
+from monitor.alerts.alert import Alert, Style
+from monitor.alerts.conditions import AlertPatience, Conditions, Moment
+from monitor.cycle import Finding
+from monitor.incidents import Incident
+from monitor.latency import Standing, Verdict
+from monitor.movement.states import MovementState
+from monitor.movement.summary import NOTHING_KNOWN, LossAhead, Movement, Movements, Moving, StateCount
+
+ORDERS: Final = DatastreamName("orders")
+WELL: Final = {ORDERS: Finding(Verdict(Standing.WITHIN, 1.0, "well"), Incident(), "")}
+LATE: Final = {ORDERS: Finding(Verdict(Standing.BREACHED, None, "late"), Incident(is_open=True), "")}
+HALTED: Final = {
+    ORDERS: Finding(Verdict(Standing.HALTED, None, "not copied", is_halted=True), Incident(), "")
+}
+STALL, SOURCE_AWAY, REWIND = MovementState.STALL, MovementState.SOURCE_AWAY, MovementState.REWIND
+TRANSACTION = MovementState.WAITING_FOR_TRANSACTION
+
+
+def a_count(state: MovementState, partitions: int = 3) -> StateCount:
+    return StateCount(state, partitions, "t-1", "its position stays at 7", 1_764_000_000_000)
+
+
+def moving(*states: MovementState, loss: LossAhead | None = None, is_complete: bool = True) -> Movements:
+    movement = Movement(tuple(a_count(one) for one in states), loss)
+    return Movements({ORDERS: Moving("east", movement)}, is_complete)
+
+
+class Monitor:
+    """A turn each ten seconds."""
+
+    def __init__(self) -> None:
+        self.conditions, self.number = Conditions(AlertPatience()), 0
+
+    def turns(
+        self, movements: Movements, times: int = 1, findings: dict[DatastreamName, Finding] | None = None
+    ) -> list[Alert]:
+        found: list[Alert] = []
+        for _ in range(times):
+            self.number += 1
+            now = Moment(10_000 * self.number, 10.0 * self.number)
+            found = self.conditions.judged(findings if findings is not None else {}, now, movements)
+        return found
+
+    def blind(self, movements: Movements, times: int = 1) -> list[Alert]:
+        found: list[Alert] = []
+        for _ in range(times):
+            self.number += 1
+            now = Moment(10_000 * self.number, 10.0 * self.number)
+            found = self.conditions.nothing_judged("Pinot is away", now, movements)
+        return found
+
+
+def names(alerts: list[Alert]) -> list[str]:
+    return sorted(one.kind.name.removeprefix("Headrace") for one in alerts)
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        (STALL, "PartitionsStalled"),
+        (MovementState.STOP, "PartitionsStopped"),
+        (REWIND, "PartitionsRewound"),
+        (MovementState.PAUSED_BY_ITSELF, "PartitionsPausedThemselves"),
+        (SOURCE_AWAY, "SourceAway"),
+        (MovementState.DESTINATION_AWAY, "DestinationAway"),
+        (MovementState.TRUNCATED, "SourceTruncated"),
+        (MovementState.RECREATED, "TopicRecreated"),
+        (MovementState.WARN, None),
+        (MovementState.CATCHING_UP, None),
+        (MovementState.THROTTLED, None),
+        (MovementState.PAUSED_BY_USER, None),
+    ],
+)
+def test_a_state_that_lasts_is_one_alert_of_a_datastream_without_an_objective_too(
+    state: MovementState, kind: str | None
+) -> None:
+    monitor = Monitor()
+    assert monitor.turns(moving(state), 6) == []
+    assert names(monitor.turns(moving(state))) == ([kind] if kind else [])
+    assert monitor.turns(moving(), 6) == []
+
+
+def test_the_number_of_partitions_and_the_worst_are_annotations_and_no_labels() -> None:
+    (alert,) = Monitor().turns(moving(STALL), 7)
+    assert alert.summary == "orders: 3 partitions with records to read and no progress"
+    assert alert.description == "t-1 for longest since 2025-11-24T16:00:00.000Z: its position stays at 7"
+    notice = Style({}, "", "").notice(alert)
+    assert (notice.annotations["partitions"], notice.annotations["worst_partition"]) == ("3", "t-1")
+    assert notice.labels.keys() == {"alertname", "severity", "service", "datastream", "cluster"}
+
+
+def test_an_open_transaction_is_an_alert_after_it_should_have_ended() -> None:
+    monitor = Monitor()
+    assert monitor.turns(moving(TRANSACTION), 90) == []
+    assert names(monitor.turns(moving(TRANSACTION))) == ["TransactionOpen"]
+
+
+def test_what_comes_and_goes_is_one_alert_until_it_is_gone_for_a_while() -> None:
+    monitor = Monitor()
+    (first,) = monitor.turns(moving(STALL), 7)
+    for _ in range(4):
+        (still,) = monitor.turns(moving(), 4)
+        (still,) = monitor.turns(moving(STALL))
+        assert still.since_ms == first.since_ms
+    assert names(monitor.turns(moving(), 5)) == ["PartitionsStalled"]
+    assert monitor.turns(moving()) == []
+
+
+@pytest.mark.parametrize(
+    ("findings", "kind"), [(LATE, "LatencyObjectiveBreached"), (HALTED, "DatastreamHalted")]
+)
+def test_a_state_that_begins_within_another_alert_is_named_there(
+    findings: dict[DatastreamName, Finding], kind: str
+) -> None:
+    monitor = Monitor()
+    (alert,) = monitor.turns(moving(SOURCE_AWAY, STALL), 9, findings)
+    assert names([alert]) == [kind]
+    assert alert.description.endswith(
+        "; 3 partitions waiting for the source (t-1); 3 partitions with records to read and no progress (t-1)"
+    )
+    assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"], "it lasts longer"
+
+
+def test_a_state_that_was_an_alert_before_stays_one() -> None:
+    monitor = Monitor()
+    assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"]
+    both = ["LatencyObjectiveBreached", "PartitionsStalled"]
+    assert names(monitor.turns(moving(STALL, SOURCE_AWAY), 9, LATE)) == both
+
+
+def test_data_that_will_be_lost_are_an_alert_whatever_else_is_the_matter() -> None:
+    loss = LossAhead(2, "t-1", 2400.0, 7200.0)
+    monitor = Monitor()
+    assert names(monitor.turns(moving(MovementState.PAUSED_BY_USER, loss=loss), 2)) == []
+    (alert,) = monitor.turns(moving(MovementState.PAUSED_BY_USER, loss=loss))
+    assert alert.kind.name == "HeadraceDataLossAhead"
+    assert alert.summary == "data of orders are lost in 40 min"
+    assert alert.description == (
+        "the source deletes records of t-1 in 40 min, and catching up takes 2.0 h; "
+        "2 partitions will lose records"
+    )
+    assert names(monitor.turns(moving(STALL, loss=loss), 1, LATE)) == [
+        "DataLossAhead",
+        "LatencyObjectiveBreached",
+    ]
+
+
+def test_a_loss_that_is_far_away_is_none_yet() -> None:
+    monitor = Monitor()
+    assert monitor.turns(moving(loss=LossAhead(1, "t-1", 14_401.0)), 9) == []
+    (alert,) = monitor.turns(moving(loss=LossAhead(1, "t-1", 0.0)), 3)
+    assert alert.description == "the source deletes records of t-1 now, and it does not catch up"
+
+
+def test_nothing_is_over_while_not_all_instances_are_heard() -> None:
+    monitor = Monitor()
+    (first,) = monitor.turns(moving(STALL), 7)
+    assert monitor.turns(moving(is_complete=False), 30) == [first]
+    assert monitor.turns(NOTHING_KNOWN, 30) == [first]
+    assert names(monitor.blind(NOTHING_KNOWN, 30)) == ["NothingJudged", "PartitionsStalled"]
+    assert monitor.turns(Movements({}, is_complete=True)) == [], "there is no such datastream any more"
+
+
+def test_what_partitions_do_is_known_without_measurements() -> None:
+    monitor = Monitor()
+    assert names(monitor.blind(moving(STALL), 7)) == ["NothingJudged", "PartitionsStalled"]
+    assert names(monitor.blind(moving(), 6)) == ["NothingJudged"]
+    monitor.turns(moving(), 1, LATE)
+    assert names(monitor.blind(moving(STALL), 9)) == ["LatencyObjectiveBreached", "NothingJudged"]
