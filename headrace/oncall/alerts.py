@@ -38,8 +38,10 @@ def build_alerts(
     chosen, clock = settings.monitor.alerts, SystemClock()
     address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
     link = address if "://" in address else f"http://{address}"
+    watched = {f"alertmanager/{name}" for name, one in chosen.alertmanagers.items() if one.watchdog}
     deliveries = [
-        Delivery(name, receiver, outbox, clock, metrics) for name, receiver, outbox in _receivers(chosen)
+        Delivery(name, receiver, outbox, clock, metrics, takes_watchdog=name in watched)
+        for name, receiver, outbox in _receivers(chosen)
     ]
     return AlertDispatch(
         Conditions(chosen.patience()),

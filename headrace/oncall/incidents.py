@@ -11,23 +11,25 @@ from mirror.errors import TopicMissing
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.alerts.dispatch import AlertDispatch
+from monitor.alerts.told import ToldAlerts, told_alerts
 from monitor.cycle import MonitorCycle
 from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.reader import RecordReader
-from monitor.records.record import IncidentRecord
+from monitor.records.record import IncidentRecord, Stored
 
 
 def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: AlertDispatch) -> IncidentKeeper:
     """What keeps incidents through a restart of the monitor. Raises ConfigError, NotFound."""
-    clock = SystemClock()
+    clock, told = SystemClock(), ToldAlerts()
 
-    def restored(records: Sequence[IncidentRecord]) -> None:
+    def restored(stored: Stored) -> None:
         now_ms, now = clock.now_ms(), clock.monotonic()
-        cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in records})
-        alerts.restore(records)
+        cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in stored.records})
+        alerts.restore(stored.records)
+        alerts.resume(told_alerts(stored.notes.values()))
 
-    return IncidentKeeper(incident_topic(settings), clock, restored)
+    return IncidentKeeper(incident_topic(settings), clock, restored, lambda: told.records(alerts.firing))
 
 
 def kept_incidents(settings: HeadraceSettings) -> RecordReader:
@@ -35,7 +37,7 @@ def kept_incidents(settings: HeadraceSettings) -> RecordReader:
 
     def read() -> Sequence[IncidentRecord]:
         try:
-            return incident_topic(settings).read() if settings.monitor.incidents_topic else ()
+            return incident_topic(settings).read().records if settings.monitor.incidents_topic else ()
         except TopicMissing:
             return ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -14,7 +14,7 @@ from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import DamagedState, TimedOut, TopicMissing, Unreachable
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
-from monitor.records.record import IncidentRecord, record_from_json, record_to_json
+from monitor.records.record import NOTES, IncidentRecord, Stored, record_from_json, record_to_json
 
 _log = structlog.get_logger(__name__)
 
@@ -34,13 +34,13 @@ class IncidentTopic:
         self._producer: Producer | None = None
         self._failure: KafkaError | None = None
 
-    def load(self) -> Sequence[IncidentRecord]:
+    def load(self) -> Stored:
         """As `read`; nothing where the topic is missing: the first incident makes it. Raises Unreachable,
         TimedOut, Refused."""
         try:
             return self.read()
         except TopicMissing:
-            return ()
+            return Stored()
 
     def _make(self) -> None:
         admin = KafkaAdmin(self._cluster)
@@ -49,7 +49,7 @@ class IncidentTopic:
         finally:
             admin.close()
 
-    def read(self) -> Sequence[IncidentRecord]:
+    def read(self) -> Stored:
         """All of them in their newest state. What is no incident is left out, and the log says so. Raises
         TopicMissing, Unreachable, TimedOut, Refused. Safe for use by several threads."""
         consumer = Consumer(
@@ -63,8 +63,8 @@ class IncidentTopic:
         finally:
             consumer.close()
 
-    def _read(self, consumer: Consumer) -> list[IncidentRecord]:
-        found: dict[bytes, IncidentRecord] = {}
+    def _read(self, consumer: Consumer) -> Stored:
+        found: dict[str, bytes] = {}
         place = TopicPartition(self._description.name, 0)
         first, end = consumer.get_watermark_offsets(place, timeout=_PATIENCE_SECONDS)
         consumer.assign([TopicPartition(place.topic, 0, first)])
@@ -76,10 +76,12 @@ class IncidentTopic:
                 raise TimedOut(f"{place.topic} did not answer for {_PATIENCE_SECONDS:.0f} s")
             for message in messages:
                 is_over = is_over or _take(message, found)
-        return list(found.values())
+        notes = {key: value for key, value in found.items() if key.startswith(NOTES)}
+        return Stored(list(_records(value for key, value in found.items() if key not in notes)), notes)
 
-    def write(self, records: Sequence[IncidentRecord]) -> None:
+    def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         """And wait for the acknowledgements. Raises Unreachable, Refused."""
+        values: dict[str, bytes | None] = {one.id: record_to_json(one) for one in records}
         if self._producer is None:
             self._make()
             self._producer = Producer(
@@ -88,9 +90,8 @@ class IncidentTopic:
         self._failure = None
         name = self._description.name
         try:
-            for one in records:
-                key, value = one.id.encode(), record_to_json(one)
-                self._producer.produce(name, key=key, value=value, on_delivery=self._delivered)
+            for key, value in (values | dict(notes)).items():
+                self._producer.produce(name, key=key.encode(), value=value, on_delivery=self._delivered)
         except (KafkaException, BufferError) as error:
             raise Unreachable(f"writing to {name}: {error}") from error
         left = self._producer.flush(_PATIENCE_SECONDS)
@@ -105,18 +106,24 @@ class IncidentTopic:
             self._failure = error
 
 
-def _take(message: Message, found: dict[bytes, IncidentRecord]) -> bool:
+def _take(message: Message, found: dict[str, bytes]) -> bool:
     """Whether that was the end."""
     failure, key, value = message.error(), message.key(), message.value()
     if failure is not None:
         if failure.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
             return True
         raise KafkaException(failure)
-    if key is None or value is None:
-        found.pop(bytes(key or b""), None)
-        return False
-    try:
-        found[bytes(key)] = record_from_json(bytes(value))
-    except DamagedState as error:
-        _log.warning("an incident cannot be read", reason=str(error))
+    name = bytes(key or b"").decode(errors="replace")
+    if not name or value is None:
+        found.pop(name, None)
+    else:
+        found[name] = bytes(value)
     return False
+
+
+def _records(values: Iterable[bytes]) -> Iterator[IncidentRecord]:
+    for value in values:
+        try:
+            yield record_from_json(value)
+        except DamagedState as error:
+            _log.warning("an incident cannot be read", reason=str(error))

@@ -28,6 +28,8 @@ class Severity(StrEnum):
     """Somebody acts now."""
     WARNING = "warning"
     """Somebody looks at it on the next working day."""
+    NONE = "none"
+    """Nobody is called: what matters is that it is not missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +41,18 @@ class AlertKind:
 
 
 class AlertKey(NamedTuple):
-    """Which alert it is. `datastream` is empty where it is of the whole service."""
+    """Which alert it is. `datastream` is empty where it is of the whole service, or of a receiver."""
 
     name: str
     datastream: str
+    receiver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
     """Something is the matter since `since_ms`. `cluster`: the source's alias. `done`: what Headrace did
     about it already. `partitions`: how many are concerned, and `worst` of them; 0 where it is not about
-    some."""
+    some. `receiver`: the one that it is about."""
 
     kind: AlertKind
     summary: str
@@ -60,11 +63,12 @@ class Alert:
     done: str = ""
     partitions: int = 0
     worst: str = ""
+    receiver: str = ""
 
     @property
     def key(self) -> AlertKey:
         """Two alerts of one key are one."""
-        return AlertKey(self.kind.name, self.datastream)
+        return AlertKey(self.kind.name, self.datastream, self.receiver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class Style:
         """The alert firing, or over since then."""
         name = alert.kind.name
         labels = {ALERTNAME: name, "severity": alert.kind.severity.value, "service": "headrace"}
-        labels |= {"datastream": alert.datastream, "cluster": alert.cluster}
+        labels |= {"datastream": alert.datastream, "cluster": alert.cluster, "receiver": alert.receiver}
         texts = {"summary": alert.summary, "description": alert.description, "action": alert.done}
         texts |= {"partitions": str(alert.partitions or ""), "worst_partition": alert.worst}
         texts["runbook_url"] = self.runbook.replace("{alertname}", name) or f"docs/runbooks/{name}.md"

@@ -39,6 +39,13 @@ RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
 TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
 """An open transaction at the source hides all that waits, for long."""
 
+RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
+"""Somebody who is to be called cannot be called; the others are told."""
+WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
+"""The monitor judges, and Alertmanager hears of it: always firing."""
+OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG})
+"""What the monitor says of itself, whatever it finds."""
+
 CATALOGUE: Final = (
     LATE,
     HALTED,
@@ -56,4 +63,6 @@ CATALOGUE: Final = (
     TRUNCATED,
     RECREATED,
     TRANSACTION,
+    RECEIVER_AWAY,
+    WATCHDOG,
 )

@@ -16,7 +16,7 @@ docs/runbooks/.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,6 +29,8 @@ from monitor.alerts.catalogue import (
     HALTED,
     LATE,
     LOSS_AHEAD,
+    OF_ITSELF,
+    RECEIVER_AWAY,
     TRANSACTION,
     UNJUDGED,
     WEARING,
@@ -60,6 +62,7 @@ class AlertPatience:
     transaction_seconds: float = 900.0
     loss_seconds: float = 20.0
     loss_within_seconds: float = 14_400.0
+    receiver_seconds: float = 120.0
 
     def before(self, kind: AlertKind) -> float:
         """An alert of the kind."""
@@ -69,6 +72,7 @@ class AlertPatience:
             BLIND: self.blind_seconds,
             TRANSACTION: self.transaction_seconds,
             LOSS_AHEAD: self.loss_seconds,
+            RECEIVER_AWAY: self.receiver_seconds,
         }
         return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
 
@@ -107,31 +111,50 @@ class Conditions:
             restored.append(alert)
         return restored
 
+    def resume(self, alerts: Iterable[Alert], now: Moment) -> list[Alert]:
+        """Alerts that a former monitor has told: they fire since then, and are over when their condition is
+        not seen. Where one is known of an incident, this has its exact beginning."""
+        resumed = []
+        for alert in alerts:
+            held = self._held.get(alert.key)
+            known = alert if held is None else replace(held.alert, since_ms=alert.since_ms)
+            since = Moment(alert.since_ms, now.seconds - max(0, now.ms - alert.since_ms) / 1000)
+            self._held[alert.key] = _Condition(known, since, now.seconds, fires=True)
+            resumed.append(known)
+        return resumed
+
     def judged(
         self,
         findings: Mapping[DatastreamName, Finding],
         now: Moment,
         movements: Movements = NOTHING_KNOWN,
+        own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """The alerts that fire after a turn of the monitor."""
+        """The alerts that fire after a turn of the monitor. `own`: what it has to say of itself."""
         self._held = {
             key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
         }
         drafts = [draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements)]
         covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
-        self._see([*drafts, *self._of_partitions(movements, covered)], now)
+        self._see([*drafts, *self._of_partitions(movements, covered), *own], now)
         self._forget(now)
         return self._firing(now)
 
-    def nothing_judged(self, reason: str, now: Moment, movements: Movements = NOTHING_KNOWN) -> list[Alert]:
+    def nothing_judged(
+        self,
+        reason: str,
+        now: Moment,
+        movements: Movements = NOTHING_KNOWN,
+        own: Sequence[Alert] = (),
+    ) -> list[Alert]:
         """The alerts that fire after a turn that found nothing of objectives: those of before, and in time
         one that says that they are as of before. What partitions do may be known all the same."""
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
         blind = Alert(BLIND, "nothing can be judged", reason, 0)
-        self._see([blind, *self._of_partitions(movements, covered)], now)
-        self._forget(now, OF_PARTITIONS)
+        self._see([blind, *self._of_partitions(movements, covered), *own], now)
+        self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
 
     def _drafts_of(self, name: DatastreamName, finding: Finding, movements: Movements) -> Iterator[Alert]:
@@ -220,6 +243,8 @@ class Conditions:
 
 def _is_there(alert: Alert, findings: Mapping[DatastreamName, Finding], movements: Movements) -> bool:
     """Whether what it is about is still judged. Without an answer of any instance nothing is gone."""
+    if alert.kind in OF_ITSELF:
+        return True
     if alert.kind in OF_PARTITIONS:
         return alert.datastream in movements.datastreams or movements is NOTHING_KNOWN
     return alert.datastream in findings

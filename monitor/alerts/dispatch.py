@@ -9,6 +9,7 @@ import structlog
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import Alert, AlertKey, Style
+from monitor.alerts.catalogue import RECEIVER_AWAY, WATCHDOG
 from monitor.alerts.conditions import Conditions, Moment
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.metrics import AlertMetrics
@@ -39,6 +40,7 @@ class AlertDispatch:
         self._deliveries = deliveries
         self._clock = clock
         self._metrics = metrics
+        self._began_ms = clock.now_ms()
         self._firing: dict[AlertKey, Alert] = {}
         self._silenced: dict[AlertKey, Silence] = {}
 
@@ -58,21 +60,42 @@ class AlertDispatch:
     def restore(self, records: Iterable[IncidentRecord]) -> None:
         """Incidents that a former monitor opened. Their alerts are told again, with their former beginning;
         their end is told in any case, as receivers may have heard of them."""
-        alerts = self._conditions.restore(records, self._now())
+        self._continue(self._conditions.restore(records, self._now()))
+
+    def resume(self, alerts: Iterable[Alert]) -> None:
+        """Alerts that a former monitor has told, likewise."""
+        self._continue(self._conditions.resume(alerts, self._now()))
+
+    def _continue(self, alerts: Sequence[Alert]) -> None:
         self._firing |= {one.key: one for one in alerts}
-        notices = [self._style.notice(one) for one in alerts]
         for delivery in self._deliveries:
-            delivery.restore(notices)
+            delivery.restore([self._style.notice(one) for one in alerts if _is_for(delivery, one)])
+
+    @property
+    def firing(self) -> Sequence[Alert]:
+        """After the last turn, silenced ones included."""
+        return list(self._firing.values())
 
     def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
         """A turn's findings, one for each datastream that is judged, and what partitions do."""
         now = self._now()
-        self._publish(self._conditions.judged(findings, now, movements), now)
+        self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def nothing_judged(self, reason: str, movements: Movements) -> None:
         """A turn found nothing."""
         now = self._now()
-        self._publish(self._conditions.nothing_judged(reason, now, movements), now)
+        self._publish(self._conditions.nothing_judged(reason, now, movements, self._own()), now)
+
+    def _own(self) -> list[Alert]:
+        """What the monitor has to say of itself."""
+        found = [
+            Alert(RECEIVER_AWAY, f"{one.name} takes no alerts", one.away, 0, receiver=one.name)
+            for one in self._deliveries
+            if one.away
+        ]
+        if any(one.takes_watchdog for one in self._deliveries):
+            found.append(Alert(WATCHDOG, "the monitor judges", "this alert always fires", self._began_ms))
+        return found
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), self._clock.monotonic())
@@ -86,11 +109,11 @@ class AlertDispatch:
         for alert in ended:
             _log.info("alert is over", **_names_of(alert))
         self._silence(now.ms)
-        told = [self._style.notice(one) for one in alerts if one.key not in self._silenced]
-        over = [self._style.notice(one, now.ms) for one in ended]
-        firing = {notice.key: notice for notice in told}
+        told = [(one, self._style.notice(one)) for one in alerts if one.key not in self._silenced]
+        over = [(one, self._style.notice(one, now.ms)) for one in ended]
         for delivery in self._deliveries:
-            delivery.offer(firing, over)
+            firing = {notice.key: notice for one, notice in told if _is_for(delivery, one)}
+            delivery.offer(firing, [notice for one, notice in over if _is_for(delivery, one)])
         self._metrics.show(alerts, len(self._silenced))
 
     def _silence(self, now_ms: int) -> None:
@@ -102,5 +125,13 @@ class AlertDispatch:
                 _log.info("alert is silenced", **_names_of(self._firing[key]), reason=silence.reason)
 
 
+def _is_for(delivery: Delivery, alert: Alert) -> bool:
+    """The watchdog is for who asks for it; that a receiver is away, for the others."""
+    if alert.kind is WATCHDOG:
+        return delivery.takes_watchdog
+    return not alert.receiver or alert.receiver != delivery.name
+
+
 def _names_of(alert: Alert) -> dict[str, str]:
-    return {"alertname": alert.kind.name, "datastream": alert.datastream}
+    names = {"alertname": alert.kind.name, "datastream": alert.datastream, "receiver": alert.receiver}
+    return {name: value for name, value in names.items() if value}

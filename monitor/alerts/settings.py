@@ -13,7 +13,7 @@ from monitor.alerts.conditions import AlertPatience
 from monitor.alerts.silence import Silence
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_OURS: Final = {ALERTNAME, "severity", "service", "datastream", "cluster"}
+_OURS: Final = {ALERTNAME, "severity", "service", "datastream", "cluster", "receiver"}
 _ADDRESS: Final = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _HEADER: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
@@ -59,6 +59,9 @@ class AlertmanagerSettings(HttpReceiverSettings):
     refresh_seconds: Seconds = 60.0
     """An alert that lasts is sent this often, and ends in Alertmanager when it was not sent for four times as
     long: if the monitor dies, no alert stays."""
+    watchdog: bool = False
+    """Send it `HeadraceWatchdog` too, which always fires: who is told when that ends (a dead man's switch)
+    learns that no monitor runs."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertmanagerSettings:
@@ -162,6 +165,8 @@ class AlertSettings(Settings):
     """The same where the source will delete records before they are copied."""
     loss_within_seconds: float = Field(default=14_400.0, ge=0)
     """Such a loss is no alert while it is further away."""
+    receiver_after_seconds: float = Field(default=120.0, ge=0)
+    """The same where a receiver takes nothing; the others are told."""
     keep_seconds: float = Field(default=60.0, ge=0)
     """What is seen and not seen by turns is one alert, which is over when it was not seen for this time."""
     gather_seconds: float = Field(default=10.0, ge=0)
@@ -202,6 +207,7 @@ class AlertSettings(Settings):
             self.transaction_after_seconds,
             self.loss_after_seconds,
             self.loss_within_seconds,
+            self.receiver_after_seconds,
         )
 
     def silenced(self) -> list[Silence]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from monitor.alerts.alert import Alert
+from monitor.alerts.catalogue import WATCHDOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,8 @@ class Silence:
     reason: str = ""
 
     def covers(self, alert: Alert, now_ms: int) -> bool:
-        """Whether the alert is not to be told now."""
-        if now_ms >= self.until_ms:
+        """Whether the alert is not to be told now. Without the watchdog somebody would be called."""
+        if now_ms >= self.until_ms or alert.kind is WATCHDOG:
             return False
         return self.datastream == "*" or bool(
             alert.datastream and fnmatchcase(alert.datastream, self.datastream)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Final, Protocol
 
 import structlog
@@ -18,7 +19,7 @@ from mirror.ports import Clock
 from monitor.cycle import Finding
 from monitor.movement.summary import Movements
 from monitor.records.book import IncidentBook
-from monitor.records.record import IncidentRecord
+from monitor.records.record import IncidentRecord, Stored
 
 _log = structlog.get_logger(__name__)
 
@@ -30,30 +31,38 @@ _MOST_WAITING: Final = 10_000
 class RecordStore(Protocol):
     """Where records outlive the monitor. Calls may block, one thread at a time."""
 
-    def load(self) -> Sequence[IncidentRecord]:
+    def load(self) -> Stored:
         """The newest state of each. Raises Unreachable, Refused."""
         ...
 
-    def write(self, records: Sequence[IncidentRecord]) -> None:
-        """Raises Unreachable, Refused."""
+    def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
+        """A note of None is one no more. Raises Unreachable, Refused."""
         ...
 
 
 class IncidentKeeper:
-    """`restored`: gets the incidents that go on, in the thread of the monitor's turns."""
+    """`restored`: gets the incidents that go on and the notes of a former monitor, in the thread of the
+    monitor's turns. `notes`: after each turn, all that is to be known to the next monitor besides."""
 
     def __init__(
-        self, store: RecordStore, clock: Clock, restored: Callable[[Sequence[IncidentRecord]], None]
+        self,
+        store: RecordStore,
+        clock: Clock,
+        restored: Callable[[Stored], None],
+        notes: Callable[[], Mapping[str, bytes]],
     ) -> None:
         self._store = store
         self._clock = clock
         self._restored = restored
+        self._notes = notes
         self._book = IncidentBook()
         self._changed = threading.Condition()
-        self._found: Sequence[IncidentRecord] | None = None
+        self._found: Stored | None = None
         self._has_loaded = False
         self._is_restored = False
         self._waiting: dict[str, IncidentRecord] = {}
+        self._noted: Mapping[str, bytes] = {}
+        self._stored_notes: dict[str, bytes] = {}
         self._is_stopping = False
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="incidents", daemon=True)
@@ -77,10 +86,11 @@ class IncidentKeeper:
             found, self._found = self._found, None
         replaced: frozenset[str] = frozenset()
         if found is not None:
-            restored = self._book.restore(found)
+            restored = self._book.restore(found.records)
             replaced = restored.replaced
             changed |= {one.id: one for one in restored.records}
-            self._restored(restored.records)
+            self._restored(Stored(restored.records, found.notes))
+        self._note()
         with self._changed:
             self._is_restored = self._is_restored or found is not None
             self._waiting |= changed
@@ -89,7 +99,22 @@ class IncidentKeeper:
             self._changed.notify()
 
     def nothing_judged(self, reason: str, _: Movements) -> None:
-        """Nothing is over, and nothing is new."""
+        """No incident is over, and none is new."""
+        self._note()
+
+    def _note(self) -> None:
+        notes = dict(self._notes())
+        with self._changed:
+            self._noted = notes
+            self._changed.notify()
+
+    def _new_notes(self) -> dict[str, bytes | None]:
+        """What the store does not have yet, a bounded part of it at a time."""
+        new: dict[str, bytes | None] = {
+            key: one for key, one in self._noted.items() if self._stored_notes.get(key) != one
+        }
+        new |= dict.fromkeys(self._stored_notes.keys() - self._noted.keys())
+        return dict(islice(new.items(), _MOST_WAITING))
 
     def _run(self) -> None:
         pause = 0.0
@@ -113,7 +138,7 @@ class IncidentKeeper:
             return not self._is_stopping or (not seconds and self._is_due())
 
     def _is_due(self) -> bool:
-        return self._is_restored and bool(self._waiting)
+        return self._is_restored and bool(self._waiting or self._new_notes())
 
     def _work(self) -> None:
         """One call of the store: it reads until it has read once, and then writes."""
@@ -121,11 +146,15 @@ class IncidentKeeper:
             found = self._store.load()
             with self._changed:
                 self._found, self._has_loaded = found, True
+                self._stored_notes = dict(found.notes)
             return
         with self._changed:
-            records = dict(self._waiting)
-        self._store.write(list(records.values()))
+            records, notes = dict(self._waiting), self._new_notes()
+        self._store.write(list(records.values()), notes)
         with self._changed:
+            self._stored_notes |= {key: one for key, one in notes.items() if one is not None}
+            for key in [key for key, one in notes.items() if one is None]:
+                self._stored_notes.pop(key, None)
             for one, record in records.items():
                 if self._waiting.get(one) is record:
                     del self._waiting[one]

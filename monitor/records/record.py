@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mirror.errors import DamagedState, legible
 
 VERSION: Final = 1
+NOTES: Final = "alerts/"
+"""Begins the ids of what is no incident; no incident's does, as no datastream's name has a slash."""
 _MOST_ENTRIES: Final = 100
 
 
@@ -61,6 +64,13 @@ class IncidentRecord:
         if len(entries) > _MOST_ENTRIES:
             return replace(self, timeline=(entries[0], *entries[2:]), left_out=self.left_out + 1)
         return replace(self, timeline=entries)
+
+
+class Stored(NamedTuple):
+    """What outlives a monitor: incidents, and by its id what else is kept beside them as it is."""
+
+    records: Sequence[IncidentRecord] = ()
+    notes: Mapping[str, bytes] = {}
 
 
 def record_to_json(record: IncidentRecord) -> bytes:

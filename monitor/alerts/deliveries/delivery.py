@@ -21,12 +21,23 @@ _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 
 class Delivery:
-    """Brings one receiver what its outbox holds. `name`: as logs and metrics call it."""
+    """Brings one receiver what its outbox holds. `name`: as logs and metrics call it. `takes_watchdog`:
+    whether it is to hear that the monitor judges."""
 
     def __init__(
-        self, name: str, receiver: Receiver, outbox: Outbox, clock: Clock, metrics: AlertMetrics
+        self,
+        name: str,
+        receiver: Receiver,
+        outbox: Outbox,
+        clock: Clock,
+        metrics: AlertMetrics,
+        *,
+        takes_watchdog: bool = False,
     ) -> None:
         self.name = name
+        self.takes_watchdog = takes_watchdog
+        self.away = ""
+        """Why it took nothing at the last attempt; empty where it did, or was not asked. For any thread."""
         self._receiver = receiver
         self._outbox = outbox
         self._clock = clock
@@ -87,14 +98,17 @@ class Delivery:
             self._receiver.send(notices, self._clock.now_ms())
         except InvalidRequest as error:
             self._fail(notices, error, "alerts are refused as they are")
+            self.away = ""
             with self._changed:
                 self._outbox.delivered(notices, self._clock.monotonic())
         except Refused as error:
             self._fail(notices, error, "the receiver of alerts refuses them")
+            self.away = reason_of(error)
             with self._changed:
                 self._outbox.refused(self._clock.monotonic())
         except Exception as error:  # noqa: BLE001 - the bulkhead around one receiver
             self._fail(notices, error, "alerts cannot be delivered")
+            self.away = reason_of(error)
             with self._changed:
                 wait = error.retry_after if isinstance(error, ToldToWait) else 0.0
                 self._outbox.failed(self._clock.monotonic(), wait)
@@ -105,6 +119,7 @@ class Delivery:
         with self._changed:
             self._outbox.delivered(notices, self._clock.monotonic())
         firing = sum(one.is_firing for one in notices)
+        self.away = ""
         self._metrics.count_sent(self.name, firing, len(notices) - firing)
         if self._trouble:
             _log.info("alerts are delivered again", receiver=self.name)

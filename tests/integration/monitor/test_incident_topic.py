@@ -22,15 +22,16 @@ pytestmark = pytest.mark.servers
 def test_the_newest_state_of_each_incident_comes_back(destination_kafka: Servers) -> None:
     cluster, name = KafkaCluster(bootstrap_servers=destination_kafka.address), f"incidents-{uuid4().hex}"
     topic = IncidentTopic(cluster, name, 90)
-    assert topic.load() == ()
+    assert topic.load() == ((), {})
     one = IncidentRecord("orders-1", "orders", "east", 1).noted(1, Phase.DETECTED, "late")
     two = IncidentRecord("clicks-2", "clicks", "west", 2)
-    topic.write([one, two])
+    topic.write([one, two], {"alerts/orders": b"[1]", "alerts/clicks": b"[2]"})
     newer = one.noted(5, Phase.RECOVERED, "well")
-    topic.write([newer])
+    topic.write([newer], {"alerts/orders": b"[3]", "alerts/clicks": None})
     produce(destination_kafka.address, name, [Record(0, b"x", b"no incident", (), 0)])
     found = IncidentTopic(cluster, name, 90).load()
-    assert sorted(found, key=lambda each: each.id) == [two, newer]
+    assert sorted(found.records, key=lambda each: each.id) == [two, newer]
+    assert found.notes == {"alerts/orders": b"[3]"}
     admin = KafkaAdmin(cluster)
     settings = admin.describe([name])[name].settings
     admin.close()

@@ -19,6 +19,7 @@ from monitor.actions.freeze import read_freeze
 from monitor.actions.policy import DAY_MS, ActingPolicy
 from monitor.adapters.leases import lease_of, record_of
 from monitor.latency import Subject
+from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.ports import Hold, Preview
 from monitor.rebalances import Rebalancing
 from tests.fakes.clock import ManualClock
@@ -88,6 +89,9 @@ class Monitor:
 
     def release(self) -> None:
         raise AssertionError
+
+    def movements(self) -> Movements:
+        return NOTHING_KNOWN
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         raise AssertionError

@@ -37,6 +37,8 @@ ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
 class Memory:
     """A receiver that remembers. `before`: what happens before it takes a message."""
 
+    takes_watchdog = False
+
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         self.before = before
         self.messages: list[list[Notice]] = []
@@ -57,10 +59,18 @@ class Rig:
         self.silences: list[Silence] = []
         chosen = schedule or Schedule(0.0, 60.0, 0.01)
         deliveries = [
-            Delivery(f"r{number}", one, Outbox(chosen, grouped_by(["cluster"])), clock, self.metrics)
+            Delivery(
+                f"r{number}",
+                one,
+                Outbox(chosen, grouped_by(["cluster"])),
+                clock,
+                self.metrics,
+                takes_watchdog=one.takes_watchdog,
+            )
             for number, one in enumerate(receivers)
         ]
-        patience, style = AlertPatience(blind_seconds=0.0), Style({}, "", "http://here")
+        patience = AlertPatience(blind_seconds=0.0, receiver_seconds=0.0)
+        style = Style({}, "", "http://here")
         self.dispatch = AlertDispatch(
             Conditions(patience), style, lambda: self.silences, deliveries, clock, self.metrics
         )
@@ -238,3 +248,47 @@ def test_only_everything_silences_alerts_of_the_whole_service() -> None:
         rig.dispatch.nothing_judged("Pinot does not answer", NOTHING_KNOWN)
         wait_until(lambda: receiver.messages)
     assert receiver.heard() == [("", True)]
+
+
+def test_that_a_receiver_is_away_is_told_to_the_others_until_it_is_back() -> None:
+    failures: list[Exception] = [Unreachable("the mail server does not answer")]
+
+    def may_fail() -> None:
+        if failures:
+            raise failures[0]
+
+    broken, well = Memory(may_fail), Memory()
+    with running(broken, well) as rig:
+
+        def is_late() -> bool:
+            rig.judged(orders=LATE)
+            return True
+
+        wait_until(lambda: is_late() and len(well.heard()) >= 2)
+        away = next(one for each in well.messages for one in each if "receiver" in one.labels)
+        assert (away.labels["alertname"], away.labels["receiver"]) == ("HeadraceReceiverAway", "r0")
+        assert away.annotations["description"] == "the mail server does not answer"
+        failures.clear()
+        wait_until(lambda: broken.messages)
+        wait_until(lambda: is_late() and not well.messages[-1][-1].is_firing)
+    assert all("receiver" not in one.labels for each in broken.messages for one in each)
+
+
+def test_the_watchdog_always_fires_for_who_asks_for_it_silenced_or_not() -> None:
+    watching, other = Memory(), Memory()
+    watching.takes_watchdog = True
+    with running(watching, other, schedule=Schedule(0.0, 0.001, 0.01)) as rig:
+        rig.silences = [Silence("*", 10**15)]
+        rig.judged(orders=LATE)
+        wait_until(lambda: len(watching.messages) == 1)
+        rig.dispatch.nothing_judged("Pinot does not answer", NOTHING_KNOWN)
+        wait_until(lambda: len(watching.messages) == 2)
+        rig.judged()
+        wait_until(lambda: len(watching.messages) == 3)
+    told = [one for each in watching.messages for one in each]
+    assert {(one.labels["alertname"], one.labels["severity"]) for one in told} == {
+        ("HeadraceWatchdog", "none")
+    }
+    assert len({one.starts_ms for one in told}) == 1
+    assert all(one.is_firing for one in told)
+    assert other.messages == []

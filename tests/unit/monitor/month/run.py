@@ -13,7 +13,7 @@ import numpy as np
 from mirror.errors import HeadraceError
 from monitor.alerts.alert import Alert, AlertKey, Style
 from monitor.alerts.conditions import Conditions, Moment
-from monitor.alerts.outbox import Outbox, Schedule
+from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy

@@ -16,6 +16,7 @@ from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Act, Record
 from monitor.burn.pieces import Piece
 from monitor.latency import Observation, Observations, Source, Subject
+from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.history import TopicPast
 from monitor.ports import Hold, Preview
 from tests.unit.monitor.month.flow import (
@@ -66,6 +67,9 @@ class World:
         self._subjects = {name: _subject(name) for name in self.flows}
         for name in self.flows:
             self._apply(name)
+
+    def movements(self) -> Movements:
+        return NOTHING_KNOWN
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -18,6 +19,7 @@ from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.told import ToldAlerts, told_alerts
 from monitor.cycle import Finding, MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Subject
@@ -25,7 +27,7 @@ from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.ports import Hold, Preview
 from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper
-from monitor.records.record import IncidentRecord, Phase, record_from_json, record_to_json
+from monitor.records.record import IncidentRecord, Phase, Stored, record_from_json, record_to_json
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -40,16 +42,21 @@ class Topic:
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
+        self.notes: dict[str, bytes] = {}
+        self.note_writes = 0
         self.is_away = threading.Event()
         self.calls = 0
 
-    def load(self) -> Sequence[IncidentRecord]:
+    def load(self) -> Stored:
         self.answer()
-        return [record_from_json(one) for one in self.values.values()]
+        return Stored(self.stored(), dict(self.notes))
 
-    def write(self, records: Sequence[IncidentRecord]) -> None:
+    def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         self.answer()
         self.values |= {one.id: record_to_json(one) for one in records}
+        found = {**self.notes, **notes}
+        self.notes = {key: one for key, one in found.items() if one is not None}
+        self.note_writes += bool(notes)
 
     def answer(self) -> None:
         self.calls += 1
@@ -69,9 +76,10 @@ class Site:
         self.topic, self.clock, self.seen = Topic(), ManualClock(), GOOD
         self.notices: list[Notice] = []
         self.asked = 0
+        self.halted = ""
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
-        return {ORDERS: Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"))}
+        return {ORDERS: Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"), self.halted)}
 
     def observe(self, window_seconds: float) -> Observations:
         return {SOURCE: {"t": self.seen}}
@@ -110,17 +118,21 @@ class Monitor:
         delivery = Delivery("r", site, Outbox(Schedule(0.0, 3600.0)), site.clock, metrics)
         conditions, style = Conditions(AlertPatience()), Style({}, "", "http://here")
         self.alerts = AlertDispatch(conditions, style, list, [delivery], site.clock, metrics)
-        self.keeper = IncidentKeeper(site.topic, site.clock, self.restore)
+        told = ToldAlerts()
+        self.keeper = IncidentKeeper(
+            site.topic, site.clock, self.restore, lambda: told.records(self.alerts.firing)
+        )
 
-    def restore(self, records: Sequence[IncidentRecord]) -> None:
+    def restore(self, stored: Stored) -> None:
         clock = self.site.clock
         self.cycle.restore(
             {
                 DatastreamName(one.datastream): resumed(one, clock.now_ms(), clock.monotonic())
-                for one in records
+                for one in stored.records
             }
         )
-        self.alerts.restore(records)
+        self.alerts.restore(stored.records)
+        self.alerts.resume(told_alerts(stored.notes.values()))
 
     def __enter__(self) -> Monitor:
         self.alerts.start()
@@ -210,3 +222,47 @@ def test_nothing_is_written_before_the_former_incidents_are_known() -> None:
     (record,) = site.topic.stored()
     assert record.id == former.id
     assert phases(record)[:3] == [Phase.DETECTED, Phase.RELAPSED, Phase.ACTED]
+
+
+def test_a_halt_that_is_over_while_no_monitor_runs_is_told_to_be_over() -> None:
+    site = Site()
+    site.halted = "the destination refuses a record"
+    with Monitor(site) as monitor:
+        for _ in range(5):
+            monitor.turn(GOOD)
+        wait_until(lambda: site.notices)
+        wait_until(lambda: monitor.turn(GOOD) and site.topic.notes)
+        writes = site.topic.note_writes
+        for _ in range(3):
+            monitor.turn(GOOD)
+        assert site.topic.note_writes == writes, "nothing began and nothing ended"
+    assert site.topic.notes.keys() == {"alerts/orders"}
+    (fired,) = site.notices
+    site.halted = ""
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(GOOD) and not site.notices[-1].is_firing)
+        wait_until(lambda: not site.topic.notes)
+    over = site.notices[-1]
+    assert (over.key, over.starts_ms) == (fired.key, fired.starts_ms)
+    assert over.annotations["summary"] == "something of orders is not copied"
+
+
+def test_a_halt_that_lasts_through_a_restart_keeps_its_beginning() -> None:
+    site = Site()
+    site.halted = "the destination refuses a record"
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(GOOD) and site.topic.notes)
+    site.notices.clear()
+    (before,) = told_alerts(site.topic.notes.values())
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(GOOD) and site.notices)
+    assert {(one.starts_ms, one.is_firing) for one in site.notices} == {(before.since_ms, True)}
+
+
+def test_what_is_no_alert_of_this_version_is_left_out() -> None:
+    known = {"name": "HeadraceDatastreamHalted", "since_ms": 5, "summary": "s"}
+    known |= {"datastream": "orders", "cluster": "east", "receiver": ""}
+    values = [b"nothing", b"{}", json.dumps({"alerts": [known | {"name": "OfALaterVersion"}]}).encode()]
+    assert told_alerts(values) == []
+    (found,) = told_alerts([*values, json.dumps({"alerts": [known]}).encode()])
+    assert (found.kind.name, found.datastream, found.since_ms) == ("HeadraceDatastreamHalted", "orders", 5)

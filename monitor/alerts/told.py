@@ -1,0 +1,75 @@
+"""What fires, as it is stored, so that the next monitor says to each receiver that it is over. Pure.
+
+A record for each datastream, which changes only when an alert begins or ends. Its size is bounded by the
+catalogue and the number of receivers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from mirror.errors import legible
+from monitor.alerts.alert import Alert, AlertKey
+from monitor.alerts.catalogue import CATALOGUE, WATCHDOG
+from monitor.records.record import NOTES
+
+_log = structlog.get_logger(__name__)
+_SAID: Final = "as a monitor that has ended found it"
+_KINDS: Final = {kind.name: kind for kind in CATALOGUE if kind is not WATCHDOG}
+
+
+class ToldAlerts:
+    """Remembers each alert as it began, so that a description that changes with every turn is not written
+    with every turn."""
+
+    def __init__(self) -> None:
+        self._first: dict[AlertKey, Alert] = {}
+
+    def records(self, firing: Iterable[Alert]) -> Mapping[str, bytes]:
+        """By id, all that there are to be."""
+        self._first = {one.key: self._first.get(one.key, one) for one in firing if one.kind.name in _KINDS}
+        found: dict[str, list[dict[str, Any]]] = {}
+        for one in self._first.values():
+            found.setdefault(NOTES + one.datastream, []).append(
+                {
+                    "name": one.kind.name,
+                    "datastream": one.datastream,
+                    "cluster": one.cluster,
+                    "receiver": one.receiver,
+                    "since_ms": one.since_ms,
+                    "summary": one.summary,
+                }
+            )
+        return {
+            key: json.dumps(
+                {"id": key, "alerts": sorted(each, key=lambda one: (one["name"], one["receiver"]))}
+            ).encode()
+            for key, each in found.items()
+        }
+
+
+def told_alerts(values: Iterable[bytes]) -> list[Alert]:
+    """Out of stored records; what is no alert that this version knows is left out, and the log says so."""
+    found: list[Alert] = []
+    for value in values:
+        try:
+            found.extend(_alert_of(one) for one in json.loads(value)["alerts"])
+        except (ValueError, KeyError, TypeError) as error:
+            _log.warning("a stored alert is left out", record=legible(repr(value[:100])), reason=str(error))
+    return found
+
+
+def _alert_of(one: dict[str, Any]) -> Alert:
+    return Alert(
+        kind=_KINDS[one["name"]],
+        summary=str(one["summary"]),
+        description=_SAID,
+        since_ms=int(one["since_ms"]),
+        datastream=str(one["datastream"]),
+        cluster=str(one["cluster"]),
+        receiver=str(one["receiver"]),
+    )
