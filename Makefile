@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TEST_WORKERS ?= 4
+LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --cache-dir .cache/import-linter
+TYPES = $(BIN)/mypy
 EVERY_TEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Hundreds of processes import the same sources: each compiles them again where Python may not keep what it made.
@@ -15,8 +17,8 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make .venv with everything in it, and compile the data plane (needs Python 3.11+ and the package registry)
-	@$(PYTHON) scripts/bootstrap.py compiled
+setup: ## make .venv with everything in it, compile the data plane, fetch the servers' jars (needs Python 3.11+ and the package registry)
+	@$(PYTHON) scripts/bootstrap.py complete
 
 environment:
 	@$(PYTHON) scripts/bootstrap.py
@@ -24,7 +26,8 @@ environment:
 demo: setup ## the whole loop on real servers, ending in a report; KEEP=1 leaves it running
 	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,)
 
-test: setup lint types ## every check and test: what CI runs; TEST_WORKERS processes at a time
+test: ## every check and test: what CI runs; TEST_WORKERS processes at a time
+	@$(PYTHON) scripts/bootstrap.py complete -- sh -c '$(LINT) && $(TYPES)'
 	@exec $(EVERY_TEST) $(PYTEST_ARGS)
 
 coverage: setup ## every test, traced: which lines they run, for twice the processor time
@@ -32,12 +35,10 @@ coverage: setup ## every test, traced: which lines they run, for twice the proce
 	@$(BIN)/coverage report
 
 lint: environment ## style and import rules
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/lint-imports --cache-dir .cache/import-linter
+	@$(LINT)
 
 types: environment ## mypy --strict
-	@$(BIN)/mypy
+	@$(TYPES)
 
 unit: environment ## the tests that need no server
 	@exec $(BIN)/python -m pytest -o cache_dir=.cache/pytest -m "not servers" $(PYTEST_ARGS)

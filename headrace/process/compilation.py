@@ -3,17 +3,20 @@
     python -m headrace.process.compilation check              whether that is done
     python -m headrace.process.compilation build              compile them into .cache/compiled
 
-`headrace.process.machine_code` is who uses it, and says when.
+`headrace.process.machine_code` is who uses it, and says when. Of several processes that build, one does; the
+others wait.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -44,6 +47,22 @@ def check(home: Path = HOME) -> int:
 
 def build(home: Path = HOME) -> int:
     """Compile, unless that is done already. Returns an exit code; what went wrong is on stderr."""
+    if check(home) != FAILED:
+        return check(home)
+    with _one_at_a_time(build_folder(home).parent):
+        return _build(home)
+
+
+@contextmanager
+def _one_at_a_time(builds: Path) -> Iterator[None]:
+    """The others wait here, and find it done."""
+    builds.mkdir(parents=True, exist_ok=True)
+    with (builds / "compiling.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(home: Path) -> int:
     status = check(home)
     if status != FAILED:
         return status
@@ -75,7 +94,7 @@ def _compile(home: Path, work: Path) -> int:
     files += [work / f"{module}.py" for module in MODULES]
     settings = ["--config-file", str(home / "pyproject.toml"), "--cache-dir", str(work / "types")]
     wanted = "\n".join([*settings, *(str(file.relative_to(work)) for file in files)])
-    places = ["build_ext", "--build-lib", "made", "--build-temp", "objects", wanted]
+    places = ["build_ext", "--parallel", "2", "--build-lib", "made", "--build-temp", "objects", wanted]
     done = subprocess.run([sys.executable, "-c", _SETUP, *places], cwd=work, check=False)
     return DONE if done.returncode == 0 else FAILED
 

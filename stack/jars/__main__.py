@@ -1,5 +1,5 @@
-"""`python -m stack.jars fetch [SET …]` fetches ahead; `python -m stack.jars lock [SET …]` renews the
-committed lists after a version in `lists.py` has changed.
+"""`python -m stack.jars fetch [SET …]` fetches ahead, `check` says by its exit code whether all are here;
+`python -m stack.jars lock [SET …]` renews the committed lists after a version in `lists.py` has changed.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import sys
 
 from stack.errors import StackError
 from stack.jars.coordinates import SET_NAMES
+from stack.jars.download import JarFolder
 from stack.jars.jar_sets import fetch
 from stack.jars.lists import renew
 
@@ -17,12 +18,14 @@ def _say(message: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`fetch [SET …]` or `lock [SET …]`; a foreseen failure is one line."""
+    """`fetch [SET …]`, `check [SET …]` or `lock [SET …]`; a foreseen failure is one line."""
     verb, names = (arguments or [""])[0], arguments[1:] or list(SET_NAMES)
-    if verb not in ("fetch", "lock"):
-        _say("usage: python -m stack.jars fetch|lock [kafka] [pinot] [spark]")
+    if verb not in ("fetch", "check", "lock"):
+        _say("usage: python -m stack.jars fetch|check|lock [kafka] [pinot] [spark]")
         return 2
     try:
+        if verb == "check":
+            return int(any(JarFolder(name).missing() for name in names))
         if verb == "lock":
             renew(names, _say)
         fetch(names, _say)

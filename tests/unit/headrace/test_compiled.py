@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from headrace.process import compilation, machine_code
-from headrace.process.compilation import DONE, FAILED, NO_COMPILER, check
+from headrace.process.compilation import DONE, FAILED, NO_COMPILER, build, check
 from headrace.process.machine_code import SWITCH, build_folder, data_plane, is_built, take, worker_command
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 _PROGRAM = """
 import sys
@@ -86,6 +88,28 @@ def test_without_a_compiler_there_is_nothing_to_do(home: Path, monkeypatch: pyte
     assert check(home) in (FAILED, NO_COMPILER)  # the latter where Python's headers are missing
     build_folder(home).mkdir(parents=True)
     assert check(home) == DONE
+
+
+def test_who_finds_another_that_compiles_waits_for_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", sys.executable)
+    if check(home) == NO_COMPILER:  # where Python's headers are missing nothing is built
+        assert build(home) == NO_COMPILER
+        return
+    builds = build_folder(home).parent
+    builds.mkdir(parents=True)
+    with ThreadPoolExecutor(1) as other, (builds / "compiling.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        built = other.submit(build, home)
+        waiter = f":{os.fstat(lock.fileno()).st_ino} "
+        wait_until(
+            lambda: any(
+                "->" in line and waiter in line for line in Path("/proc/locks").read_text().splitlines()
+            ),
+            "it waits",
+        )
+        build_folder(home).mkdir()
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        assert built.result(PATIENCE_SECONDS) == DONE
 
 
 def test_a_worker_process_runs_its_module_with_its_arguments() -> None:

@@ -1,0 +1,109 @@
+"""The commands of a set-up: each in a session of its own, all ended with the process that started them."""
+
+from __future__ import print_function
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+_TICK_SECONDS = 0.25
+_SAY_SECONDS = 15
+
+
+class Child(object):
+    """A command that runs; what it says is appended to its log."""
+
+    def __init__(self, process, log):
+        self.process = process
+        self.log = log
+        self.began = time.monotonic()
+        self.ended = None
+
+    def poll(self):
+        status = self.process.poll()
+        if status is not None and self.ended is None:
+            self.ended = time.monotonic()
+        return status
+
+    def seconds(self):
+        """Since it began, or as long as it ran."""
+        return (self.ended or time.monotonic()) - self.began
+
+
+class Children(object):
+    """Ends them on a signal, and when the process that started this one has died."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.running = []
+        self.inherited = ()  # descriptors that they hold on to
+        self.parent = os.getppid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self.on_signal)
+
+    def on_signal(self, number, frame):
+        self.kill()
+        sys.exit(128 + number)
+
+    def kill(self):
+        for child in self.running:
+            if child.process.poll() is None:
+                try:
+                    os.killpg(child.process.pid, signal.SIGKILL)
+                except OSError:
+                    continue
+                child.process.wait()
+
+    def begin(self, arguments, says, log, environment=None):
+        print("setup: " + says, flush=True)
+        with open(log, "ab") as file:
+            return self._start(arguments, log, stdout=file, stderr=file, env=environment)
+
+    def run(self, arguments, says, log, environment=None):
+        """Its exit status; what it takes long for is shown while it does."""
+        return self.wait(self.begin(arguments, says, log, environment), "")
+
+    def run_shown(self, arguments):
+        """Its exit status; what it says is seen."""
+        return self.wait(self._start(arguments, None), None)
+
+    def wait(self, child, waits_for):
+        """Its exit status. Every quarter of a minute the seconds since it began are shown, if it is not None."""
+        shown = time.monotonic()
+        while child.poll() is None:
+            try:
+                child.process.wait(timeout=_TICK_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.check_parent()
+            for one in self.running:
+                one.poll()
+            if waits_for is not None and time.monotonic() - shown > _SAY_SECONDS:
+                shown = time.monotonic()
+                print(
+                    "setup: … {} {:.0f} s".format(waits_for, child.seconds()).replace("  ", " "), flush=True
+                )
+        return child.process.returncode
+
+    def pause(self):
+        time.sleep(_TICK_SECONDS)
+        self.check_parent()
+
+    def check_parent(self):
+        if os.getppid() != self.parent:
+            self.kill()
+            sys.exit(1)
+
+    def _start(self, arguments, log, **options):
+        process = subprocess.Popen(
+            arguments,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=self.inherited,
+            **options,
+        )
+        child = Child(process, log)
+        self.running.append(child)
+        return child
