@@ -23,7 +23,8 @@ setup: ## make .venv with everything in it, compile the data plane, fetch the se
 environment:
 	@$(PYTHON) scripts/bootstrap.py
 
-demo: setup ## the whole loop on real servers, ending in a report; KEEP=1 leaves it running
+# It compiles and fetches itself what is missing, while its servers start.
+demo: environment ## the whole loop on real servers, ending in a report; KEEP=1 leaves it running
 	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,)
 
 test: ## every check and test: what CI runs; TEST_WORKERS processes at a time

@@ -34,6 +34,7 @@ def demo(
     port_offset: Annotated[int, typer.Option(help="Number that is added to every port.")] = 0,
 ) -> None:
     """Show the whole loop on real servers; exit 0 only when every claim of the report held."""
+    from headrace.demo import words
     from headrace.demo.processes import DemoProcesses, end_released
 
     home = _HOME.absolute()
@@ -45,12 +46,16 @@ def demo(
     for name in [name for name in os.environ if name.startswith("HEADRACE_")]:
         del os.environ[name]  # settings of something else would win over the demonstration's file
     _listen_to_the_end()
+    for line in words.INTRODUCTION:
+        note(line, soft_wrap=True)
     processes = DemoProcesses(home, port_offset, _Teller().say)
     try:
         findings = play(processes, _REPORT, _Teller().say)
         _show(findings)
         if keep:
             leave_running(processes)
+        for line in words.what_next(_REPORT, home, kept=keep, stopped=bool(findings.stopped)):
+            console().print(line, soft_wrap=True)
     finally:
         processes.stop()
     if not findings.all_held:
@@ -64,9 +69,10 @@ def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> 
     stopped, it names with the reason."""
     from headrace.demo.claims import Findings
     from headrace.demo.page import write_page
+    from headrace.demo.words import PARTS
 
     findings = Findings()
-    findings.reach("starting ZooKeeper, two Kafka clusters and Pinot")
+    findings.reach(PARTS["start_stack"])
     try:
         _play(processes, findings, say)
     except Exception as error:  # noqa: BLE001 - the report says what it was, and so does the exit code
@@ -84,14 +90,16 @@ def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], Non
     from headrace.demo.scenario import TOPICS
     from headrace.demo.story import Story, rates_for_start
     from headrace.demo.watch import Watch
+    from headrace.demo.words import PARTS, title
     from headrace.settings import load_settings
     from stack.traffic.arrivals import Arrivals
 
-    say(findings.reached)
+    say(title("start_stack"))
     processes.start_stack()
     processes.make_topics()
     watch = Watch(load_settings(processes.settings_file))
-    findings.reach("starting the traffic, the sampler, the Spark job and the instances")
+    findings.reach(PARTS["start_service"])
+    say(title("start_service"))
     processes.start_traffic(rates_for_start())
     processes.start_pipeline()
     processes.start_instances()
@@ -108,7 +116,8 @@ def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], Non
             story.kill,
             story.audit,
         ):
-            findings.reach(act.__name__.replace("_", " "))
+            findings.reach(PARTS[act.__name__])
+            say(title(act.__name__))
             act()
         findings.reach("the end")
     finally:
@@ -137,7 +146,9 @@ def _show(findings: Findings) -> None:
 
 
 def leave_running(processes: DemoProcesses) -> None:
-    """Release what still runs, and name it with its addresses."""
+    """Release what still runs, and name it with its addresses and the pages that are worth opening."""
+    from headrace.demo import words
+
     kept = processes.release()
     if not kept:
         console().print("nothing was running that could be kept")
@@ -147,9 +158,10 @@ def leave_running(processes: DemoProcesses) -> None:
             console().print(f"{name}: {address}")
     for name in kept:
         if name.startswith("headrace-"):
-            console().print(f"{name}: http://{processes.rest_address(name)}/v1/docs")
-    console().print(f"settings: {processes.settings_file}")
-    console().print("end it with: .venv/bin/headrace demo --stop")
+            for line in words.pages(processes.rest_address(name)):
+                console().print(f"{name}: {line}", soft_wrap=True)
+    if "pinot" in kept:
+        console().print(f"pinot: http://{processes.addresses['pinot_controller']}/  tables and queries")
 
 
 def _stack_down(home: Path) -> None:

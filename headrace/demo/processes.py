@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from headrace.console.client import RestClient
+from headrace.demo.preparation import Preparation
 from headrace.demo.scenario import INSTANCES, TOPICS, Rates, settings_text
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import HeadraceError
@@ -42,6 +43,7 @@ class DemoProcesses:
         self.settings_file = home / "headrace.toml"
         self.processes: dict[str, ManagedProcess] = {}
         self._traffic: subprocess.Popen[str] | None = None
+        self._preparation = Preparation(home, report)
 
     def start_stack(self) -> None:
         """Servers with empty data. Raises what the stack raises."""
@@ -51,6 +53,7 @@ class DemoProcesses:
         for leftover in ("pmp-checkpoint", "running"):
             shutil.rmtree(self.home / leftover, ignore_errors=True)
         self.home.mkdir(parents=True, exist_ok=True)
+        self._preparation.begin()
         self.stack.up(fresh=True)
         self.settings_file.write_text(settings_text(self.addresses))
 
@@ -67,7 +70,8 @@ class DemoProcesses:
         self._hold("spark-job", "pmp", "run")
 
     def start_instances(self) -> None:
-        """All instances, side by side."""
+        """All instances, side by side, with the machine code that their workers run."""
+        self._preparation.finish_compiling()
         for name in INSTANCES:
             self.start_instance(name)
         for name in INSTANCES:
@@ -158,6 +162,7 @@ class DemoProcesses:
 
     def stop(self) -> None:
         """End everything that is still held, the servers last."""
+        self._preparation.stop()
         if self._traffic is not None and self._traffic.poll() is None:
             os.killpg(self._traffic.pid, signal.SIGKILL)
             self._traffic.wait()

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from api.app import described_app
 from headrace.commands.demo import play
+from headrace.demo.preparation import Preparation
 from headrace.demo.processes import DemoProcesses, end_released
+from headrace.demo.story import Story
+from headrace.demo.words import PARTS, pages, what_next
+from headrace.process import compilation
+from headrace.process.compilation import DONE
+from headrace.process.machine_code import build_folder
 from mirror.errors import Unreachable
 from stack.process.managed_process import ManagedProcess
 from tests.patience import wait_until
@@ -37,7 +46,7 @@ def test_the_report_of_a_failure_says_what_was_reached_and_why_it_stopped(
     told: list[str] = []
     findings = play(Breaking(tmp_path, failure), tmp_path / "report.html", told.append)
     assert not findings.all_held
-    assert told == [findings.reached]
+    assert told == [f"part 1 of {len(PARTS)}: {findings.reached}"]
     page = (tmp_path / "report.html").read_text()
     assert "starting ZooKeeper" in page
     assert said in page
@@ -53,6 +62,66 @@ def test_what_has_ended_keeps_nothing_else_from_being_kept(tmp_path: Path) -> No
     assert told == ["sampler ended before it was released"]
     processes.stop()
     assert end_released(tmp_path) == ["headrace-1"]
+
+
+def test_every_part_of_the_story_is_announced() -> None:
+    acts = [name for name in PARTS if not name.startswith("start_")]
+    assert all(callable(getattr(Story, name)) for name in acts)
+    assert list(PARTS)[2:] == acts
+
+
+def test_the_last_lines_say_where_to_look_next() -> None:
+    home = Path("/demo")
+    plain = "\n".join(what_next(Path("report.html"), home, kept=False, stopped=False))
+    kept = "\n".join(what_next(Path("report.html"), home, kept=True, stopped=False))
+    broken = "\n".join(what_next(Path("report.html"), home, kept=False, stopped=True))
+    assert "make demo KEEP=1" in plain
+    assert "KEEP=1" not in kept
+    assert "demo --stop" in kept
+    assert "KEEP=1" not in broken
+    assert "/demo/*.log" in broken
+
+
+def test_the_pages_that_are_worth_opening_exist() -> None:
+    known = set(described_app().openapi()["paths"])
+    found = [urlsplit(line.split()[0]) for line in pages("127.0.0.1:1")]
+    assert {one.path.replace("/shop", "/{name}") for one in found} <= known | {"/metrics", "/v1/docs"}
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [("print('made')", "is compiled"), ("raise SystemExit(1)", "could not be compiled and runs interpreted")],
+)
+def test_workers_wait_for_machine_code_that_is_being_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
+) -> None:
+    checkout = tmp_path / "checkout"
+    module = checkout / "headrace" / "process" / "compilation.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(program)
+    for package in module.parents[:2]:
+        (package / "__init__.py").touch()
+    (checkout / "pyproject.toml").write_text("")
+    monkeypatch.setenv("CC", sys.executable)
+    told: list[str] = []
+    preparation = Preparation(tmp_path, told.append, checkout)
+    preparation.begin()
+    preparation.finish_compiling()
+    preparation.stop()
+    assert told[0].startswith("compiling the data plane")
+    assert said in told[-1]
+
+
+def test_what_is_compiled_already_is_not_compiled_again(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    build_folder(tmp_path).mkdir(parents=True)
+    told: list[str] = []
+    preparation = Preparation(tmp_path, told.append, tmp_path)
+    preparation.begin()
+    preparation.finish_compiling()
+    preparation.stop()
+    assert compilation.check(tmp_path) == DONE
+    assert not told
 
 
 def test_an_interruption_ends_it_and_is_in_the_report(tmp_path: Path) -> None:
