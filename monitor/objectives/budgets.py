@@ -23,6 +23,9 @@ QUESTIONS_OF_A_TURN: Final = 20
 _EVERY_SECONDS: Final = 30.0
 """Between two looks, once all of the past is known: the shortest windows are some minutes."""
 
+_FIRING_SECONDS: Final = 10.0
+"""While something burns too fast: its end is to be seen soon."""
+
 _AWAY_SECONDS: Final = 60.0
 """Until a look after one that failed: an answer that does not come may have been waited for for long."""
 
@@ -49,7 +52,9 @@ class Budgets:
         """The budget of each objective, in their order. `most_questions` as of `History.refresh`. What cannot
         be read is not known, and raises nothing."""
         now, is_same = self._clock.monotonic(), _objectives_of(subjects) == _objectives_of(self._subjects)
-        rest = _AWAY_SECONDS if self._history.problem else _EVERY_SECONDS
+        is_firing = any(one.firing for budgets in self._found.values() for one in budgets)
+        usual = _FIRING_SECONDS if is_firing else _EVERY_SECONDS
+        rest = _AWAY_SECONDS if self._history.problem else usual
         is_due = self._looked is None or now - self._looked >= rest
         may_ask = is_due or not (self._history.problem or (is_same and self._history.is_whole))
         if may_ask or not is_same:

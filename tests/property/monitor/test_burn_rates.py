@@ -71,9 +71,12 @@ def test_pieces_are_the_window_without_a_gap_and_whole_steps_but_for_the_last(
     pieces = pieces_of(now_ms, seconds)
     assert pieces[-1].until_ms == now_ms
     assert all(one.until_ms == other.since_ms for one, other in pairwise(pieces))
-    early = now_ms - seconds * 1_000 - pieces[0].since_ms
-    assert 0 <= early < max(seconds * 1_000 / 24, MINUTE_MS)
-    for since_ms, until_ms in pieces[:-1]:
+    early, is_short = now_ms - seconds * 1_000 - pieces[0].since_ms, seconds * 1_000 < 24 * MINUTE_MS
+    assert (-10_000 < early <= 0) if is_short else (0 <= early < seconds * 1_000 / 24)
+    if is_short:
+        assert pieces[0].since_ms % 10_000 == 0
+        assert pieces[0].until_ms - pieces[0].since_ms <= MINUTE_MS
+    for since_ms, until_ms in pieces[1:-1] if is_short else pieces[:-1]:
         assert (until_ms - since_ms) in (MINUTE_MS, 10 * MINUTE_MS, 60 * MINUTE_MS, 1_440 * MINUTE_MS)
         assert since_ms % (until_ms - since_ms) == 0
     assert len(pieces) < 200
