@@ -11,28 +11,31 @@ from typing import Protocol
 import structlog
 
 from mirror.errors import HeadraceError
-from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
+from monitor.causes.diagnosis import Diagnosis
+from monitor.causes.inquiry import NO_ANSWER, Answer, Inquiry
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
-from monitor.latency import Subject, Verdict
+from monitor.latency import Standing, Subject, Verdict
 from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
 from monitor.objectives.verdicts import judge_all, windows_of
 from monitor.ports import Measurements, Service
-from monitor.rebalances import Done, Rebalancing
+from monitor.rebalances import Done, Help, Rebalancing
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a turn found of one datastream, and what was done about it. `cluster`: its source."""
+    """What a turn found of one datastream, and what was done about it. `cluster`: its source. `diagnosis`:
+    why it is late, while an incident is open; None where there is none, or the evidence cannot be read."""
 
     verdict: Verdict
     incident: Incident
     action: str
     cluster: str = ""
+    diagnosis: Diagnosis | None = None
 
 
 class Listener(Protocol):
@@ -66,6 +69,7 @@ class MonitorCycle:
         self._window = window_seconds
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
+        self._inquiry = Inquiry()
         self._rebalancing = Rebalancing(service, policy.acting, clock)
 
     @property
@@ -119,9 +123,9 @@ class MonitorCycle:
         findings = {}
         self._rebalancing.begin()
         judged = self._with_budgets(self._judged(subjects), subjects, QUESTIONS_OF_A_TURN)
+        self._inquiry.begin([name for name in judged if self._incidents.get(name, Incident()).breaches])
         for name, verdict in judged.items():
-            finding = self._act(name, verdict, subjects[name].mode)
-            findings[name] = replace(finding, cluster=subjects[name].source.cluster)
+            findings[name] = self._act(name, subjects[name], verdict)
             self._incidents[name] = findings[name].incident
         self._incidents = {name: one for name, one in self._incidents.items() if name in subjects}
         return findings
@@ -143,14 +147,15 @@ class MonitorCycle:
         found = self._budgets.judge(subjects, most_questions)
         return {name: replace(verdict, budgets=found[name]) for name, verdict in verdicts.items()}
 
-    def _act(self, name: DatastreamName, verdict: Verdict, mode: Mode | None) -> Finding:
+    def _act(self, name: DatastreamName, subject: Subject, verdict: Verdict) -> Finding:
         before = self._incidents.get(name, Incident())
         incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
+        cause = self._cause(name, subject, verdict, incident)
         actions = []
         for step in steps:
             try:
                 if step is Step.HELP:
-                    helped = self._rebalancing.help(name, mode, f"latency breach: {verdict.sentence}")
+                    helped = self._help(name, subject, verdict, cause)
                     actions.append(helped.sentence)
                     if helped.done is Done.NOT_NOW:
                         incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
@@ -160,7 +165,27 @@ class MonitorCycle:
                 _log.error("rebalance not asked for", datastream=name, reason=str(error))
                 actions.append(f"a rebalance could not be asked for: {error}")
                 incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
-        return Finding(verdict, incident, "; ".join(filter(None, actions)))
+        found = cause.diagnosis
+        if found is not None and cause.is_news and not found.placement_can_help:
+            actions.append(found.sentence)
+        action = "; ".join(filter(None, actions))
+        return Finding(verdict, incident, action, subject.source.cluster, found)
+
+    def _cause(self, name: DatastreamName, subject: Subject, verdict: Verdict, incident: Incident) -> Answer:
+        if verdict.standing is not Standing.BREACHED or not incident.is_open:
+            return NO_ANSWER
+        now = self._clock.monotonic()
+        return self._inquiry.look(name, lambda: self._service.evidence(subject), verdict.limit_ms, now)
+
+    def _help(self, name: DatastreamName, subject: Subject, verdict: Verdict, cause: Answer) -> Help:
+        """A rebalance, where another placement may help or nobody can say whether it may."""
+        found = cause.diagnosis
+        if found is not None and not found.placement_can_help:
+            return Help(Done.NOT_NOW, "")  # another cause is acted on at once
+        why = found.sentence if found is not None else f"cause not known: {cause.failure}"
+        helped = self._rebalancing.help(name, subject.mode, f"latency breach: {verdict.sentence}; {why}")
+        is_said = helped.done is Done.ACTED or found is None or cause.is_news
+        return helped._replace(sentence=f"{why}; {helped.sentence}") if is_said else helped
 
     def _take(self, step: Step, name: DatastreamName, verdict: Verdict) -> str:
         match step:
@@ -225,7 +250,8 @@ class MonitorLoop:
         verdict = finding.verdict
         burning = [budget.sentence for budget in verdict.budgets if budget.firing]
         rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)
-        news = (f"{verdict.standing} {rules}", finding.action)
+        cause = finding.diagnosis
+        news = (f"{verdict.standing} {rules} {cause.cause if cause else ''}", finding.action)
         standing, action = self._told.get(name, ("", ""))
         # What refuses a rebalance says so at each turn, in the same words.
         if news[0] != standing or (finding.action and finding.action != action):
@@ -235,5 +261,6 @@ class MonitorLoop:
                 standing=verdict.standing.value,
                 action=finding.action,
                 **({"burning": burning} if burning else {}),
+                **({"cause": cause.sentence} if cause else {}),
             )
         self._told[name] = news

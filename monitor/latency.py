@@ -79,13 +79,15 @@ class Subject:
 class Verdict:
     """A judgement with its reason; `observed_ms` is the objective's percentile, None without records.
     `is_halted`: something is not copied, so no rebalance can help, also where the standing is BREACHED.
-    `budgets`: of each of `Subject.objectives`; they change no standing."""
+    `budgets`: of each of `Subject.objectives`; they change no standing. `limit_ms`: of the objective that
+    was judged."""
 
     standing: Standing
     observed_ms: float | None
     sentence: str
     is_halted: bool = False
     budgets: tuple[Budget, ...] = ()
+    limit_ms: int = 0
 
 
 def observed(subject: Subject, observations: Observations) -> Observation | None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from mirror.model.identifiers import DatastreamName
 from monitor.actions.policy import Record
+from monitor.causes.evidence import Evidence
 from monitor.latency import Observations, Subject
 from monitor.movement.summary import Movements
 
@@ -34,7 +35,7 @@ class Hold:
 class Rest(Protocol):
     """REST of one instance: values in, JSON out."""
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, **parameters: Any) -> Any:
         """A resource. Raises Unreachable, HeadraceError."""
         ...
 
@@ -72,6 +73,11 @@ class Service(Protocol):
 
     def release(self) -> None:
         """Let another monitor judge at once. Raises Unreachable, HeadraceError."""
+        ...
+
+    def evidence(self, subject: Subject) -> Evidence:
+        """What instances say of the datastream's lanes, and which of them were not heard. Raises Unreachable,
+        HeadraceError."""
         ...
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:

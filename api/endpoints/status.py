@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request, Response
@@ -12,13 +12,12 @@ from fastapi.concurrency import run_in_threadpool
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from api.dependencies import FleetDep, ReadsDep, ServicesDep
-from api.fleet.all_instances import AllInstances
+from api.fleet.all_instances import AllInstances, lanes_answer, state_answer
 from api.fleet.movements import movements
-from api.fleet.questions import Reply
 from api.movement.answers import MovementsAnswer
 from api.schemas.lanes import LanesAnswer
 from api.schemas.problems import problems
-from api.schemas.status import HealthAnswer, IncidentAnswer, InstanceAnswer, InstanceStateAnswer
+from api.schemas.status import HealthAnswer, IncidentAnswer, InstanceAnswer
 
 router = APIRouter(tags=["status"])
 
@@ -36,7 +35,10 @@ async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> 
     """Everybody here, the leader first, with what each says of its health when it is asked now."""
     live = await run_in_threadpool(reads.live)
     replies = await AllInstances(services, fleet, live).health()
-    return [InstanceAnswer.from_live(one, _state(replies[one.name]), replies[one.name].value) for one in live]
+    return [
+        InstanceAnswer.from_live(one, state_answer(replies[one.name]), replies[one.name].value)
+        for one in live
+    ]
 
 
 @router.get("/v1/lanes", responses=problems(404))
@@ -45,15 +47,13 @@ async def lanes(
     reads: ReadsDep,
     fleet: FleetDep,
     instance: Annotated[str | None, Query(description="only what this instance says")] = None,
+    datastream: Annotated[str | None, Query(description="only those of this one, or of its group")] = None,
 ) -> LanesAnswer:
     """The lanes of all instances; of the leader also the partitions that nobody copies. Of the instance that
-    is asked it needs nobody else, not even ZooKeeper."""
+    is asked it needs nobody else, not even ZooKeeper, unless a datastream is named."""
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)
-    replies = (await AllInstances(services, fleet, live, instance).lanes()).values()
-    return LanesAnswer(
-        instances=[_state(one) for one in replies],
-        lanes=[lane for one in replies for lane in one.value or ()],
-    )
+    group = None if datastream is None else await run_in_threadpool(reads.group_of, datastream)
+    return lanes_answer(await AllInstances(services, fleet, live, instance).lanes(group))
 
 
 @router.get("/v1/movement")
@@ -83,10 +83,6 @@ async def incidents(
         if datastream in (None, one.datastream) and (is_open is None or one.is_open == is_open)
     )
     return [IncidentAnswer.from_record(one) for one in islice(wanted, limit)]
-
-
-def _state(reply: Reply[Any]) -> InstanceStateAnswer:
-    return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)
 
 
 @router.get("/metrics", include_in_schema=False)

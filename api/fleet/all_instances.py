@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from api.fleet.answers import HEALTH, LANES, health_read, lanes_read, own_health, own_lanes
+from api.fleet.answers import GROUP, HEALTH, LANES, health_read, lanes_read, own_health, own_lanes
 from api.fleet.questions import AnswerState, Fleet, Reply
-from api.schemas.lanes import LaneAnswer
-from api.schemas.status import HealthAnswer
+from api.schemas.lanes import LaneAnswer, LanesAnswer
+from api.schemas.status import HealthAnswer, InstanceStateAnswer
 from api.services import Services
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.errors import NotFound
@@ -36,9 +36,15 @@ class AllInstances:
                 raise NotFound(f"there is no instance {shown(only)}", advice="/v1/instances lists them")
         self._others = [one for one in live if one.name != me and one.name in self._names]
 
-    async def lanes(self) -> Mapping[InstanceName, Reply[list[LaneAnswer]]]:
-        """The lanes of each; of the leader also the partitions that nobody copies."""
-        return await self.ask(LANES, lambda: own_lanes(self._services), lanes_read)
+    async def lanes(self, group: str | None = None) -> Mapping[InstanceName, Reply[list[LaneAnswer]]]:
+        """The lanes of each, or those of a group; of the leader also the partitions that nobody copies."""
+        if group is None:
+            return await self.ask(LANES, lambda: own_lanes(self._services), lanes_read)
+
+        def read(value: Any) -> list[LaneAnswer]:
+            return [one for one in lanes_read(value) if one.datastream == group]
+
+        return await self.ask(LANES, lambda: own_lanes(self._services, group), read, {GROUP: group})
 
     async def health(self) -> Mapping[InstanceName, Reply[HealthAnswer]]:
         """How each is."""
@@ -62,3 +68,16 @@ class AllInstances:
         if me in self._names:
             replies[me] = Reply(me, AnswerState.ANSWERED, await to_thread.run_sync(own))
         return {name: replies[name] for name in self._names}
+
+
+def lanes_answer(replies: Mapping[InstanceName, Reply[list[LaneAnswer]]]) -> LanesAnswer:
+    """What was heard of lanes, and of whom."""
+    return LanesAnswer(
+        instances=[state_answer(one) for one in replies.values()],
+        lanes=[lane for one in replies.values() for lane in one.value or ()],
+    )
+
+
+def state_answer(reply: Reply[Any]) -> InstanceStateAnswer:
+    """What became of the question to one instance."""
+    return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)

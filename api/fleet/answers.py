@@ -15,6 +15,8 @@ from mirror.errors import InvalidRequest
 from mirror.model import bounds
 
 LANES: Final = "lanes"
+GROUP: Final = "group"
+"""What a question about lanes may be limited to. Instances of former versions say all of them."""
 HEALTH: Final = "health"
 DIAGNOSTICS: Final = "diagnostics"
 LOADS: Final = "loads"
@@ -24,11 +26,14 @@ _MOST_LANES: Final = 1_000_000
 Subject = Callable[[Services, Mapping[str, str]], Any]
 
 
-def own_lanes(services: Services) -> list[LaneAnswer]:
-    """The lanes of this instance; of the leader also the partitions that nobody copies."""
+def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
+    """The lanes of this instance; of the leader also the partitions that nobody copies. `group`: only those
+    of this one."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
-    mine = [LaneAnswer.from_lane(key, state, now, now_ms) for key, state in sorted(status.lanes.items())]
-    mine += [LaneAnswer.from_uncopied(one, now, now_ms) for one in status.uncopied]
+    wanted = [(key, one) for key, one in status.lanes.items() if group in (None, key.group)]
+    idle = [one for one in status.uncopied if group in (None, one.what.group)]
+    mine = [LaneAnswer.from_lane(key, state, now, now_ms) for key, state in sorted(wanted)]
+    mine += [LaneAnswer.from_uncopied(one, now, now_ms) for one in idle]
     return [one.model_copy(update={"instance": status.name}) for one in mine]
 
 
@@ -70,7 +75,9 @@ def _diagnostics(services: Services, asked: Mapping[str, str]) -> dict[str, Any]
 
 
 SUBJECTS: Final[Mapping[str, Subject]] = {
-    LANES: lambda services, _: [one.model_dump(mode="json") for one in own_lanes(services)],
+    LANES: lambda services, asked: [
+        one.model_dump(mode="json") for one in own_lanes(services, asked.get(GROUP))
+    ],
     HEALTH: lambda services, _: own_health(services).model_dump(mode="json"),
     DIAGNOSTICS: _diagnostics,
     LOADS: told_loads,

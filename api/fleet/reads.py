@@ -116,10 +116,14 @@ class Reads:
 
     def names_of(self, datastream: str) -> frozenset[str]:
         """By what a datastream may be called where it is told of: what is planned is told of its group."""
+        return frozenset({datastream, self.group_of(datastream)})
+
+    def group_of(self, datastream: str) -> GroupName:
+        """The group of a datastream, of which instances tell; what is none may be the name of one."""
         try:
-            return frozenset({datastream, self.stored(DatastreamName(datastream)).datastream.group})
+            return self.stored(DatastreamName(datastream)).datastream.group
         except (NotFound, DamagedState):
-            return frozenset({datastream})
+            return GroupName(datastream)
 
     def live(self) -> tuple[LiveInstance, ...]:
         """Who is here, in order of arrival."""

@@ -62,6 +62,10 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "halt": (None,),
     "held": (0,),
     "holder": ("5d0c11ae at mirror-1.example.net:4711",),
+    "held_back": (None,),
+    "HoldAnswer.broker": (3,),
+    "HoldAnswer.owner": ("destination brokers",),
+    "HoldAnswer.share": (0.45,),
     "host": ("mirror-1.example.net",),
     "identity": ("p-0000000000",),
     "incarnation": ("9f2c61d0",),
@@ -129,7 +133,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "parts": ({"follower": {"is_well": True, "sentence": "holds epoch 12"}},),
     "paused": ("",),
     "pauses": ({},),
-    "per_second": ({"records_in": 900.0},),
+    "per_second": ({"records_copied": 900.0},),
     "phase": ("copying",),
     "pointer": ("/source/topics",),
     "precision": ("exact",),
@@ -181,6 +185,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "MonitorAnswer.waiting": (None,),
     "weight": (1.0,),
     "worker": (0,),
+    "worker_cpu": (0.4,),
 }
 """By field, or by schema and field where a name stands for different things. The first value that is of the
 field's type counts."""

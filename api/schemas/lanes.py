@@ -11,7 +11,7 @@ from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
-from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.lanes import LaneKey, QuotaHold
 from mirror.model.metrics import SHOWN_OF_LANES
 from monitor.movement.states import Judgement
 
@@ -66,6 +66,19 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)
 
 
+class HoldAnswer(BaseModel):
+    """A quota that holds a lane back."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    owner: str
+    """task, datastream, source brokers, destination brokers."""
+    share: float
+    """The part of the time in which it does."""
+    broker: int | None
+    """Which broker throttles; null: it is no broker's quota."""
+
+
 class LaneAnswer(BaseModel):
     """One lane of an instance; or, where it leads, a partition that nobody copies. A number that is not
     known is null."""
@@ -106,6 +119,10 @@ class LaneAnswer(BaseModel):
     bytes_per_second: float | None
     per_second: dict[str, float] | None = None
     """Rates by the names of mirrorMetrics' columns."""
+    worker_cpu: float | None = None
+    """Cores that its worker process was busy with, for all of its lanes."""
+    held_back: HoldAnswer | None = None
+    """Which quota holds it back while it copies; null: none does."""
     movement: MovementAnswer | None = None
     """What its copying does; null while nothing is known of that."""
 
@@ -126,6 +143,8 @@ class LaneAnswer(BaseModel):
             lag_ms=lag_ms,
             bytes_per_second=rate.bytes_per_second if rate else None,
             per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
+            worker_cpu=rate.worker_cpu if rate else None,
+            held_back=_hold(state.hold) if state.held_back else None,
             movement=MovementAnswer.from_lane(state, now, now_ms),
         )
 
@@ -151,6 +170,12 @@ class LaneAnswer(BaseModel):
             bytes_per_second=None,
             movement=MovementAnswer.from_uncopied(lane, now),
         )
+
+
+def _hold(hold: QuotaHold | None) -> HoldAnswer | None:
+    if hold is None:
+        return None
+    return HoldAnswer(owner=hold.owner.value, share=round(hold.share, 3), broker=hold.broker)
 
 
 class LanesAnswer(BaseModel):

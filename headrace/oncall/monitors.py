@@ -3,6 +3,7 @@ instance does without the extra that brings it."""
 
 from __future__ import annotations
 
+from api.fleet.lanes_now import LanesNow
 from api.fleet.movements import FleetMovements
 from api.services import Services
 from headrace.console.client import RestClient
@@ -14,7 +15,7 @@ from mirror.ports import Clock
 from mirror.settings import KafkaCluster
 from monitor.actions.freeze import read_freeze
 from monitor.actions.policy import ActingPolicy
-from monitor.adapters.control_service import ControlService
+from monitor.adapters.control_service import ControlService, Instances
 from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.burn.rates import read_rule
@@ -43,7 +44,7 @@ def build_own_monitor(settings: HeadraceSettings, services: Services) -> Monitor
         services.preview,
         services.acting,
         services.status.name,
-        FleetMovements(services),
+        Instances(FleetMovements(services), LanesNow(services).of),
     )
     return _monitor_of(service, settings, has_pinot=_is_pinot_installed())
 

@@ -50,7 +50,7 @@ def _counter(name: str, text: str, **more: Any) -> Mapping[str, Series]:
 
 
 def _stage(name: str) -> Mapping[str, Series]:
-    return _counter(LATENCY_SERIES, _LATENCY_TEXT, divisor=1000.0, label={"stage": name})
+    return _counter(LATENCY_SERIES, _LATENCY_TEXT, divisor=1000.0, label={"stage": name}, of_lanes=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,9 @@ class MirrorMetric:
     produce_ms: float = field(default=0.0, metadata=_stage("produce"))
     cpu_ms: float = field(
         default=0.0,
-        metadata=_counter("headrace_cpu_seconds", "CPU time of the worker, by its tasks", divisor=1000.0),
+        metadata=_counter(
+            "headrace_cpu_seconds", "CPU time of the worker, by its tasks", divisor=1000.0, of_lanes=True
+        ),
     )
 
 

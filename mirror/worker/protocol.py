@@ -107,7 +107,8 @@ class LaneNews:
 @dataclass(frozen=True, slots=True)
 class LaneRate:
     """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
-    `shown`: the rates of `SHOWN_OF_LANES`, in that order."""
+    `shown`: the rates of `SHOWN_OF_LANES`, in that order. `worker_cpu`: cores that its whole worker process
+    was busy with."""
 
     key: LaneKey
     source: ClusterRef
@@ -117,9 +118,12 @@ class LaneRate:
     lag_ms: int | None
     shown: tuple[float, ...] = ()
     position: LanePosition | None = None
+    worker_cpu: float | None = None
 
     @classmethod
-    def of(cls, metric: MirrorMetric, position: LanePosition | None = None) -> LaneRate:
+    def of(
+        cls, metric: MirrorMetric, position: LanePosition | None = None, worker_cpu: float | None = None
+    ) -> LaneRate:
         """What a lane did in the interval of a measurement, and where it stood at its end."""
         seconds = max(metric.interval_ms, 1) / 1000
         return cls(
@@ -131,6 +135,7 @@ class LaneRate:
             lag_ms=metric.lag_ms,
             shown=tuple(getattr(metric, name) / seconds for name in SHOWN_OF_LANES),
             position=position,
+            worker_cpu=worker_cpu,
         )
 
 

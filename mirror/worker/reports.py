@@ -77,7 +77,9 @@ class MetricReports:
         metrics = self._engine.metrics()
         self._sink.publish(metrics)
         throttled = tuple(ThrottledTime(*pair) for pair in self._engine.take_throttled().items())
-        rates = tuple(map(LaneRate.of, metrics, self._engine.positions(metrics)))
+        cpu = _cores(metrics)
+        positions = self._engine.positions(metrics)
+        rates = tuple(LaneRate.of(one, at, cpu) for one, at in zip(metrics, positions, strict=True))
         return (LaneRates(rates, _sums(metrics), throttled),)
 
     def closed(self) -> Sequence[Message]:
@@ -125,6 +127,13 @@ class CopyReports:
 
 def _documents(reports: Sequence[LaneReport]) -> Sequence[Message]:
     return (LaneReports(tuple(report.to_json() for report in reports)),) if reports else ()
+
+
+def _cores(metrics: Sequence[MirrorMetric]) -> float | None:
+    """Cores that the process was busy with: its CPU time is dealt out to its lanes. None where none of them
+    has moved anything."""
+    spent = sum(one.cpu_ms for one in metrics)
+    return spent / max(metrics[0].interval_ms, 1) if spent else None
 
 
 def _sums(metrics: Sequence[MirrorMetric]) -> tuple[TaskSums, ...]:

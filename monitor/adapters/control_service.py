@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
@@ -15,9 +15,11 @@ from mirror.coordination.stores.problems import Problem
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.model.bounds import LONGEST_NAME
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
+from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.leases import lease_of, record_of
 from monitor.adapters.subjects import subject_of
+from monitor.causes.evidence import Evidence
 from monitor.latency import Source, Subject
 from monitor.movement.summary import Movements
 from monitor.ports import Hold, Preview
@@ -25,10 +27,16 @@ from monitor.ports import Hold, Preview
 _TOKEN_BYTES: Final = 4
 
 
+class Instances(NamedTuple):
+    """What all instances say: of partitions, and of the lanes of a group, the latter as JSON values."""
+
+    movements: Callable[[], Movements]
+    lanes: Callable[[GroupName], Any]
+
+
 class ControlService:
     """What REST answers, asked of the objects behind it. `problems`: as the leader has noted them; `preview`:
-    what a rebalance would do; `acting`: leases of monitors; `instance`: the one that this is within;
-    `movements`: what all instances say of partitions."""
+    what a rebalance would do; `acting`: leases of monitors; `instance`: the one that this is within."""
 
     def __init__(
         self,
@@ -37,16 +45,16 @@ class ControlService:
         preview: Callable[[RebalanceRequest], Decision],
         acting: Acting,
         instance: InstanceName,
-        movements: Callable[[], Movements],
+        instances: Instances,
     ) -> None:
         self._control = control
         self._problems = problems
         self._preview = preview
         self._acting = acting
         self._instance = instance
+        self._instances = instances
         self._holder = f"{secrets.token_hex(_TOKEN_BYTES)} within {instance}"[:LONGEST_NAME]
         self._lease = ""
-        self._movements = movements
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every READY datastream that has an objective. Raises Unreachable."""
@@ -56,7 +64,7 @@ class ControlService:
 
     def movements(self) -> Movements:
         """What partitions do that are not OK. Raises Unreachable, DamagedState."""
-        return self._movements()
+        return self._instances.movements()
 
     def has_own_monitor(self) -> bool:
         """No: it is the one that asks."""
@@ -71,6 +79,11 @@ class ControlService:
     def release(self) -> None:
         """Let another monitor judge at once. Raises Unreachable."""
         self._acting.release(self._control, self._holder)
+
+    def evidence(self, subject: Subject) -> Evidence:
+        """As the lanes of all instances say."""
+        answer = self._instances.lanes(GroupName(subject.source.group))
+        return evidence_of(answer, subject.source, subject.selection)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run of an incremental rebalance."""

@@ -18,7 +18,9 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Act, Record
+from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.subjects import subject_of
+from monitor.causes.evidence import Evidence
 from monitor.latency import Source, Subject
 from monitor.leader_monitor import PART
 from monitor.movement.states import MovementState
@@ -80,6 +82,11 @@ class RestService:
         """Let another monitor judge at once."""
         if self._lease:
             self._rest.delete("/v1/monitor/lease", holder=self._holder)
+
+    def evidence(self, subject: Subject) -> Evidence:
+        """As the lanes of all instances say; one of an older version says all that it has."""
+        answer = self._rest.get("/v1/lanes", datastream=subject.source.group)
+        return evidence_of(answer, subject.source, subject.selection)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run of an incremental rebalance."""

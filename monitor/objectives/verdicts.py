@@ -26,11 +26,14 @@ def windows_of(subjects: Iterable[Subject], own_seconds: float) -> frozenset[flo
 def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds: float) -> Verdict:
     """`seen`: what was measured, by window. Where several are as bad as the worst, all of them are said."""
     now = observed(subject, seen[own_seconds])
-    verdicts = [judge(subject, now)] if subject.objective is not None else []
+    verdicts = []
+    if subject.objective is not None:
+        verdicts.append(replace(judge(subject, now), limit_ms=subject.objective.milliseconds))
     for objective in subject.objectives:
         short = LatencyObjective(objective.milliseconds, objective.percentile)
         arrived = observed(subject, seen[objective.window_seconds])
-        verdicts.append(judge(replace(subject, objective=short), _as_of_now(now, arrived)))
+        found = judge(replace(subject, objective=short), _as_of_now(now, arrived))
+        verdicts.append(replace(found, limit_ms=objective.milliseconds))
     worst = min((one.standing for one in verdicts), key=_WORST_FIRST.index)
     said = [one for one in verdicts if one.standing is worst]
     return replace(said[0], sentence="; ".join(dict.fromkeys(one.sentence for one in said)))

@@ -18,6 +18,7 @@ from mirror.model.datastreams.lanes import (
     LaneSpec,
     LaneStopped,
     PauseCause,
+    QuotaHold,
 )
 from mirror.model.identifiers import GroupName
 from mirror.model.metrics import Drops
@@ -51,7 +52,8 @@ class LaneStatus:
     """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
     why it paused or waits. `slowed`: which quota holds it back when it copies, as its worker said last.
     `cause`: of a pause. `since`: when phase and cause became these, in monotonic seconds; None where that is
-    not known. `track`: what it has reported, which goes on while the rest of this stays as it is."""
+    not known. `track`: what it has reported, which goes on while the rest of this stays as it is. `hold`:
+    what `slowed` says, as values."""
 
     spec: LaneSpec
     worker: int
@@ -61,6 +63,7 @@ class LaneStatus:
     cause: PauseCause = PauseCause.OTHER
     since: float | None = None
     track: LaneTrack = field(default_factory=LaneTrack)
+    hold: QuotaHold | None = None
 
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
@@ -174,7 +177,7 @@ class LaneTable:
         if isinstance(event, LaneStopped):
             del self.states[event.key]
         elif isinstance(event, LaneHeldBack):
-            self.states[event.key] = replace(state, slowed=event.reason)
+            self.states[event.key] = replace(state, slowed=event.reason, hold=event.hold)
         elif state.phase is not LanePhase.STOPPING:
             if isinstance(event, LanePaused):
                 key = event.key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
@@ -90,13 +91,32 @@ class LaneResumed:
     key: LaneKey
 
 
+class QuotaOwner(StrEnum):
+    """Whose quota holds a lane back."""
+
+    TASK = "task"
+    DATASTREAM = "datastream"
+    SOURCE = "source brokers"
+    DESTINATION = "destination brokers"
+
+
+class QuotaHold(NamedTuple):
+    """A quota that holds a lane back. `share`: the part of the time; `broker`: id of the one that throttles,
+    where it is the quota of a cluster."""
+
+    owner: QuotaOwner
+    share: float
+    broker: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
     """The lane copies, slower than it could: a quota holds it back, as somebody wants. `reason` says which;
-    it is empty when none does any more."""
+    it is empty when none does any more. `hold`: the same as values."""
 
     key: LaneKey
     reason: str
+    hold: QuotaHold | None = None
 
 
 LaneEvent = LaneStarted | LaneStopped | LanePaused | LaneResumed | LaneHeldBack

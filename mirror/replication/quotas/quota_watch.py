@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from mirror.lane.flow import HeldTime, TokenBucket
 from mirror.lane.lifecycle import LaneState
-from mirror.model.datastreams.lanes import LaneHeldBack
+from mirror.model.datastreams.lanes import LaneHeldBack, QuotaHold, QuotaOwner
 from mirror.replication.channels.fetcher import FetchChannel
 from mirror.replication.channels.sender import ProduceChannel
 from mirror.replication.lane_runner import LaneRunner
@@ -28,10 +28,13 @@ _AT_BROKERS: Final = "the throttling by the brokers' quota of cluster"
 
 
 class Brake(NamedTuple):
-    """A quota, and the part of the time for which it holds a lane back."""
+    """A quota, whose it is, and the part of the time for which it holds a lane back; `broker`: who throttles,
+    where that is the quota of a cluster."""
 
     share: float
     quota: str
+    owner: QuotaOwner
+    broker: int | None = None
 
 
 class QuotaWatch:
@@ -58,17 +61,18 @@ class QuotaWatch:
             return
         self._looked = now
         found = self._take_own(now, seconds)
-        for direction, channel in self._channels():
+        for owner, direction, channel in self._channels():
             spent, lanes = channel.take_throttled(now)
             for lane in lanes:
-                _note(found, lane, Brake(spent / seconds, f"{_AT_BROKERS} {direction}"))
+                brake = Brake(spent / seconds, f"{_AT_BROKERS} {direction}", owner, channel.broker)
+                _note(found, lane, brake)
         self._report(found)
 
-    def _channels(self) -> Iterator[tuple[str, FetchChannel | ProduceChannel]]:
+    def _channels(self) -> Iterator[tuple[QuotaOwner, str, FetchChannel | ProduceChannel]]:
         for name, source in self._runner.sources.items():
-            yield from ((f"{name} for reading", one) for one in source.channels)
+            yield from ((QuotaOwner.SOURCE, f"{name} for reading", one) for one in source.channels)
         for name, sink in self._runner.sinks.items():
-            yield from ((f"{name} for writing", one) for one in sink.channels)
+            yield from ((QuotaOwner.DESTINATION, f"{name} for writing", one) for one in sink.channels)
 
     def _take_own(self, now: float, seconds: float) -> dict[LiveLane, Brake]:
         """What the quotas of ours hold back."""
@@ -76,14 +80,14 @@ class QuotaWatch:
         for lane, (held, bucket) in list(self._waiting.items()):
             share = held.take(now) / seconds
             if share:
-                found[lane] = Brake(share, _name_of(bucket))
+                found[lane] = Brake(share, _name_of(bucket), QuotaOwner(bucket.owner))
             else:
                 del self._waiting[lane]
         return found
 
     def _report(self, found: dict[LiveLane, Brake]) -> None:
         for lane in [one for one in self._said if one not in found]:
-            found[lane] = Brake(0.0, "")
+            found[lane] = Brake(0.0, "", self._said[lane].owner)
         for lane, brake in found.items():
             said = self._said.get(lane)
             if self._runner.lanes.get(lane.key) is not lane or lane.state is LaneState.STOPPED:
@@ -99,8 +103,9 @@ class QuotaWatch:
 
     def _say(self, lane: LiveLane, brake: Brake) -> None:
         self._said[lane] = brake
-        text = f"{brake.quota} holds it back for {min(brake.share, 1.0):.0%} of the time"
-        self._runner.events.append(LaneHeldBack(lane.key, text))
+        share = min(brake.share, 1.0)
+        text = f"{brake.quota} holds it back for {share:.0%} of the time"
+        self._runner.events.append(LaneHeldBack(lane.key, text, QuotaHold(brake.owner, share, brake.broker)))
 
 
 def _note(found: dict[LiveLane, Brake], lane: LiveLane, brake: Brake) -> None:

@@ -281,3 +281,15 @@ def test_an_instance_says_its_own_lanes_whoever_else_is_away() -> None:
     answer = site.client.get("/v1/lanes", params={"instance": "one"})
     assert {lane["partition"] for lane in answer.json()["lanes"]} == ALL
     assert "As-Of-Ms" not in answer.headers
+
+
+def test_lanes_of_one_datastream_are_asked_for_alone(pair: tuple[Site, Site]) -> None:
+    one, two = pair
+    one.create("more", destination={"cluster": "destination", "name": "more.*"}, limits={"min_tasks": 2})
+    settle(one, two)
+    for site in pair:
+        found = site.client.get("/v1/lanes", params={"datastream": "orders"}).json()
+        assert {lane["datastream"] for lane in found["lanes"]} == {"orders"}
+        assert {lane["partition"] for lane in found["lanes"]} == ALL
+    assert "group=orders" in str(one.neighbours.asked[-1].url)
+    assert one.client.get("/v1/lanes", params={"datastream": "nothing"}).json()["lanes"] == []

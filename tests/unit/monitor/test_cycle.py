@@ -10,6 +10,7 @@ import pytest
 
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
@@ -18,6 +19,8 @@ from mirror.model.topics import TopicSelection
 from monitor.actions.policy import ActingPolicy, Record
 from monitor.burn.pieces import Piece
 from monitor.burn.rates import read_rule
+from monitor.causes.diagnosis import Cause
+from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.cycle import Ended, Finding, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Standing, Subject
@@ -40,6 +43,20 @@ def a_subject(halted: str = "") -> Subject:
     return Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"), halted)
 
 
+def held(*owners: QuotaOwner) -> Evidence:
+    """Lanes of one task that such quotas hold back, and are late."""
+    return Evidence(
+        tuple(
+            LaneEvidence(f"t-{number}", "one", "orders-0", lag_ms=99_999, hold=QuotaHold(owner, 0.5))
+            for number, owner in enumerate(owners)
+        )
+    )
+
+
+OVERLOADED = held(QuotaOwner.TASK, QuotaOwner.TASK)
+THROTTLED = held(QuotaOwner.DESTINATION)
+
+
 class World:
     """Service and measurements, as a test wants them."""
 
@@ -58,6 +75,8 @@ class World:
         self.record: Record | None = Record()
         self.moving = Movements({ORDERS: Moving("east", Movement())}, is_complete=True)
         self.no_movements: HeadraceError | None = None
+        self.why: Evidence | HeadraceError = OVERLOADED
+        self.looked = 0
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         return self.wanted
@@ -79,6 +98,12 @@ class World:
     def observe(self, window_seconds: float) -> Observations:
         assert window_seconds == 60.0
         return self.seen
+
+    def evidence(self, subject: Subject) -> Evidence:
+        self.looked += 1
+        if isinstance(self.why, HeadraceError):
+            raise self.why
+        return self.why
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         self.previews += 1
@@ -116,6 +141,55 @@ def test_a_breach_that_lasts_is_answered_by_a_rebalance_that_says_why(rig: Rig) 
     ((name, reason),) = rig.world.asked
     assert name == ORDERS
     assert "latency breach: a record has waited for 99999 ms" in reason
+
+
+def test_what_no_placement_helps_against_is_said_once_and_no_rebalance_is_asked_for(rig: Rig) -> None:
+    rig.world.why = THROTTLED
+    rig.turn(BAD)
+    assert "quota: a broker of the destination throttles for 50% of the time" in rig.turn(BAD)
+    for _ in range(30):
+        assert rig.turn(BAD) == ""
+    assert (rig.world.asked, rig.world.previews) == ([], 0)
+
+
+def test_a_cause_that_becomes_one_of_placement_is_acted_on_at_once(rig: Rig) -> None:
+    rig.world.why = THROTTLED
+    rig.turn(BAD)
+    rig.turn(BAD)
+    rig.world.why = OVERLOADED
+    assert "overloaded task: orders-0 copies 2 partitions" in rig.turn(BAD)
+    ((_, reason),) = rig.world.asked
+    assert "; overloaded task: orders-0" in reason
+    rig.world.why = THROTTLED
+    assert "quota: " in rig.turn(BAD, 70.0)
+    assert len(rig.world.asked) == 1
+
+
+def test_a_diagnosis_comes_with_what_is_found_while_an_incident_is_open(rig: Rig) -> None:
+    def found(observation: Observation) -> Cause | None:
+        rig.clock.advance(10.0)
+        rig.world.seen = {SOURCE: {"t": observation}}
+        diagnosis = rig.cycle.turn()[ORDERS].diagnosis
+        return diagnosis.cause if diagnosis else None
+
+    causes = [found(one) for one in (BAD, BAD, GOOD, BAD, GOOD, GOOD)]
+    assert causes == [None, Cause.OVERLOADED_TASK, None, Cause.OVERLOADED_TASK, None, None]
+    assert rig.world.looked == 2, "what is well is not asked about"
+
+
+def test_where_the_evidence_cannot_be_read_that_is_said_and_a_dry_run_decides(rig: Rig) -> None:
+    rig.world.why = Unreachable("restarting")
+    rig.turn(BAD)
+    action = rig.turn(BAD)
+    assert "cause not known: restarting; rebalance r-1 asked for" in action
+    assert rig.cycle.turn()[ORDERS].diagnosis is None
+
+
+def test_lanes_are_asked_about_every_few_seconds_at_most(rig: Rig) -> None:
+    rig.turn(BAD)
+    for _ in range(20):
+        rig.turn(BAD, 1.0)
+    assert rig.world.looked == 2
 
 
 def test_it_is_not_asked_for_again_before_it_can_have_helped(rig: Rig) -> None:

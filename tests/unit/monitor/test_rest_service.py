@@ -7,19 +7,26 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from api.fleet.lanes_now import LanesNow
 from api.fleet.movements import FleetMovements
 from headrace.console.client import RestClient
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.problems import Problem
-from mirror.errors import HeadraceError, Unreachable
+from mirror.errors import DamagedState, HeadraceError, Unreachable
+from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.lanes import LaneKey, QuotaHold, QuotaOwner
 from mirror.model.datastreams.objectives.objective import Objective
-from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
+from mirror.model.metrics import SHOWN_OF_LANES
 from mirror.model.movement.history import UNLIMITED, Retention
 from mirror.model.topics import TopicPartition, TopicSelection
-from monitor.adapters.control_service import ControlService
+from mirror.worker.protocol import LaneRate
+from monitor.adapters.control_service import ControlService, Instances
+from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.rest_service import RestService
+from monitor.causes.evidence import Phases
 from monitor.latency import Source, Subject
 from monitor.leader_monitor import PART
 from monitor.movement.states import MovementState
@@ -56,7 +63,7 @@ def service(site: Site, request: pytest.FixtureRequest) -> Service:
         services.preview,
         services.acting,
         services.status.name,
-        FleetMovements(services),
+        Instances(FleetMovements(services), LanesNow(services).of),
     )
 
 
@@ -179,3 +186,60 @@ def test_a_service_without_zookeeper_may_be_asked_again(site: Site, service: Ser
 def test_nobody_there_may_be_asked_again() -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         RestService(RestClient("127.0.0.1:1", timeout_seconds=5)).subjects()
+
+
+def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: Service) -> None:
+    site.create(objective={"milliseconds": 500})
+    site.create("others", destination={"cluster": "destination", "name": "others.*"})
+    key = LaneKey(GroupName("orders"), TopicPartition("t", 0))
+    measured = {"batches": 20.0, "fetch_ms": 40.0, "produce_ms": 18_000.0, "cpu_ms": 250.0}
+    shown = tuple(measured.get(name, 0.0) for name in SHOWN_OF_LANES)
+    rate = LaneRate(key, SOURCE, 9e6, 1.0, 5, 700, shown, worker_cpu=0.75)
+    states = site.follower.workers._states
+    copying = replace(
+        states[key], phase=LanePhase.COPYING, track=LaneTrack(rate=rate), slowed="a quota of brokers"
+    )
+    states[key] = replace(copying, hold=QuotaHold(QuotaOwner.DESTINATION, 0.45, 3))
+    site.follower.turn()
+    found = service.evidence(service.subjects()[ORDERS])
+    first, second = sorted(found.lanes, key=lambda one: one.partition)
+    assert (first.partition, second.partition, found.silent) == ("t-0", "t-1", ())
+    assert (first.instance, first.worker, first.is_starting) == ("one", copying.worker, False)
+    assert first.task == copying.spec.task
+    assert first.phases == Phases(0, 2, 0, 900)
+    assert (first.bytes_per_second, first.batches_per_second) == (9e6, 20)
+    assert (first.cpu, first.worker_cpu) == (0.25, 0.75)
+    assert (first.lag_records, first.lag_ms) == (5, 700)
+    assert first.hold == QuotaHold(QuotaOwner.DESTINATION, 0.45, 3)
+    assert (second.phases, second.hold, second.cpu, second.worker_cpu) == (None, None, None, None)
+
+
+def test_what_an_instance_of_another_version_says_of_lanes_is_taken_as_far_as_it_is_understood() -> None:
+    lane = {
+        "instance": "one",
+        "datastream": "orders",
+        "partition": "t-0",
+        "task": "orders-0",
+        "worker": 0,
+        "phase": "copying",
+        "reason": "a quota",
+        "lag_records": 5,
+        "lag_ms": 70,
+        "bytes_per_second": 9.0,
+        "per_second": {"batches": 2.0},
+    }
+    newer = {
+        **lane,
+        "partition": "t-1",
+        "movement": {"state": "DANCING", "reason": "", "eta_seconds": None},
+        "held_back": {"owner": "the moon", "share": 0.5, "broker": None},
+    }
+    other = {**lane, "partition": "u-0"}
+    instances = [{"name": "one", "state": "answered"}, {"name": "two", "state": "timed out"}]
+    answer = {"lanes": [lane, newer, other], "instances": instances}
+    found = evidence_of(answer, Source("orders", "source"), TopicSelection("t"))
+    assert [one.partition for one in found.lanes] == ["t-0", "t-1"]
+    assert found.silent == ("two",)
+    assert all((one.phases, one.hold, one.state) == (None, None, None) for one in found.lanes)
+    with pytest.raises(DamagedState, match="cannot be read"):
+        evidence_of({"lanes": [{}], "instances": []}, Source("orders", "source"), TopicSelection("t"))

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from mirror.lane.out_batch import OutBatch
-from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused
+from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused, QuotaOwner
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.replication.live_lane import LiveLane
@@ -29,6 +29,18 @@ def said(fakes: MirroredFakes, number: int = 0) -> str:
     )
 
 
+def owner(fakes: MirroredFakes, number: int = 0) -> tuple[QuotaOwner, int | None] | None:
+    """Whose quota that is, and which broker throttles; the part of the time is in the sentence."""
+    key = fakes.lane("t", number).key
+    events = [one for one in fakes.events if isinstance(one, LaneHeldBack) and one.key == key]
+    assert all((one.hold is None) == (not one.reason) for one in events)
+    hold = events[-1].hold
+    if hold is None:
+        return None
+    assert f" for {hold.share:.0%} of the time" in events[-1].reason
+    return hold.owner, hold.broker
+
+
 def write(fakes: MirroredFakes, batches: int, number: int = 0) -> None:
     """Batches of 10 KiB that do not compress."""
     for _ in range(batches):
@@ -44,6 +56,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "it is said of both")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
     assert "the quota of its datastream, 40,000 bytes/s here, holds it back for " in said(fakes)
+    assert owner(fakes) == (QuotaOwner.DATASTREAM, None)
     assert not fakes.lane("t").stalled_by
     assert fakes.lane("t").pause is None
     for number in range(2):
@@ -53,6 +66,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     assert len(events) < 10, "not at each look"
     fakes.run_until(lambda: not said(fakes, 0) and not said(fakes, 1), "it is over")
     assert fakes.clock.monotonic() - done < SOON_SECONDS
+    assert owner(fakes) is None
     assert not fakes.engine.take_throttled()
 
 
@@ -112,6 +126,7 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     fakes.run_until(lambda: said(fakes, held), "it is said")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
     assert "throttling by the brokers' quota of cluster source for reading holds it back" in said(fakes, held)
+    assert owner(fakes, held) == (QuotaOwner.SOURCE, 1)
     fakes.run(20)
     assert not said(fakes, free), "another broker is asked for it"
     assert fakes.lane("t", held).pause is None
@@ -144,6 +159,7 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     assert not lane.stalled_by, "the broker does not read what it has throttled"
     fakes.run_until(lambda: said(fakes), "it is said")
     assert "throttling by the brokers' quota of cluster destination for writing" in said(fakes)
+    assert owner(fakes) == (QuotaOwner.DESTINATION, fakes.target.partition("t", 0).leader)
     assert fakes.engine.take_throttled()[ClusterRef("destination")] > 5
     fakes.target.faults.clear()
     fakes.run_to("t", 42)

@@ -10,12 +10,15 @@ import numpy as np
 
 from mirror.errors import Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Act, Record
 from monitor.burn.pieces import Piece
+from monitor.causes.evidence import Evidence, LaneEvidence, Phases
 from monitor.latency import Observation, Observations, Source, Subject
+from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.history import TopicPast
 from monitor.ports import Hold, Preview
@@ -92,6 +95,17 @@ class World:
     def can_be_helped(self, name: DatastreamName, step: int) -> bool:
         """Whether one task has too much while others have room."""
         return name in self.shifts and self.shifts[name] <= step < self.helped.get(name, STEPS)
+
+    def evidence(self, subject: Subject) -> Evidence:
+        name = DatastreamName(subject.source.group)
+        late = LaneEvidence("t-0", task="t", lag_ms=OBJECTIVE_MS + 1, batches_per_second=1.0)
+        if self.can_be_helped(name, self.step):
+            late = replace(late, hold=QuotaHold(QuotaOwner.TASK, 0.9))
+        elif name == SOURCE_BOUND:
+            late = replace(late, phases=Phases(1.0, 9_000.0, 1.0, 5.0))
+        else:
+            late = replace(late, state=MovementState.CATCHING_UP, eta_seconds=60.0)
+        return Evidence((late, replace(late, partition="t-1")))
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         moves = 2 * self.can_be_helped(name, self.step)

@@ -9,6 +9,7 @@ from typing import Final
 
 from mirror.errors import Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
@@ -20,6 +21,7 @@ from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.told import ToldAlerts, told_alerts
+from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.cycle import Finding, MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Subject
@@ -96,6 +98,10 @@ class Site:
     def release(self) -> None:
         """Nobody waits for it."""
 
+    def evidence(self, subject: Subject) -> Evidence:
+        hold = QuotaHold(QuotaOwner.TASK, 0.5)
+        return Evidence(tuple(LaneEvidence(f"t-{one}", task="a", lag_ms=9_000, hold=hold) for one in (0, 1)))
+
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         return Preview("2 partitions move", 2)
 
@@ -168,7 +174,7 @@ def test_an_incident_is_one_object_from_its_beginning_to_its_end() -> None:
     assert phases(record) == told
     assert (record.datastream, record.cluster) == ("orders", "east")
     assert "a record has waited for 99999 ms" in record.timeline[0].text
-    assert record.timeline[1].text == "rebalance r-1 asked for: 2 partitions move"
+    assert record.timeline[1].text.endswith("; rebalance r-1 asked for: 2 partitions move")
 
 
 def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:

@@ -1,0 +1,72 @@
+"""Evidence out of what instances say of their lanes, as `/v1/lanes` has it. Of an instance of another version
+what it does not say is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mirror.errors import DamagedState
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.topics import TopicSelection
+from monitor.causes.evidence import Evidence, LaneEvidence, Phases
+from monitor.latency import Source
+from monitor.movement.states import MovementState
+
+_PHASES: Final = ("wait_ms", "fetch_ms", "queue_ms", "produce_ms")
+_BEGINS: Final = frozenset({"starting"})
+
+
+def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evidence:
+    """Of the topics of one datastream. Raises DamagedState."""
+    try:
+        lanes = tuple(
+            _lane(one)
+            for one in answer["lanes"]
+            if one["datastream"] == source.group and selection.matches(one["partition"].rpartition("-")[0])
+        )
+        silent = tuple(one["name"] for one in answer["instances"] if one["state"] != "answered")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedState(f"what instances say of their lanes cannot be read: {error!r}") from error
+    return Evidence(lanes, silent)
+
+
+def _lane(one: Mapping[str, Any]) -> LaneEvidence:
+    movement = one.get("movement") or {}
+    rates = one.get("per_second") or {}
+    batches = rates.get("batches", 0.0)
+    return LaneEvidence(
+        partition=one["partition"],
+        instance=one["instance"],
+        task=one["task"],
+        worker=one["worker"],
+        is_starting=one["phase"] in _BEGINS,
+        state=_state(movement.get("state")),
+        reason=movement.get("reason") or one["reason"],
+        eta_seconds=movement.get("eta_seconds"),
+        lag_records=one["lag_records"],
+        lag_ms=one["lag_ms"],
+        bytes_per_second=one["bytes_per_second"],
+        batches_per_second=batches,
+        phases=_phases(rates, batches),
+        cpu=rates["cpu_ms"] / 1000 if "cpu_ms" in rates else None,
+        worker_cpu=one.get("worker_cpu"),
+        hold=_hold(one.get("held_back")),
+    )
+
+
+def _phases(rates: Mapping[str, float], batches: float) -> Phases | None:
+    if batches <= 0 or not all(name in rates for name in _PHASES):
+        return None
+    return Phases(*(rates[name] / batches for name in _PHASES))
+
+
+def _state(name: str | None) -> MovementState | None:
+    """None also for one that only a newer version knows."""
+    return MovementState(name) if name is not None and name in MovementState.__members__ else None
+
+
+def _hold(said: Mapping[str, Any] | None) -> QuotaHold | None:
+    if said is None or said["owner"] not in set(QuotaOwner):
+        return None
+    return QuotaHold(QuotaOwner(said["owner"]), said["share"], said["broker"])

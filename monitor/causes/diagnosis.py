@@ -1,0 +1,47 @@
+"""What a diagnosis is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class Cause(StrEnum):
+    """Why records are late. Of two that explain as many partitions the first one here counts."""
+
+    PAUSED = "paused"
+    OPEN_TRANSACTION = "open transaction"
+    HOT_PARTITION = "hot partition"
+    OVERLOADED_TASK = "overloaded task"
+    OVERLOADED_INSTANCE = "overloaded instance"
+    QUOTA = "quota"
+    DESTINATION_BOUND = "destination-bound"
+    SOURCE_BOUND = "source-bound"
+    NETWORK = "network"
+    BACKLOG = "backlog after an outage"
+    START_UP = "start-up"
+    UNKNOWN = "unknown"
+    """The evidence does not say."""
+
+
+OF_PLACEMENT: Final = frozenset({Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE})
+"""Those that another placement may end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """`sentence` has the numbers, and names the second cause where there are several. `evidence`: the numbers
+    by their names. `can_move`: whether a cause of placement has somewhere to go."""
+
+    cause: Cause
+    sentence: str
+    evidence: Mapping[str, float | str] = field(default_factory=dict)
+    second: Cause | None = None
+    can_move: bool = True
+
+    @property
+    def placement_can_help(self) -> bool:
+        """Whether a rebalance is worth a dry run."""
+        return self.cause in OF_PLACEMENT and self.can_move

@@ -1,0 +1,60 @@
+"""What is known of the lanes of a datastream that is late. A number that is not known is None."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror.model.datastreams.lanes import QuotaHold
+from monitor.movement.states import MovementState
+
+
+class Phases(NamedTuple):
+    """Where batches spent their latency, in ms: before they were fetched, while they were received, in our
+    queue, and until the destination's acknowledgement."""
+
+    wait: float
+    fetch: float
+    queue: float
+    produce: float
+
+    @property
+    def total(self) -> float:
+        """The latency."""
+        return self.wait + self.fetch + self.queue + self.produce
+
+
+@dataclass(frozen=True, slots=True)
+class LaneEvidence:
+    """What one lane did lately. Rates are per second.
+
+    `task`: None where the plan gives the partition to none; `worker`: number of the worker process.
+    `is_starting`: it looks for its position. `state`, `reason`, `eta_seconds`: as its movement is judged.
+    `phases`: of a batch, on average. `cpu`: its part of the worker's, in cores; `worker_cpu`: cores that the
+    worker process is busy with, for lanes of any datastream. `hold`: a quota that holds it back.
+    """
+
+    partition: str
+    instance: str = ""
+    task: str | None = None
+    worker: int | None = None
+    is_starting: bool = False
+    state: MovementState | None = None
+    reason: str = ""
+    eta_seconds: float | None = None
+    lag_records: int | None = None
+    lag_ms: int | None = None
+    bytes_per_second: float | None = None
+    batches_per_second: float = 0.0
+    phases: Phases | None = None
+    cpu: float | None = None
+    worker_cpu: float | None = None
+    hold: QuotaHold | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Of one datastream. `silent`: instances that were not heard."""
+
+    lanes: tuple[LaneEvidence, ...]
+    silent: tuple[str, ...] = ()

@@ -1,0 +1,158 @@
+"""From evidence to a diagnosis. Pure.
+
+Each late lane has one cause, that of the first rule that fits it. The cause of most of them is the
+datastream's, and the one of the next most is named beside it. A lane is late when its oldest waiting record
+or the mean latency of its batches is beyond the objective, or when it does not copy or does not come nearer
+to the end; where that is so of none, all are looked at.
+
+    rule | holds of a late lane                                              | cause
+    -----|-------------------------------------------------------------------|---------------------------------
+     1   | it does not copy: somebody or it itself paused it, or nobody has  | paused
+         | it                                                                |
+     2   | an open transaction at the source hides what waits                | open transaction
+     3   | it waits for a cluster that does not answer                       | source-bound, destination-bound
+     4   | it begins                                                         | start-up
+     5   | what waits becomes less, and chance does not explain that         | backlog after an outage
+     6   | a quota of its datastream, or of brokers, holds it back           | quota
+     7   | its task's quota holds it back, or its worker process is busy     |
+         |   one partition carries most of its task                          | hot partition
+         |   its task alone keeps quota or worker busy                       | overloaded task
+         |   several tasks do                                                | overloaded instance
+     8   | most of the latency of its batches is                             |
+         |   spent until the destination acknowledges                        | destination-bound
+         |   spent being received                                            | source-bound
+         |   spent in both, neither alone                                    | network
+     9   | otherwise                                                         | unknown
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from mirror.model.datastreams.lanes import QuotaOwner
+from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.causes.evidence import Evidence, LaneEvidence, Phases
+from monitor.causes.sentences import Findings, sentence_of
+from monitor.movement.states import MovementState as State
+
+BUSY_CORES: Final = 0.9
+"""Of one worker process, which has one thread that copies: above that it is what everything waits for."""
+_HOT_SHARE: Final = 0.5
+"""Of what its task copies."""
+_TASK_SHARE: Final = 0.6
+"""Of its worker's CPU time: above that the task alone keeps it busy."""
+_MOST: Final = 0.5
+"""Of the latency: what takes more is what it is bound by."""
+_LEAST_OF_BOTH: Final = 0.2
+_IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
+_NOT_COPIED: Final = frozenset(
+    {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
+)
+
+
+def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
+    """Why records are later than `limit_ms`."""
+    lanes = evidence.lanes
+    late = [lane for lane in lanes if is_late(lane, limit_ms)] or list(lanes)
+    by_cause: dict[Cause, list[LaneEvidence]] = {}
+    for lane in late:
+        by_cause.setdefault(_cause_of(lane, lanes), []).append(lane)
+    ranked = sorted(by_cause, key=lambda one: (one is Cause.UNKNOWN, -len(by_cause[one]), _ORDER[one]))
+    first = ranked[0] if ranked else Cause.UNKNOWN
+    others = [one for one in ranked[1:] if one is not Cause.UNKNOWN]
+    second = others[0] if others else None
+    found = _findings(first, by_cause.get(first, []), evidence, len(late))
+    sentence = sentence_of(first, found)
+    if second is not None:
+        more = _findings(second, by_cause[second], evidence, len(late))
+        sentence = f"{sentence}; besides, {sentence_of(second, more)}"
+    return Diagnosis(first, sentence, found.numbers(), second, found.can_move)
+
+
+_ORDER: Final = {cause: number for number, cause in enumerate(Cause)}
+
+
+def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
+    """See the module."""
+    if lane.state not in _IN_TIME or lane.is_starting:
+        return True
+    if lane.lag_ms is not None and lane.lag_ms > limit_ms:
+        return True
+    return lane.phases is not None and lane.phases.total > limit_ms
+
+
+def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause:
+    if lane.state in _NOT_COPIED:
+        return Cause.PAUSED
+    match lane.state:
+        case State.WAITING_FOR_TRANSACTION:
+            return Cause.OPEN_TRANSACTION
+        case State.SOURCE_AWAY:
+            return Cause.SOURCE_BOUND
+        case State.DESTINATION_AWAY:
+            return Cause.DESTINATION_BOUND
+    if lane.is_starting:
+        return Cause.START_UP
+    if lane.state is State.CATCHING_UP and lane.eta_seconds is not None:
+        return Cause.BACKLOG
+    if lane.hold is not None and lane.hold.owner is not QuotaOwner.TASK:
+        return Cause.QUOTA
+    return _overload(lane, lanes) or _bound(lane.phases)
+
+
+def _overload(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause | None:
+    is_held = lane.hold is not None
+    if not is_held and not _is_busy(lane):
+        return None
+    mates = mates_of(lane, lanes)
+    if is_held or _keeps_busy(mates, lane):
+        return Cause.HOT_PARTITION if hottest(mates) is not None else Cause.OVERLOADED_TASK
+    return Cause.OVERLOADED_INSTANCE
+
+
+def _is_busy(lane: LaneEvidence) -> bool:
+    return lane.worker_cpu is not None and lane.worker_cpu >= BUSY_CORES
+
+
+def _keeps_busy(mates: Sequence[LaneEvidence], lane: LaneEvidence) -> bool:
+    """Whether the task takes most of what its worker does."""
+    spent = sum(one.cpu or 0.0 for one in mates)
+    return lane.worker_cpu is not None and spent >= _TASK_SHARE * lane.worker_cpu
+
+
+def mates_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> list[LaneEvidence]:
+    """All lanes of its task."""
+    return [one for one in lanes if one.task == lane.task]
+
+
+def hottest(mates: Sequence[LaneEvidence]) -> LaneEvidence | None:
+    """The partition that carries most of its task; None where there is none."""
+    total = sum(one.bytes_per_second or 0.0 for one in mates)
+    top = max(mates, key=lambda one: (one.bytes_per_second or 0.0, one.partition))
+    return top if total > 0 and (top.bytes_per_second or 0.0) > _HOT_SHARE * total else None
+
+
+def _bound(phases: Phases | None) -> Cause:
+    if phases is None or phases.total <= 0:
+        return Cause.UNKNOWN
+    produce, fetch = phases.produce / phases.total, phases.fetch / phases.total
+    if produce > _MOST:
+        return Cause.DESTINATION_BOUND
+    if fetch > _MOST:
+        return Cause.SOURCE_BOUND
+    if min(produce, fetch) >= _LEAST_OF_BOTH and produce + fetch > _MOST:
+        return Cause.NETWORK
+    return Cause.UNKNOWN
+
+
+def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, late: int) -> Findings:
+    mates: Sequence[LaneEvidence] = ()
+    hot = None
+    if cause in (Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE):
+        (task, _), *_ = Counter(one.task for one in lanes).most_common(1)
+        mates = [one for one in evidence.lanes if one.task == task]
+        hot = hottest(mates) if cause is Cause.HOT_PARTITION else None
+    can_move = cause is Cause.OVERLOADED_INSTANCE or len(mates) > 1
+    return Findings(tuple(lanes), late, tuple(mates), hot, evidence.silent, can_move)

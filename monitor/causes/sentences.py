@@ -1,0 +1,185 @@
+"""A cause in words, with the numbers that speak for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from monitor.causes.diagnosis import Cause
+from monitor.causes.evidence import LaneEvidence, Phases
+
+_SPENT: Final = {"wait": "waiting at the source"}
+"""What a phase is called where its name does not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """`lanes`: those that a cause explains, `late`: how many are late. `mates`: all lanes of the task that
+    is meant; `hot`: the partition that carries most of it. `silent`: instances that were not heard.
+    `can_move`: whether something can move away."""
+
+    lanes: tuple[LaneEvidence, ...]
+    late: int
+    mates: tuple[LaneEvidence, ...] = ()
+    hot: LaneEvidence | None = None
+    silent: tuple[str, ...] = ()
+    can_move: bool = True
+
+    @property
+    def phases(self) -> Phases | None:
+        """Of all their batches, on average."""
+        known = [(one.phases, one.batches_per_second) for one in self.lanes if one.phases is not None]
+        weight = sum(count for _, count in known)
+        if not weight:
+            return None
+        return Phases(*(sum(phases[place] * count for phases, count in known) / weight for place in range(4)))
+
+    @property
+    def hold(self) -> QuotaHold | None:
+        """Of the quota that holds one of them back most."""
+        return max((one.hold for one in self.lanes if one.hold is not None), key=_share, default=None)
+
+    @property
+    def worker_cpu(self) -> float | None:
+        """Of the busiest worker process."""
+        return max((one.worker_cpu for one in self.lanes if one.worker_cpu is not None), default=None)
+
+    @property
+    def task_rate(self) -> float | None:
+        """Bytes a second of the task, as far as that is known."""
+        known = [one.bytes_per_second for one in self.mates if one.bytes_per_second is not None]
+        return sum(known) if known else None
+
+    def numbers(self) -> dict[str, float | str]:
+        """As data; what is not known is left out."""
+        found: dict[str, float | str] = {
+            "late_partitions": self.late,
+            "explained_partitions": len(self.lanes),
+        }
+        if self.phases is not None:
+            found |= {f"{name}_ms": round(value, 1) for name, value in self.phases._asdict().items()}
+        if self.hold is not None:
+            found |= {"quota": self.hold.owner.value, "throttled_share": round(self.hold.share, 3)}
+            if self.hold.broker is not None:
+                found["broker"] = self.hold.broker
+        if self.worker_cpu is not None:
+            found["worker_cores"] = round(self.worker_cpu, 3)
+        if self.mates:
+            found["task"] = self.mates[0].task or ""
+        if self.task_rate is not None:
+            found["task_bytes_per_second"] = round(self.task_rate)
+        if self.hot is not None:
+            found |= {
+                "partition": self.hot.partition,
+                "partition_bytes_per_second": round(self.hot.bytes_per_second or 0.0),
+            }
+        waiting = [one.lag_records for one in self.lanes if one.lag_records is not None]
+        if waiting:
+            found["waiting_records"] = sum(waiting)
+        return found
+
+
+def sentence_of(cause: Cause, found: Findings) -> str:
+    """`destination-bound: produce takes 900 of 950 ms (of 3 of 4 late partitions)`."""
+    detail = "; ".join(filter(None, _details(cause, found)))
+    explained = len(found.lanes)
+    of = f" ({explained} of {found.late} late partitions)" if 0 < explained < found.late else ""
+    return f"{cause}: {detail}{of}"
+
+
+def _details(cause: Cause, found: Findings) -> Sequence[str]:
+    match cause:
+        case Cause.PAUSED | Cause.OPEN_TRANSACTION:
+            return (_named(found.lanes),)
+        case Cause.HOT_PARTITION | Cause.OVERLOADED_TASK | Cause.OVERLOADED_INSTANCE:
+            return (_carried(cause, found), _held(found.hold) or _busy(found))
+        case Cause.QUOTA:
+            return (_held(found.hold), _slowest(found.phases))
+        case Cause.SOURCE_BOUND | Cause.DESTINATION_BOUND | Cause.NETWORK:
+            return (_away(found.lanes) or _slowest(found.phases), _held(found.hold))
+        case Cause.BACKLOG:
+            return (_backlog(found.lanes),)
+        case Cause.START_UP:
+            return (f"{len(found.lanes)} partitions do not copy yet",)
+        case Cause.UNKNOWN:
+            return ("what is measured does not say why", _slowest(found.phases), _silent(found.silent))
+
+
+def _named(lanes: Sequence[LaneEvidence]) -> str:
+    first = min(lanes, key=lambda one: one.partition)
+    more = f", and {len(lanes) - 1} more" if len(lanes) > 1 else ""
+    return f"{first.partition}: {first.reason or 'it is not copied'}{more}"
+
+
+def _carried(cause: Cause, found: Findings) -> str:
+    task, rate = found.mates[0].task, _size(found.task_rate or 0.0)
+    if cause is Cause.HOT_PARTITION and found.hot is not None:
+        alone = "" if found.can_move else ", which has no other partition"
+        part = _size(found.hot.bytes_per_second or 0.0)
+        return f"{found.hot.partition} carries {part} of the {rate} of task {task}{alone}"
+    if cause is Cause.OVERLOADED_TASK:
+        copied = "copies" if found.task_rate is None else f"copies {rate} of"
+        return f"{task} {copied} {len(found.mates)} partitions"
+    tasks = len({one.task for one in found.lanes})
+    return f"{tasks} tasks of {found.lanes[0].instance} share a worker process with others"
+
+
+def _size(bytes_per_second: float) -> str:
+    return f"{bytes_per_second / 1e6:.2f} MB/s"
+
+
+def _busy(found: Findings) -> str:
+    cores = found.worker_cpu
+    return f"the worker process is busy for {min(cores, 1.0):.0%} of the time" if cores is not None else ""
+
+
+def _held(hold: QuotaHold | None) -> str:
+    if hold is None:
+        return ""
+    share = f"for {hold.share:.0%} of the time"
+    match hold.owner:
+        case QuotaOwner.TASK | QuotaOwner.DATASTREAM:
+            return f"the quota of the {hold.owner} holds it back {share}"
+        case QuotaOwner.SOURCE:
+            return f"{_broker(hold)} of the source throttles {share}"
+        case QuotaOwner.DESTINATION:
+            return f"{_broker(hold)} of the destination throttles {share}"
+
+
+def _broker(hold: QuotaHold) -> str:
+    return "a broker" if hold.broker is None else f"broker {hold.broker}"
+
+
+def _slowest(phases: Phases | None) -> str:
+    if phases is None or phases.total <= 0:
+        return ""
+    total = f"{phases.total:.0f} ms on average"
+    named = [(_SPENT.get(name, name), length) for name, length in phases._asdict().items()]
+    by_length = sorted(named, key=lambda one: -one[1])
+    (first, longest), (second, next_longest), *_ = by_length
+    if longest > phases.total / 2:
+        return f"{first} takes {longest:.0f} of {total}"
+    return f"{first} and {second} take {longest:.0f} and {next_longest:.0f} of {total}"
+
+
+def _away(lanes: Sequence[LaneEvidence]) -> str:
+    silent = [one for one in lanes if one.state is not None and one.state.value.endswith("_AWAY")]
+    return _named(silent) if silent else ""
+
+
+def _backlog(lanes: Sequence[LaneEvidence]) -> str:
+    known = [one.lag_records for one in lanes if one.lag_records is not None]
+    waiting = f"{sum(known)} records" if known else "records"
+    eta = max((one.eta_seconds for one in lanes if one.eta_seconds is not None), default=None)
+    until = f", for about {eta:.0f} s more" if eta is not None else ""
+    return f"{waiting} of {len(lanes)} partitions wait{until}, and become fewer"
+
+
+def _silent(instances: Sequence[str]) -> str:
+    return f"not heard: {', '.join(instances)}" if instances else ""
+
+
+def _share(hold: QuotaHold) -> float:
+    return hold.share

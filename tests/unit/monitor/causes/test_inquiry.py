@@ -1,0 +1,101 @@
+"""How often instances are asked why a datastream is late, and what counts meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mirror.errors import Unreachable
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.identifiers import DatastreamName
+from monitor.causes.diagnosis import Cause
+from monitor.causes.evidence import Evidence, LaneEvidence
+from monitor.causes.inquiry import LEAST_SECONDS, MOST_QUESTIONS, Answer, Inquiry
+
+ORDERS = DatastreamName("orders")
+
+
+class Lanes:
+    """What is answered, and how often it was asked for."""
+
+    def __init__(self) -> None:
+        self.owner: QuotaOwner | None = QuotaOwner.SOURCE
+        self.asked = 0
+
+    def say(self) -> Evidence:
+        self.asked += 1
+        if self.owner is None:
+            raise Unreachable("restarting")
+        return Evidence((LaneEvidence("t-0", task="a", lag_ms=9_000, hold=QuotaHold(self.owner, 0.5)),))
+
+
+Look = Callable[..., Answer]
+
+
+@pytest.fixture
+def lanes() -> Lanes:
+    return Lanes()
+
+
+@pytest.fixture
+def inquiry() -> Inquiry:
+    return Inquiry()
+
+
+@pytest.fixture
+def look(inquiry: Inquiry, lanes: Lanes) -> Look:
+    def at(now: float, name: DatastreamName = ORDERS) -> Answer:
+        return inquiry.look(name, lanes.say, 1_000, now)
+
+    return at
+
+
+def test_an_answer_counts_for_some_seconds(look: Look, lanes: Lanes) -> None:
+    first, again = look(0.0), look(LEAST_SECONDS - 0.1)
+    assert lanes.asked == 1
+    assert first.diagnosis == again.diagnosis
+    assert (first.is_news, again.is_news) == (True, False)
+    look(LEAST_SECONDS)
+    assert lanes.asked == 2
+
+
+def test_only_another_cause_is_news(look: Look, lanes: Lanes) -> None:
+    assert look(0.0).is_news
+    assert not look(10.0).is_news
+    lanes.owner = QuotaOwner.TASK
+    assert look(20.0).is_news
+
+
+def test_a_failure_is_said_and_is_no_news_of_the_cause(look: Look, lanes: Lanes) -> None:
+    look(0.0)
+    lanes.owner = None
+    assert look(10.0) == Answer(failure="restarting")
+    assert look(11.0) == Answer(failure="restarting")
+    lanes.owner = QuotaOwner.SOURCE
+    assert look(20.0).diagnosis is not None
+    assert not look(20.0).is_news
+
+
+def test_so_many_are_asked_in_a_turn_and_the_others_in_the_next(
+    inquiry: Inquiry, look: Look, lanes: Lanes
+) -> None:
+    names = [DatastreamName(f"d-{number}") for number in range(MOST_QUESTIONS + 2)]
+    inquiry.begin(names)
+    answers = [look(0.0, name) for name in names]
+    assert lanes.asked == MOST_QUESTIONS
+    assert [one.failure for one in answers[-2:]] == ["others are looked at first"] * 2
+    inquiry.begin(names)
+    answers = [look(5.0, name) for name in names]
+    assert lanes.asked == MOST_QUESTIONS + 2
+    assert all(one.diagnosis is not None for one in answers)
+
+
+def test_what_is_well_again_is_forgotten(inquiry: Inquiry, look: Look, lanes: Lanes) -> None:
+    look(0.0)
+    inquiry.begin([])
+    answer = look(1.0)
+    assert lanes.asked == 2
+    assert answer.is_news
+    assert answer.diagnosis is not None
+    assert answer.diagnosis.cause is Cause.QUOTA

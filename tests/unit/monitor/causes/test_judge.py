@@ -1,0 +1,413 @@
+"""Histories of datastreams that are late, and the causes that follow: a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from monitor.causes.diagnosis import Cause
+from monitor.causes.evidence import Evidence, LaneEvidence, Phases
+from monitor.causes.judge import diagnose
+from monitor.movement.states import MovementState as S
+
+C, Q = Cause, QuotaOwner
+LIMIT_MS = 1_000
+IN_TIME = Phases(2, 1, 2, 5)
+PRODUCING = Phases(20, 10, 20, 4_950)
+FETCHING = Phases(20, 4_900, 20, 60)
+BOTH = Phases(100, 1_900, 200, 1_800)
+QUEUEING = Phases(100, 100, 4_700, 100)
+WAITING = Phases(4_900, 20, 20, 60)
+MIXED = Phases(900, 300, 2_400, 400)
+
+
+def lane(number: int, **more: object) -> LaneEvidence:
+    """A lane that copies in time."""
+    known: dict[str, object] = {
+        "instance": "one",
+        "task": "orders-0",
+        "worker": 0,
+        "state": S.OK,
+        "lag_records": 10,
+        "lag_ms": 40,
+        "bytes_per_second": 1_000_000.0,
+        "batches_per_second": 20.0,
+        "phases": IN_TIME,
+        "cpu": 0.05,
+        "worker_cpu": 0.3,
+    }
+    return LaneEvidence(f"t-{number}", **{**known, **more})  # type: ignore[arg-type]
+
+
+def late(number: int, **more: object) -> LaneEvidence:
+    """One whose oldest record is older than the objective."""
+    return lane(number, **{"lag_ms": 5_000, "lag_records": 9_000, "state": S.WARN, **more})
+
+
+def held(number: int, owner: QuotaOwner, share: float = 0.6, **more: object) -> LaneEvidence:
+    broker = 3 if owner in (Q.SOURCE, Q.DESTINATION) else None
+    return late(number, **{"hold": QuotaHold(owner, share, broker), "state": S.THROTTLED, **more})
+
+
+def silent(number: int, state: S, reason: str = "why", **more: object) -> LaneEvidence:
+    """One that does not copy."""
+    unknown = {"bytes_per_second": None, "batches_per_second": 0.0, "phases": None, "cpu": None}
+    return late(number, state=state, reason=reason, **{**unknown, **more})
+
+
+def busy(number: int, **more: object) -> LaneEvidence:
+    return late(number, **{"worker_cpu": 0.97, "cpu": 0.3, **more})
+
+
+def hot(number: int, **more: object) -> LaneEvidence:
+    return busy(number, **{"bytes_per_second": 9e6, "cpu": 0.7, **more})
+
+
+def catching_up(number: int, eta: float | None = 40.0, **more: object) -> LaneEvidence:
+    return late(number, **{"state": S.CATCHING_UP, "eta_seconds": eta, "phases": WAITING, **more})
+
+
+@dataclass(frozen=True)
+class Case:
+    """`second`: named beside it. `helps`: whether placement can."""
+
+    name: str
+    lanes: tuple[LaneEvidence, ...]
+    cause: Cause
+    second: Cause | None = None
+    helps: bool = False
+    silent: tuple[str, ...] = ()
+
+
+HOLDS_TASK = (held(0, Q.TASK), held(1, Q.TASK), held(2, Q.TASK))
+CASES = [
+    # hot partition
+    Case(
+        "one of three carries most, the worker is busy",
+        (hot(0), busy(1), busy(2)),
+        C.HOT_PARTITION,
+        None,
+        True,
+    ),
+    Case("only the hot one is late", (hot(0), lane(1, worker_cpu=0.97)), C.HOT_PARTITION, None, True),
+    Case(
+        "the task's quota holds a hot partition back",
+        (held(0, Q.TASK, bytes_per_second=8e6), held(1, Q.TASK)),
+        C.HOT_PARTITION,
+        None,
+        True,
+    ),
+    Case("a hot partition alone in its task has nowhere to go", (hot(0),), C.HOT_PARTITION),
+    Case("alone, by the task's quota", (held(0, Q.TASK), lane(1, task="orders-1")), C.HOT_PARTITION),
+    Case("hot, but the worker has time", (hot(0, worker_cpu=0.6), late(1), late(2)), C.UNKNOWN),
+    Case(
+        "hot in another task than the late one",
+        (hot(0, task="orders-1", lag_ms=5, state=S.OK), late(1)),
+        C.UNKNOWN,
+    ),
+    # overloaded task
+    Case("the task's quota holds all back evenly", HOLDS_TASK, C.OVERLOADED_TASK, None, True),
+    Case("busy with one task evenly", tuple(busy(n) for n in range(3)), C.OVERLOADED_TASK, None, True),
+    Case("just busy", tuple(busy(n, worker_cpu=0.9) for n in range(3)), C.OVERLOADED_TASK, None, True),
+    Case("just not busy", tuple(busy(n, worker_cpu=0.89) for n in range(3)), C.UNKNOWN),
+    Case("half of the bytes is not most of them", (busy(0), busy(1)), C.OVERLOADED_TASK, None, True),
+    Case(
+        "no rates are known of a task at its quota",
+        (held(0, Q.TASK, bytes_per_second=None), held(1, Q.TASK, bytes_per_second=None)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    Case(
+        "one of two tasks is at its quota",
+        (*HOLDS_TASK, lane(3, task="orders-1"), lane(4, task="orders-1")),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    Case(
+        "late by movement only in part",
+        (held(0, Q.TASK, state=S.OK), held(1, Q.TASK, state=S.OK), lane(2)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    # overloaded instance
+    Case(
+        "several tasks keep a worker busy",
+        tuple(busy(n, task=f"orders-{n}") for n in range(3)),
+        C.OVERLOADED_INSTANCE,
+        None,
+        True,
+    ),
+    Case(
+        "another datastream keeps it busy",
+        (busy(0, cpu=0.05), busy(1, cpu=0.05)),
+        C.OVERLOADED_INSTANCE,
+        None,
+        True,
+    ),
+    Case(
+        "it is alone there, and others keep it busy", (busy(0, cpu=0.05),), C.OVERLOADED_INSTANCE, None, True
+    ),
+    Case(
+        "what lanes take is not known",
+        (busy(0, cpu=None), busy(1, cpu=None)),
+        C.OVERLOADED_INSTANCE,
+        None,
+        True,
+    ),
+    Case("busy, and nobody is late for it", (lane(0, worker_cpu=0.99), held(1, Q.SOURCE)), C.QUOTA),
+    # quota
+    Case("brokers of the destination throttle", (held(0, Q.DESTINATION), held(1, Q.DESTINATION)), C.QUOTA),
+    Case("brokers of the source throttle", (held(0, Q.SOURCE), lane(1)), C.QUOTA),
+    Case("the datastream's own quota", (held(0, Q.DATASTREAM), held(1, Q.DATASTREAM)), C.QUOTA),
+    Case("throttled, and it shows in produce", (held(0, Q.DESTINATION, phases=PRODUCING),), C.QUOTA),
+    Case("throttled, and the worker is busy", (held(0, Q.DESTINATION, worker_cpu=0.99),), C.QUOTA),
+    Case("throttled, and not behind by movement", (held(0, Q.SOURCE, state=S.OK),), C.QUOTA),
+    Case(
+        "a quota that holds nobody who is late",
+        (late(0, phases=PRODUCING), lane(1, hold=QuotaHold(Q.SOURCE, 0.5, 1))),
+        C.DESTINATION_BOUND,
+    ),
+    # destination-bound
+    Case("produce takes it all", (late(0, phases=PRODUCING), late(1, phases=PRODUCING)), C.DESTINATION_BOUND),
+    Case("late by the mean alone", (lane(0, phases=PRODUCING), lane(1)), C.DESTINATION_BOUND),
+    Case("the destination does not answer", (silent(0, S.DESTINATION_AWAY), lane(1)), C.DESTINATION_BOUND),
+    Case(
+        "nobody is late by the mean: all are looked at",
+        (lane(0, phases=Phases(10, 20, 30, 500)),),
+        C.DESTINATION_BOUND,
+    ),
+    Case("half of it is not most of it", (late(0, phases=Phases(1_000, 0, 0, 1_000)),), C.UNKNOWN),
+    Case("slow to acknowledge, and catching up", (catching_up(0, phases=PRODUCING),), C.BACKLOG),
+    # source-bound
+    Case("fetch takes it all", (late(0, phases=FETCHING),), C.SOURCE_BOUND),
+    Case("the source does not answer", (silent(0, S.SOURCE_AWAY), silent(1, S.SOURCE_AWAY)), C.SOURCE_BOUND),
+    Case(
+        "the source does not answer, and its worker is busy",
+        (silent(0, S.SOURCE_AWAY, worker_cpu=1.0),),
+        C.SOURCE_BOUND,
+    ),
+    # network
+    Case("both ways take long", (late(0, phases=BOTH), late(1, phases=BOTH)), C.NETWORK),
+    Case("both, but mostly one", (late(0, phases=Phases(0, 700, 0, 300)),), C.SOURCE_BOUND),
+    Case(
+        "both, and the worker is busy",
+        (busy(0, phases=BOTH), busy(1, phases=BOTH)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    Case("both little", (late(0, phases=Phases(2_000, 300, 100, 300)),), C.UNKNOWN),
+    # backlog
+    Case("what waits becomes less", (catching_up(0), catching_up(1)), C.BACKLOG),
+    Case(
+        "at full speed, with the worker busy",
+        tuple(catching_up(n, worker_cpu=1.0) for n in range(3)),
+        C.BACKLOG,
+    ),
+    Case(
+        "at the task's quota",
+        (catching_up(0, hold=QuotaHold(Q.TASK, 0.9)), catching_up(1, hold=QuotaHold(Q.TASK, 0.9))),
+        C.BACKLOG,
+    ),
+    Case(
+        "behind a quota of the datastream, and coming nearer",
+        (catching_up(0, hold=QuotaHold(Q.DATASTREAM, 0.9)),),
+        C.BACKLOG,
+    ),
+    Case("nearer without certainty says nothing", (catching_up(0, eta=None),), C.UNKNOWN),
+    Case(
+        "nearer without certainty, at the task's quota",
+        tuple(catching_up(n, eta=None, hold=QuotaHold(Q.TASK, 0.9)) for n in range(3)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    # start-up
+    Case("lanes begin", (silent(0, S.OK, is_starting=True), silent(1, S.OK, is_starting=True)), C.START_UP),
+    Case("begins, and nothing is known of it", (LaneEvidence("t-0", is_starting=True),), C.START_UP),
+    Case("it does not come to copying", (silent(0, S.STALL, is_starting=True),), C.START_UP),
+    # open transaction
+    Case(
+        "a transaction hides what waits", (silent(0, S.WAITING_FOR_TRANSACTION), lane(1)), C.OPEN_TRANSACTION
+    ),
+    Case(
+        "and the worker is busy", (silent(0, S.WAITING_FOR_TRANSACTION, worker_cpu=1.0),), C.OPEN_TRANSACTION
+    ),
+    # paused
+    Case("paused by itself", (silent(0, S.PAUSED_BY_ITSELF), lane(1)), C.PAUSED),
+    Case("the source has lost records", (silent(0, S.TRUNCATED),), C.PAUSED),
+    Case("the topic is another one", (silent(0, S.RECREATED),), C.PAUSED),
+    Case("nobody copies it", (silent(0, S.STOP, task=None, worker=None),), C.PAUSED),
+    Case("a person paused it, and what waited counts", (silent(0, S.PAUSED_BY_USER), lane(1)), C.PAUSED),
+    Case(
+        "a person paused one that was not late",
+        (silent(0, S.PAUSED_BY_USER, lag_ms=None), late(1, phases=PRODUCING)),
+        C.DESTINATION_BOUND,
+    ),
+    # unknown
+    Case("nothing says why", (late(0), late(1)), C.UNKNOWN),
+    Case("the queue alone", (late(0, phases=QUEUEING),), C.UNKNOWN),
+    Case("waiting at the source alone", (late(0, phases=WAITING),), C.UNKNOWN),
+    Case("it stands still, and nobody knows why", (late(0, state=S.STALL, phases=None),), C.UNKNOWN),
+    Case("no lane is known", (), C.UNKNOWN),
+    Case("its instance is not heard", (lane(0),), C.UNKNOWN, silent=("two",)),
+    Case(
+        "an older instance that says no rates", (late(0, phases=None, cpu=None, worker_cpu=None),), C.UNKNOWN
+    ),
+    # several
+    Case(
+        "most are throttled, one is paused",
+        (held(0, Q.SOURCE), held(1, Q.SOURCE), silent(2, S.TRUNCATED)),
+        C.QUOTA,
+        C.PAUSED,
+    ),
+    Case(
+        "as many of each: what stands still counts first",
+        (held(0, Q.SOURCE), silent(1, S.TRUNCATED)),
+        C.PAUSED,
+        C.QUOTA,
+    ),
+    Case(
+        "overloaded, and one slow destination",
+        (*HOLDS_TASK, late(9, task="orders-1", phases=PRODUCING)),
+        C.OVERLOADED_TASK,
+        C.DESTINATION_BOUND,
+        True,
+    ),
+    Case(
+        "slow destination, and one overloaded task",
+        (held(0, Q.TASK), held(1, Q.TASK), *(late(n, task="b", phases=PRODUCING) for n in (2, 3, 4))),
+        C.DESTINATION_BOUND,
+        C.OVERLOADED_TASK,
+    ),
+    Case("most are not explained", (late(0), late(1), late(2), held(3, Q.SOURCE)), C.QUOTA),
+    Case(
+        "a backlog with a lane that begins",
+        (catching_up(0), catching_up(1), silent(2, S.OK, is_starting=True)),
+        C.BACKLOG,
+        C.START_UP,
+    ),
+    Case(
+        "three causes: the least is not named",
+        (
+            held(0, Q.SOURCE),
+            held(1, Q.SOURCE),
+            held(2, Q.SOURCE),
+            catching_up(3),
+            catching_up(4),
+            silent(5, S.STOP),
+        ),
+        C.QUOTA,
+        C.BACKLOG,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda one: one.name)
+def test_the_cause_of_a_history(case: Case) -> None:
+    found = diagnose(Evidence(case.lanes, case.silent), LIMIT_MS)
+    assert (found.cause, found.second, found.placement_can_help) == (case.cause, case.second, case.helps)
+    assert found.sentence.startswith(f"{case.cause}: ")
+    assert case.second is None or f"; besides, {case.second}: " in found.sentence
+
+
+def test_there_are_histories_of_every_cause() -> None:
+    assert len(CASES) >= 60
+    assert {case.cause for case in CASES} == set(Cause)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "sentence"),
+    [
+        (
+            (held(0, Q.DESTINATION, 0.45, phases=Phases(20, 10, 20, 900)),),
+            "quota: broker 3 of the destination throttles for 45% of the time; produce takes 900 of 950 ms "
+            "on average",
+        ),
+        (
+            (
+                late(0, phases=Phases(20, 10, 20, 900)),
+                late(1, phases=Phases(20, 10, 20, 900)),
+                held(2, Q.SOURCE, phases=None),
+            ),
+            "destination-bound: produce takes 900 of 950 ms on average (2 of 3 late partitions); besides, "
+            "quota: broker 3 of the source throttles for 60% of the time (1 of 3 late partitions)",
+        ),
+        (
+            (hot(0), busy(1), busy(2)),
+            "hot partition: t-0 carries 9.00 MB/s of the 11.00 MB/s of task orders-0; the worker process is "
+            "busy for 97% of the time",
+        ),
+        (
+            (hot(0),),
+            "hot partition: t-0 carries 9.00 MB/s of the 9.00 MB/s of task orders-0, which has no other "
+            "partition; the worker process is busy for 97% of the time",
+        ),
+        (
+            HOLDS_TASK,
+            "overloaded task: orders-0 copies 3.00 MB/s of 3 partitions; the quota of the task holds it back "
+            "for 60% of the time",
+        ),
+        (
+            tuple(held(n, Q.TASK, bytes_per_second=None) for n in range(2)),
+            "overloaded task: orders-0 copies 2 partitions; the quota of the task holds it back for 60% of "
+            "the time",
+        ),
+        (
+            (catching_up(0), catching_up(1, eta=55.0)),
+            "backlog after an outage: 18000 records of 2 partitions wait, for about 55 s more, and become "
+            "fewer",
+        ),
+        ((silent(0, S.SOURCE_AWAY, "east does not answer"),), "source-bound: t-0: east does not answer"),
+        (
+            (silent(1, S.TRUNCATED, "offsets 4 to 9 are gone"), silent(2, S.TRUNCATED)),
+            "paused: t-1: offsets 4 to 9 are gone, and 1 more",
+        ),
+        (
+            (lane(0, phases=None),),
+            "unknown: what is measured does not say why",
+        ),
+    ],
+)
+def test_the_sentence_has_the_numbers(lanes: tuple[LaneEvidence, ...], sentence: str) -> None:
+    assert diagnose(Evidence(lanes), LIMIT_MS).sentence == sentence
+
+
+def test_instances_that_were_not_heard_are_named_where_nothing_else_explains_it() -> None:
+    found = diagnose(Evidence((lane(0, phases=None),), ("two", "three")), LIMIT_MS)
+    assert found.sentence.endswith("; not heard: two, three")
+
+
+def test_the_evidence_is_data_and_what_is_not_known_is_left_out() -> None:
+    found = diagnose(Evidence((held(0, Q.DESTINATION, 0.45, phases=Phases(20, 10, 20, 900)),)), LIMIT_MS)
+    assert found.evidence == {
+        "late_partitions": 1,
+        "explained_partitions": 1,
+        "wait_ms": 20,
+        "fetch_ms": 10,
+        "queue_ms": 20,
+        "produce_ms": 900,
+        "quota": "destination brokers",
+        "throttled_share": 0.45,
+        "broker": 3,
+        "worker_cores": 0.3,
+        "waiting_records": 9_000,
+    }
+    blind = diagnose(Evidence((LaneEvidence("t-0"),)), LIMIT_MS)
+    assert blind.evidence == {"late_partitions": 1, "explained_partitions": 1}
+    task = diagnose(Evidence((hot(0), busy(1))), LIMIT_MS).evidence
+    assert (task["partition"], task["partition_bytes_per_second"]) == ("t-0", 9_000_000)
+    assert (task["task"], task["task_bytes_per_second"]) == ("orders-0", 10_000_000)
+
+
+def test_phases_are_weighed_by_batches() -> None:
+    many = late(0, phases=Phases(0, 0, 0, 2_000), batches_per_second=30.0)
+    few = late(1, phases=Phases(0, 0, 0, 6_000), batches_per_second=10.0)
+    assert diagnose(Evidence((many, few)), LIMIT_MS).evidence["produce_ms"] == 3_000
+    idle = replace(few, batches_per_second=0.0)
+    assert "produce_ms" not in diagnose(Evidence((idle,)), LIMIT_MS).evidence
