@@ -21,6 +21,10 @@ class BodyTooLarge(errors.InvalidRequest):
     """More bytes than are taken."""
 
 
+class BodyNotJson(errors.InvalidRequest):
+    """Not said to be JSON, so that a page of another site could have sent it."""
+
+
 class BodyTooLate(errors.InvalidRequest):
     """What was announced has not come in time."""
 
@@ -34,6 +38,7 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
     BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     BodyTooLate: HTTPStatus.REQUEST_TIMEOUT,
+    BodyNotJson: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     errors.TooOften: HTTPStatus.TOO_MANY_REQUESTS,
     errors.RefusedFields: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.VersionNotGiven: HTTPStatus.PRECONDITION_REQUIRED,

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.access.origins import check_origin
+from api.access.origins import check_body_type, check_origin
 from api.access.rights import Action, Principal, PrincipalRights, Role, reason_against
 from api.access.table import FLEET_PATH, NEEDS, SCHEME
 from api.access.throttle import Throttle
@@ -110,7 +110,7 @@ class Gate:
                 await self._app(scope, receive, send)
 
     def _admit(self, request: Request, scope: Scope) -> None:
-        """Raises NotAuthenticated, Forbidden, TooOften, Unreachable."""
+        """Raises NotAuthenticated, Forbidden, TooOften, BodyNotJson, Unreachable."""
         access, state, path = self._access, scope["state"], scope["path"]
         remote = request.client.host if request.client else ""
         structlog.contextvars.bind_contextvars(remote=remote)
@@ -128,6 +128,8 @@ class Gate:
             structlog.contextvars.bind_contextvars(principal=principal.name)
             if access.throttle is not None and path not in _OPEN_PATHS:
                 access.throttle.admit(principal.name)
+        if not is_signed:
+            check_body_type(request.method, path, request.headers)
 
 
 def _is_of_an_instance(headers: Headers) -> bool:

@@ -145,9 +145,14 @@ class LimitSettings(Settings):
     slow_calls_at_once: int = Field(default=4, ge=1)
     """Calls of one principal that ask other servers, at the same time; of all there are 8."""
     head_seconds: float = Field(default=10.0, gt=0)
-    """How long the head of a call may take, from the first byte or the beginning of the connection."""
+    """How long the head of a call may take, from the first byte or the beginning of the connection, and the
+    TLS handshake before it."""
     body_seconds: float = Field(default=30.0, gt=0)
     """How long the body of a call may take."""
+    answer_seconds: float = Field(default=60.0, gt=0)
+    """How long a caller may take to read what is sent of an answer at once."""
+    unread_bytes: int = Field(default=67_108_864, ge=1)
+    """Of all answers of a listener that callers have not read yet; beyond it those that wait longest end."""
     connections: int = Field(default=1_000, ge=1)
     """Connections at a time, of each listener."""
     connections_of_one_address: int = Field(default=500, ge=1)

@@ -111,7 +111,7 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRun = False) -> MoveAn
 
 @router.post("/{name}/pause", responses=problems(404, 409, 412, 422))
 async def pause(
-    call: CallDep, body: HaltBody | None = None, dry_run: DryRun = False
+    call: CallDep, body: HaltBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Stop copying until somebody resumes it, or for a time; its tasks stay where they are. To pause what is
     paused with another end changes when it ends."""
@@ -120,29 +120,27 @@ async def pause(
 
 @router.post("/{name}/resume", responses=problems(404, 409, 412, 422))
 async def resume(
-    call: CallDep, body: HaltBody | None = None, dry_run: DryRun = False
+    call: CallDep, body: HaltBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Copy again what is paused or stopped, from where it stood."""
     return await _change_status(call, "resume", body, dry_run=dry_run)
 
 
 @router.post("/{name}/stop", responses={200: _BEGUN, **problems(404, 409, 412, 422)})
-async def stop(
-    call: CallDep, body: HaltBody | None = None, dry_run: DryRun = False
-) -> DatastreamAnswer | UpdatePlanAnswer:
+async def stop(call: CallDep, body: HaltBody, dry_run: DryRun = False) -> DatastreamAnswer | UpdatePlanAnswer:
     """Stop copying and give up its tasks until somebody resumes it; the operation at `Location` is done when
     it is STOPPED."""
     return await _change_status(call, "stop", body, dry_run=dry_run)
 
 
 async def _change_status(
-    call: DatastreamCall, action: str, body: HaltBody | None, *, dry_run: bool
+    call: DatastreamCall, action: str, body: HaltBody, *, dry_run: bool
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    why, control = body or HaltBody(), call.services.control
+    control = call.services.control
 
     def command() -> ChangeStatus:
-        until_ms = why.until_ms(call.services.clock.now_ms(), is_pause=action == "pause")
-        return ChangeStatus(call.name, action, *cause_of(why), call.version(), until_ms)
+        until_ms = body.until_ms(call.services.clock.now_ms(), is_pause=action == "pause")
+        return ChangeStatus(call.name, action, *cause_of(body), call.version(), until_ms)
 
     def change() -> DatastreamAnswer:
         return _halting_answer(call, control.change_status(command()))

@@ -39,7 +39,7 @@ def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupM
 
 @router.post("/{prefix}/pause", responses=problems(404, 409, 412, 422))
 async def pause_group(
-    call: GroupCallDep, body: HaltBody | None = None, dry_run: DryRun = False
+    call: GroupCallDep, body: HaltBody, dry_run: DryRun = False
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
     """Stop copying of all that share tasks, until somebody resumes it or for a time: all in one transaction,
     or none. What is paused already stays so until the later of both ends, what is stopped stays stopped; 409
@@ -50,7 +50,7 @@ async def pause_group(
 
 @router.post("/{prefix}/resume", responses=problems(404, 409, 412, 422))
 async def resume_group(
-    call: GroupCallDep, body: HaltBody | None = None, dry_run: DryRun = False
+    call: GroupCallDep, body: HaltBody, dry_run: DryRun = False
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
     """Copy again what is paused of all that share tasks, from where it stood: all in one transaction, or
     none. What is stopped stays stopped; 409 where nothing is paused."""
@@ -58,13 +58,11 @@ async def resume_group(
 
 
 async def _change(
-    call: GroupCall, action: str, body: HaltBody | None, *, dry_run: bool
+    call: GroupCall, action: str, body: HaltBody, *, dry_run: bool
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
-    why = body or HaltBody()
-
     def command() -> ChangeGroup:
-        until_ms = why.until_ms(call.services.clock.now_ms(), is_pause=action == "pause")
-        return ChangeGroup(call.group, action, *cause_of(why), call.version(), until_ms)
+        until_ms = body.until_ms(call.services.clock.now_ms(), is_pause=action == "pause")
+        return ChangeGroup(call.group, action, *cause_of(body), call.version(), until_ms)
 
     if dry_run:
         return await call.slow_calls.run(lambda: call.shown(command()))

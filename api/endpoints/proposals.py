@@ -31,14 +31,13 @@ async def make(
     services: ServicesDep,
     slow_calls: SlowCallsDep,
     response: Response,
-    body: ProposalBody | None = None,
+    body: ProposalBody,
 ) -> ProposalAnswer:
     """Compute a plan and keep it for an hour; nothing is changed. It can be applied as it is while it is
     true."""
-    asked = body or ProposalBody()
 
     def compute() -> ProposalAnswer:
-        command = TriggerRebalance(DatastreamName(name), asked.full, asked.requested_by, asked.reason)
+        command = TriggerRebalance(DatastreamName(name), body.full, body.requested_by, body.reason)
         request = services.control.request_of(command)
         world, decision = services.preview_world(request)
         plan, group = decision.plan or world.plan, request.group
@@ -64,9 +63,7 @@ def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
     status_code=202,
     responses={202: {"headers": described("Location")}, **problems(404, 409)},
 )
-def apply(
-    identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody | None = None
-) -> ApplyAnswer:
+def apply(identity: IdPath, services: ServicesDep, response: Response, body: ApplyBody) -> ApplyAnswer:
     """Have exactly this plan put in force by the leader, as one step, if it is still true then; the operation
     and an event say so, or why not. It is applied once: who asks again is answered 409."""
     stored = _kept(identity, services)
@@ -77,7 +74,7 @@ def apply(
             f"plan {identity} is not true any more: {'; '.join(changed)}", advice="compute another one"
         )
     services.control.check_right_to_group(stored.proposal.group)
-    who = services.control.caller.signed((body or ApplyBody()).requested_by)
+    who = services.control.caller.signed(body.requested_by)
     request = ApplyRequest(stored.proposal.group, identity, who, services.clock.now_ms())
     waits = services.proposals.ask_for(stored, request)
     services.control.note_asked(waits)

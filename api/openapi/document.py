@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from api.calls.request_ids import RequestIds
 from api.openapi.examples import Examples
 from api.schemas.headers import OF_MODELS, HeaderName, described
-from api.schemas.problems import ProblemDocument
+from api.schemas.problems import OF_CHANGES, ProblemDocument
 
 _SCHEMAS: Final = "#/components/schemas/"
 _CREATED: Final = "201"
@@ -27,7 +27,8 @@ Datastreams, plans and the state of a Headrace service. Any instance answers.
 Errors are problem documents (RFC 9457): `kind` is the class of the error, `advice` what a person can do,
 `errors` every field that is wrong, by its JSON pointer. Every answer has `X-Request-ID`, which the log has,
 too; a caller may give its own. A change says which version it is a change of: the `ETag` of what was read
-goes into `If-Match`.
+goes into `If-Match`. A POST has a body of JSON, `{}` at least, with its `Content-Type`: no page of another
+site can send one.
 
 Where the service asks who calls, a token goes into `Authorization: Bearer`, or the connection shows a
 certificate: 401 without either, 403 where the role or the owner of the datastream does not allow the call.
@@ -86,6 +87,8 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     schemas |= found.pop("$defs", {}) | {ProblemDocument.__name__: found}
     for method, path, operation in _operations(document):
         _forget_validation(operation["responses"])
+        if method != "get":
+            operation["responses"] |= {str(status): dict(one) for status, one in OF_CHANGES.items()}
         is_remembered = method == "get" and path not in _OF_THE_MOMENT
         for status, response in operation["responses"].items():
             names = _headers_of(status, response, is_remembered=is_remembered)

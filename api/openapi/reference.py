@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from api.schemas.problems import EVERYWHERE
+from api.schemas.problems import EVERYWHERE, OF_CHANGES
 
 _SCHEMAS: Final = "#/components/schemas/"
 _JSON: Final = "application/json"
+_ANYWHERE: Final = dict(sorted({**EVERYWHERE, **OF_CHANGES}.items()))
 _INTRODUCTION: Final = """\
 # REST reference
 
@@ -25,7 +26,7 @@ def rest_reference(document: Mapping[str, Any]) -> str:
     """Markdown: a section for each operation and each type."""
     lines = [_INTRODUCTION.format(description=document["info"]["description"])]
     lines += ["| status | meaning |", "|---|---|"]
-    lines += [f"| {status} | {_text(one['description'])} |" for status, one in EVERYWHERE.items()]
+    lines += [f"| {status} | {_text(one['description'])} |" for status, one in _ANYWHERE.items()]
     for tag in document["tags"]:
         lines += ["", f"## {tag['name'].capitalize()}", "", tag["description"]]
         for path, operations in document["paths"].items():
@@ -55,7 +56,7 @@ def _body(operation: Mapping[str, Any]) -> Iterator[str]:
 
 def _answers(operation: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", "| status | body | headers | meaning |", "|---|---|---|---|")
-    everywhere = {str(status) for status in EVERYWHERE}
+    everywhere = {str(status) for status in _ANYWHERE}
     for status, one in sorted(operation["responses"].items()):
         media = one.get("content", {}).get(_JSON)
         if media is None and status in everywhere:

@@ -107,6 +107,12 @@ _MEANINGS: Final = {
         "the body is too large",
         "900000 bytes are possible",
     ),
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: _Meaning(
+        "The body of a change is not said to be JSON: a page of another site could have sent it.",
+        "BodyNotJson",
+        "a change has a body of JSON",
+        "send a body of JSON, {} at least, with Content-Type: application/json",
+    ),
     HTTPStatus.TOO_MANY_REQUESTS: _Meaning(
         "The caller makes more calls than it may.",
         "TooOften",
@@ -170,3 +176,6 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
 EVERYWHERE: Final = problems(400, 401, 403, 408, 413, 429, 500, 502, 503, 504)
 """Any call may be malformed, too large, too often or without a right, may need ZooKeeper or another server,
 or may meet a bug."""
+
+OF_CHANGES: Final = problems(415)
+"""Any change, besides."""

@@ -92,14 +92,15 @@ class RestClient:
         return self._ask("GET", path, params=parameters)
 
     def post(self, path: str, body: object = None, **parameters: Any) -> Any:
-        """JSON of the answer. Raises Unreachable, InvalidRequest, HeadraceError."""
-        return self._ask("POST", path, json=body, params=parameters)
+        """JSON of the answer. What has nothing to say sends an empty object, as actions need a body. Raises
+        Unreachable, InvalidRequest, HeadraceError."""
+        return self._ask("POST", path, json={} if body is None else body, params=parameters)
 
     def begin(self, method: str, path: str, body: object = None, **parameters: Any) -> tuple[Any, str]:
         """JSON of the answer to a call of which any version will do, and the path of the operation that it
         has begun; empty: there is none. Raises as `post` does."""
         headers = {"If-Match": "*"} if method == "DELETE" else {}
-        more = {} if body is None else {"json": body}
+        more = {} if body is None and method != "POST" else {"json": body or {}}
         response = self._answer(method, path, headers=headers, params=parameters, **more)
         location = response.headers.get("Location", "")
         return self._json(response), location if location.startswith(f"{OPERATIONS}/") else ""

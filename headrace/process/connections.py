@@ -22,20 +22,24 @@ _GRACE_SECONDS: Final = 2.0
 
 class BoundedProtocol(H11Protocol):
     """Answers 503 where there are too many connections, and 408 where a head does not come; closes where a
-    body does not, also that of a call which has been answered."""
+    body does not, also that of a call which has been answered, and where an answer is not read."""
 
     limits: ClassVar[LimitSettings] = LimitSettings()
     by_address: ClassVar[Counter[str]] = Counter()
+    unread: ClassVar[dict[BoundedProtocol, None]] = {}
+    """Those whose caller does not read what is sent, the one that waits longest first."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._deadline: asyncio.TimerHandle | None = None
         self._waits_for = ""
         self._counted = ""
+        self._reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A connection is there; nothing has come of it."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=1, low=0)  # the system's own buffer takes what is usual
         self._counted = self.client[0] if self.client else "nobody known"
         self.by_address[self._counted] += 1
         if len(self.connections) > self.limits.connections:
@@ -48,10 +52,40 @@ class BoundedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self._wait_for("")
+        self._is_read()
         self.by_address[self._counted] -= 1
         if self.by_address[self._counted] <= 0:
             del self.by_address[self._counted]
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Something of an answer waits for the caller to read what is before it. Until that is read no more
+        is written; where that takes too long, or too much waits of all connections, the connection ends."""
+        super().pause_writing()
+        if self._reading is None:
+            self._reading = self.loop.call_later(self.limits.answer_seconds, self.abandon)
+        self.unread[self] = None
+        while len(self.unread) > 1 and self._unread_bytes() > self.limits.unread_bytes:
+            next(iter(self.unread)).abandon()
+
+    def resume_writing(self) -> None:
+        """All of it is with the system, or gone."""
+        self._is_read()
+        super().resume_writing()
+
+    def _unread_bytes(self) -> int:
+        return sum(one.transport.get_write_buffer_size() for one in self.unread)
+
+    def _is_read(self) -> None:
+        self.unread.pop(self, None)
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def abandon(self) -> None:
+        """End the connection. What is written is dropped: `close` would wait for the caller."""
+        self._is_read()
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Bytes, of which nothing is looked at once the connection ends."""

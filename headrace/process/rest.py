@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import socket
 import threading
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
@@ -52,6 +54,22 @@ def unbound_listener(host: str) -> socket.socket:
     return listener
 
 
+class ListenerLoop(asyncio.SelectorEventLoop):
+    """Its TLS connections begin and end within some seconds; asyncio's own limits are 60 and 30, and the
+    server has no setting for them. A connection is counted once its handshake is over."""
+
+    def __init__(self, handshake_seconds: float) -> None:
+        super().__init__()
+        self._handshake_seconds = handshake_seconds
+
+    async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
+        """As asked for."""
+        if more.get("ssl") is not None:
+            seconds = self._handshake_seconds
+            more = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds, **more}
+        return await super().create_server(*arguments, **more)
+
+
 class RestServer:
     """`bind` first (a busy port is found at once), then `attach` and `start`."""
 
@@ -79,6 +97,11 @@ class RestServer:
         assert self._socket is not None
         host, port = self._socket.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._server.server_state.connections) if self._server is not None else 0
 
     def bind(self) -> None:
         """Raises ConfigError when the port is taken."""
@@ -119,7 +142,13 @@ class RestServer:
         assert self._socket is not None
         server, listener = self._server, self._socket
         context = contextvars.copy_context()
-        self._thread = threading.Thread(target=lambda: context.run(server.run, [listener]), name="rest")
+        loop = partial(ListenerLoop, self._limits.head_seconds)
+
+        def run() -> None:
+            with asyncio.Runner(loop_factory=loop) as runner:
+                runner.run(server.serve([listener]))
+
+        self._thread = threading.Thread(target=lambda: context.run(run), name="rest")
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:

@@ -158,7 +158,7 @@ def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
     class Protocol(CertifiedProtocol):
         pass
 
-    Protocol.limits, Protocol.by_address = limits, Counter()
+    Protocol.limits, Protocol.by_address, Protocol.unread = limits, Counter(), {}
     return Protocol
 
 

@@ -194,7 +194,7 @@ def test_nothing_that_is_sent_or_stored_for_one_datastream_harms_another(
     damaged = [one for one in listed if one["status"] == "DAMAGED"]
     assert len(damaged) > len(NODES)
     assert all(one["problem"]["reason"] for one in damaged)
-    assert tenants.ask(0, "POST", f"/v1/datastreams/{damaged[0]['name']}/pause").status_code == 409
+    assert tenants.ask(0, "POST", f"/v1/datastreams/{damaged[0]['name']}/pause", b"{}").status_code == 409
 
     for instance in instances:
         assert instance.terminate() == 0

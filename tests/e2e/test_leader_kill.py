@@ -117,7 +117,7 @@ class Writer:
                 history.refused.add(f"mark-{mark}")
 
     def _halt(self, name: str, action: str) -> None:
-        answer = self._ask("POST", f"/v1/datastreams/{name}/{action}")
+        answer = self._ask("POST", f"/v1/datastreams/{name}/{action}", json={})
         history = self._history
         with history.lock:
             if answer is None:

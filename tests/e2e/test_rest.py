@@ -56,6 +56,8 @@ class Asked:
         self.answered: set[tuple[str, str]] = set()
 
     def ask(self, method: str, path: str, status: int = 200, **arguments: Any) -> httpx.Response:
+        if method == "POST" and path.startswith("/v1/"):
+            arguments.setdefault("json", {})
         answer = self.client.request(method, path, **arguments)
         assert answer.status_code == status, f"{method} {path}: {answer.status_code} {answer.text}"
         if answer.is_success:

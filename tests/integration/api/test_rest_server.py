@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 import structlog
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from structlog.testing import LogCapture
 
 from api.access.settings import LimitSettings
@@ -38,6 +40,17 @@ def until_closed(connection: socket.socket) -> bytes:
     answer = b""
     while data := connection.recv(65_536):
         answer += data
+    return answer
+
+
+def until_reset(connection: socket.socket) -> bytes:
+    """The same where the other end drops what it has not sent."""
+    answer = b""
+    try:
+        while data := connection.recv(1_048_576):
+            answer += data
+    except ConnectionResetError:
+        pass
     return answer
 
 
@@ -126,6 +139,27 @@ def test_connections_that_hold_on_end_and_the_others_are_answered() -> None:
                 assert until_closed(one).startswith(b"HTTP/1.1 408")
         url = f"http://{server.address}/v1/health"
         wait_until(lambda: httpx.get(url, timeout=PATIENCE_SECONDS).status_code == 200)
+    finally:
+        server.stop(PATIENCE_SECONDS)
+
+
+def test_a_caller_that_does_not_read_its_answer_is_ended() -> None:
+    """What it has not read by then is dropped: it is far more than the system keeps for a connection."""
+    size = 64 * 1024 * 1024
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(bytes(size))(scope, receive, send)
+
+    server = RestServer("127.0.0.1", 0, limits=LimitSettings(answer_seconds=0.2))
+    server.bind()
+    try:
+        server.attach(Site().app, large)
+        server.start()
+        with connected(server) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            wait_until(lambda: not server.connections)
+            assert len(until_reset(connection)) < size
     finally:
         server.stop(PATIENCE_SECONDS)
 

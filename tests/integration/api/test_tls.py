@@ -6,7 +6,7 @@ import shutil
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import pytest
 
 from api.access.gate import Access
 from api.access.rights import Principal, Role
-from api.access.settings import TlsSettings
+from api.access.settings import LimitSettings, TlsSettings
 from api.access.token_edits import add_entry
 from api.access.tokens import TokenFile, new_token
 from headrace.console.client import RestClient
@@ -46,9 +46,9 @@ def live(tmp_path: Path) -> TlsSettings:
 
 
 @contextmanager
-def serving(tls: TlsSettings, access: Access) -> Iterator[RestServer]:
+def serving(tls: TlsSettings, access: Access, limits: LimitSettings | None = None) -> Iterator[RestServer]:
     site = Site(access=access)
-    server = RestServer("127.0.0.1", 0, tls)
+    server = RestServer("127.0.0.1", 0, tls, limits=limits or LimitSettings())
     server.bind()
     try:
         server.attach(site.app)
@@ -125,6 +125,17 @@ def test_nothing_older_than_tls_1_2_is_spoken_and_nothing_plain(live: TlsSetting
             shown(server, minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
         with closing(RestClient(server.address, PATIENCE_SECONDS)) as plain, pytest.raises(HeadraceError):
             plain.get("/v1/datastreams")
+
+
+@pytest.mark.parametrize("sent", [b"", bytes.fromhex("16030100050100")])
+def test_a_handshake_that_does_not_come_is_given_up(live: TlsSettings, sent: bytes) -> None:
+    """Nothing, or the beginning of a ClientHello."""
+    with serving(live, Access(), LimitSettings(head_seconds=0.2)) as server:
+        port = int(server.address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as silent:
+            silent.sendall(sent)
+            with suppress(ConnectionResetError):
+                assert silent.recv(1) == b""
 
 
 def test_a_token_goes_over_tls_or_stays_on_the_machine(live: TlsSettings, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from structlog.testing import capture_logs
 
 from api.access.settings import OidcSettings
 from api.settings import ApiSettings
@@ -40,6 +41,7 @@ class Provider:
     """Shows keys, and signs with them. `answer`: what it sends of its set of keys; `ends`: lets go of a call
     that it holds on to."""
 
+    host: str
     port: int = 0
     scheme: str = "http"
     status: int = 200
@@ -62,7 +64,7 @@ class Provider:
         return {
             "issuer": ISSUER,
             "audience": "headrace",
-            "keys_url": f"{self.scheme}://127.0.0.1:{self.port}/certs",
+            "keys_url": f"{self.scheme}://{self.host}:{self.port}/certs",
             "groups": {"readers": {"role": "viewer"}, "operators": {"role": "operator"}},
             **more,
         }
@@ -77,8 +79,8 @@ class Provider:
 
 
 @contextmanager
-def listening(context: ssl.SSLContext | None = None) -> Iterator[Provider]:
-    provider = Provider()
+def listening(context: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[Provider]:
+    provider = Provider(host)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -93,7 +95,7 @@ def listening(context: ssl.SSLContext | None = None) -> Iterator[Provider]:
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - its name
             """What is asked is in `asked`."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer((host, 0), Handler)
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         provider.scheme = "https"
@@ -131,7 +133,8 @@ class TestTokensOfAProvider:
             with httpx.Client(base_url=f"http://{server.address}", timeout=PATIENCE_SECONDS) as client:
 
                 def made(token: str, method: str = "GET", path: str = "/v1/plan") -> httpx.Response:
-                    return client.request(method, path, headers={"Authorization": f"Bearer {token}"})
+                    sent = {"Authorization": f"Bearer {token}"}
+                    return client.request(method, path, json={} if method == "POST" else None, headers=sent)
 
                 yield made
         finally:
@@ -183,22 +186,27 @@ class TestTokensOfAProvider:
 
 
 @pytest.mark.parametrize(
-    ("status", "answer"),
+    ("status", "answer", "reason"),
     [
-        (302, lambda document: document),
-        (500, lambda document: document),
-        (200, lambda document: document + b" " * 1_000_000),
-        (200, lambda _: b"<html>"),
-        (200, lambda _: b"[" * 100_000),
-        (200, lambda _: b'{"keys": []}'),
+        (302, lambda document: document, "answers with status 302"),
+        (500, lambda document: document, "answers with status 500"),
+        (200, lambda document: document + b" " * 1_000_000, "sends more than 1000000 bytes"),
+        (200, lambda _: b"<html>", "JSON"),
+        (200, lambda _: b"[" * 100_000, "JSON"),
+        (200, lambda _: b'{"keys": []}', "none of these keys"),
     ],
     ids=["elsewhere", "failed", "large", "a page", "deep", "none"],
 )
 def test_what_is_no_set_of_keys_lets_nobody_in(
-    provider: Provider, status: int, answer: Callable[[bytes], bytes]
+    provider: Provider, status: int, answer: Callable[[bytes], bytes], reason: str
 ) -> None:
+    """Each for a reason of its own, which the log has: no redirect is followed, nothing else than an answer
+    with 200 is read, and no more of it than keys may be."""
     provider.status, provider.answer = status, answer
-    issuer = issuer_of(OidcSettings.model_validate(provider.settings()), provider.clock)
+    with capture_logs() as logged:
+        issuer = issuer_of(OidcSettings.model_validate(provider.settings()), provider.clock)
+    (told,) = [one["reason"] for one in logged if one["event"] == "the keys of the issuer cannot be read"]
+    assert reason in told
     with pytest.raises(Unreachable):
         issuer.principal_of(provider.token("ec"))
     wait_until(lambda: len(provider.asked) == 2)
@@ -225,3 +233,24 @@ def test_the_provider_is_who_its_certificate_says() -> None:
             else:
                 with pytest.raises(Unreachable):
                     issuer.principal_of(provider.token("ec"))
+
+
+def test_a_certificate_of_the_authority_for_another_name_is_none() -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(FILES / "server.pem")  # for 127.0.0.1
+    with listening(context, "127.0.0.2") as provider, capture_logs() as logged:
+        settings = provider.settings(keys_ca_file=str(FILES / "authority.pem"))
+        issuer = issuer_of(OidcSettings.model_validate(settings), provider.clock)
+        with pytest.raises(Unreachable):
+            issuer.principal_of(provider.token("ec"))
+        assert provider.asked == []
+    assert "CERTIFICATE_VERIFY_FAILED" in str(logged)
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_keys(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    issuer = issuer_of(OidcSettings.model_validate(provider.settings()), provider.clock)
+    assert issuer.principal_of(provider.token("ec")).name == "oidc:alice"

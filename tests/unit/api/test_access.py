@@ -178,10 +178,10 @@ def test_an_owner_changes_nothing_that_belongs_to_another(guarded: Guarded) -> N
                 assert answer.status_code == 403, (method, path, answer.text)
     assert guarded.site.definitions.all() == before
     for answer in (
-        owner.post("/v1/datastreams/mine/pause"),
-        owner.post("/v1/datastreams/mine/resume"),
+        owner.post("/v1/datastreams/mine/pause", json={}),
+        owner.post("/v1/datastreams/mine/resume", json={}),
         owner.patch("/v1/datastreams/mine", json={"limits": {"max_tasks": 2}}, headers={"If-Match": "*"}),
-        owner.post("/v1/datastreams/mine/plan"),
+        owner.post("/v1/datastreams/mine/plan", json={}),
     ):
         assert answer.is_success, answer.text
 
@@ -239,12 +239,12 @@ def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -
     for action in ("pause", "resume"):
         path = f"/v1/groups/mine/{action}"
         for url in (path, f"{path}?dry_run=true"):
-            assert owner.post(url, headers={"If-Match": "*"}).status_code == 403, url
+            assert owner.post(url, json={}, headers={"If-Match": "*"}).status_code == 403, url
     forced = owner.post("/datastream/mine?action=pause", json={"force": True})
     assert (forced.status_code, guarded.site.definitions.all()) == (403, before)
-    assert owner.post("/v1/datastreams/mine/pause").status_code == 200
-    plan = guarded.admin.post("/v1/datastreams/guest/plan")
-    assert owner.post(f"/v1/plans/{plan.json()['id']}/apply").status_code == 403
+    assert owner.post("/v1/datastreams/mine/pause", json={}).status_code == 200
+    plan = guarded.admin.post("/v1/datastreams/guest/plan", json={})
+    assert owner.post(f"/v1/plans/{plan.json()['id']}/apply", json={}).status_code == 403
 
 
 DETOURS: Final = [
@@ -299,7 +299,7 @@ def test_no_header_makes_more_of_a_call(guarded: Guarded, headers: dict[str, str
     before = guarded.site.definitions.all()
     for path in ("/datastream/theirs", "/v1/datastreams/theirs"):
         assert guarded.as_("viewer").get(path, headers=headers).status_code in (200, 400)
-        assert guarded.as_("viewer").post(f"{path}/pause", headers=headers).status_code in (400, 403)
+        assert guarded.as_("viewer").post(f"{path}/pause", json={}, headers=headers).status_code in (400, 403)
         assert guarded.as_("owner").delete(path, headers=headers).status_code in (400, 403)
         assert guarded.site.client.get(path, headers=headers).status_code in (400, 401)
     assert guarded.site.definitions.all() == before
@@ -338,7 +338,7 @@ def test_certificates_and_listeners_are_principals_as_the_settings_say(guarded: 
 
         client = client_of(shown)  # type: ignore[arg-type]
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return client.post(path, headers=headers).status_code
+        return client.post(path, json={}, headers=headers).status_code
 
     pause = "/v1/datastreams/{}/pause"
     assert answer({}, pause.format("mine")) == 401

@@ -63,7 +63,7 @@ def test_an_endpoint_that_is_not_in_the_table_answers_nobody() -> None:
     router.add_api_route("/v1/forgotten", lambda: {}, methods=["GET", "POST"])
     site.app.include_router(router)
     for method in ("GET", "POST"):
-        answer = site.client.request(method, "/v1/forgotten")
+        answer = site.client.request(method, "/v1/forgotten", json={})
         assert (answer.status_code, answer.json()["kind"]) == (403, "Forbidden")
 
 
@@ -110,4 +110,4 @@ def test_what_the_application_itself_holds_has_no_right_to_anything() -> None:
     app = create_app(site.app.state.services)
     with pytest.raises(Forbidden):
         app.state.services.control.delete(ChangeStatus(site.stored("orders").name, "delete"))
-    assert site.client.post("/v1/datastreams/orders/pause").status_code == 200
+    assert site.client.post("/v1/datastreams/orders/pause", json={}).status_code == 200

@@ -39,7 +39,7 @@ def test_it_is_known_at_every_instance_and_after_each_change(site: Site) -> None
     create(site.client, a_body(), KEY)
     site.tick()
     site.client.patch(f"{PATH}/orders", json={"metadata": {"note": "n"}}, headers={"If-Match": "*"})
-    site.client.post(f"{PATH}/orders/pause")
+    site.client.post(f"{PATH}/orders/pause", json={})
     other = Site(site.server, "two")
     again = create(other.client, a_body(), KEY)
     assert (again.status_code, again.json()["status"]) == (201, "PAUSED")

@@ -349,7 +349,7 @@ def test_a_name_is_taken_once(client: Client) -> None:
 
 def test_what_is_not_there(client: Client) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/stop")):
-        answer = client.request(method, f"/v1/datastreams/nobody{path}")
+        answer = client.request(method, f"/v1/datastreams/nobody{path}", json={})
         assert answer.status_code == 404
         assert answer.json()["detail"] == "there is no datastream nobody"
 
@@ -369,13 +369,13 @@ def test_any_name_finds_its_way_there_and_back(client: Client, site: Site, name:
 def test_pause_resume_stop_delete(client: Client, site: Site) -> None:
     site.create()
     assert site.follower.lanes == ["t-0", "t-1"]
-    assert client.post("/v1/datastreams/orders/pause").json()["status"] == "PAUSED"
+    assert client.post("/v1/datastreams/orders/pause", json={}).json()["status"] == "PAUSED"
     site.tick()
     assert site.follower.lanes == []
-    assert client.post("/v1/datastreams/orders/resume").json()["status"] == "READY"
+    assert client.post("/v1/datastreams/orders/resume", json={}).json()["status"] == "READY"
     site.tick()
     assert site.follower.lanes == ["t-0", "t-1"]
-    assert client.post("/v1/datastreams/orders/stop").json()["status"] == "STOPPING"
+    assert client.post("/v1/datastreams/orders/stop", json={}).json()["status"] == "STOPPING"
     site.tick()
     assert client.get("/v1/datastreams/orders").json()["status"] == "STOPPED"
     deleted = client.delete("/v1/datastreams/orders")
@@ -386,14 +386,14 @@ def test_pause_resume_stop_delete(client: Client, site: Site) -> None:
 
 def test_what_the_state_does_not_allow_says_what_it_would(client: Client, site: Site) -> None:
     site.create()
-    answer = client.post("/v1/datastreams/orders/resume")
+    answer = client.post("/v1/datastreams/orders/resume", json={})
     assert answer.status_code == 409
     assert answer.json()["detail"] == "datastream orders is READY; resume is possible from PAUSED, STOPPED"
 
 
 def test_an_action_that_does_not_exist(client: Client, site: Site) -> None:
     site.create()
-    answer = client.post("/v1/datastreams/orders/explode")
+    answer = client.post("/v1/datastreams/orders/explode", json={})
     assert answer.status_code == 404
     assert answer.json()["detail"] == "there is nothing at /v1/datastreams/orders/explode"
 

@@ -99,10 +99,10 @@ def test_limits_that_contradict_each_other_already_hold_up_no_other_change(group
 
 
 def test_one_that_is_paused_or_deleted_leaves_the_others(group: Site) -> None:
-    found = group.client.post("/v1/datastreams/a/pause", params={"dry_run": "true"}).json()
+    found = group.client.post("/v1/datastreams/a/pause", json={}, params={"dry_run": "true"}).json()
     assert [one["partition"] for one in found["stops"]] == ["t-0", "t-1"]
     assert (found["tasks_before"], found["tasks_after"]) == (1, 1)
-    group.client.post("/v1/datastreams/a/pause")
+    group.client.post("/v1/datastreams/a/pause", json={})
     group.tick()
     assert lanes(group) == ["u-0", "u-1"]
     patch(group, "b", {"source": {"topics": "u|t"}})
@@ -206,7 +206,7 @@ def test_all_that_share_tasks_are_paused_for_a_time_and_resumed(group: Site) -> 
     assert not group.follower.workers.lanes
     told = [one["sentence"] for one in group.client.get("/v1/events").json() if one["kind"] == "command"]
     assert sum(one.startswith("me paused the datastream until") for one in told) == 2
-    assert group.client.post(f"{SHARED}/resume").status_code == 200
+    assert group.client.post(f"{SHARED}/resume", json={}).status_code == 200
     group.tick()
     assert lanes(group) == ["t-0", "t-1", "u-0", "u-1"]
     group.client.post(f"{SHARED}/pause", json={"for_seconds": 5})
@@ -218,12 +218,12 @@ def test_all_that_share_tasks_are_paused_for_a_time_and_resumed(group: Site) -> 
 def test_none_is_paused_where_one_cannot_be(group: Site) -> None:
     late = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
     group.client.post("/v1/datastreams", json=late)
-    refused = group.client.post(f"{SHARED}/pause")
+    refused = group.client.post(f"{SHARED}/pause", json={})
     assert (refused.status_code, refused.json()["kind"]) == (409, "IllegalTransition")
     assert "datastream c is INITIALIZING" in refused.json()["detail"]
     assert statuses(group) == {"a": "READY", "b": "READY", "c": "INITIALIZING"}
     group.tick()
-    assert group.client.post(f"{SHARED}/pause").status_code == 200
+    assert group.client.post(f"{SHARED}/pause", json={}).status_code == 200
     assert set(statuses(group).values()) == {"PAUSED"}
 
 
@@ -237,23 +237,23 @@ def test_what_is_paused_stays_so_until_the_later_of_both_ends(group: Site) -> No
     assert (second["halt"]["reason"], second["halt"]["until_ms"]) == ("tests", now_ms + 60_000)
     again = group.client.post(f"{SHARED}/pause", json={"for_seconds": 30})
     assert (again.status_code, "changes none" in again.json()["detail"]) == (409, True)
-    lasting = group.client.post(f"{SHARED}/pause").json()["datastreams"]
+    lasting = group.client.post(f"{SHARED}/pause", json={}).json()["datastreams"]
     assert [one["halt"]["until_ms"] for one in lasting] == [None, None]
 
 
 def test_what_is_stopped_stays_so_and_what_goes_is_no_member(group: Site) -> None:
-    group.client.post("/v1/datastreams/a/stop")
+    group.client.post("/v1/datastreams/a/stop", json={})
     group.tick()
-    assert group.client.post(f"{SHARED}/resume").status_code == 409
-    assert group.client.post(f"{SHARED}/pause").status_code == 200
+    assert group.client.post(f"{SHARED}/resume", json={}).status_code == 409
+    assert group.client.post(f"{SHARED}/pause", json={}).status_code == 200
     assert statuses(group) == {"a": "STOPPED", "b": "PAUSED"}
-    assert group.client.post(f"{SHARED}/resume").status_code == 200
+    assert group.client.post(f"{SHARED}/resume", json={}).status_code == 200
     assert statuses(group) == {"a": "STOPPED", "b": "READY"}
     group.client.delete("/v1/datastreams/b")
     assert statuses(group) == {"a": "STOPPED"}
     group.tick(4)
     group.client.delete("/v1/datastreams/a")
-    for answer in (group.client.get(SHARED), group.client.post(f"{SHARED}/pause")):
+    for answer in (group.client.get(SHARED), group.client.post(f"{SHARED}/pause", json={})):
         assert (answer.status_code, answer.json()["kind"]) == (404, "NotFound")
 
 
@@ -265,12 +265,12 @@ def test_if_match_names_the_version_of_all(group: Site) -> None:
     ]
     for change in changes:
         change()
-        stale = group.client.post(f"{SHARED}/pause", headers={"If-Match": read})
+        stale = group.client.post(f"{SHARED}/pause", json={}, headers={"If-Match": read})
         assert (stale.status_code, stale.json()["kind"]) == (412, "StaleVersion")
         read = group.client.get(SHARED).headers["ETag"]
-    assert group.client.post(f"{SHARED}/pause", headers={"If-Match": read}).status_code == 200
-    assert group.client.post(f"{SHARED}/resume", headers={"If-Match": "*"}).status_code == 200
-    assert group.client.post(f"{SHARED}/pause", headers={"If-Match": "x"}).status_code == 400
+    assert group.client.post(f"{SHARED}/pause", json={}, headers={"If-Match": read}).status_code == 200
+    assert group.client.post(f"{SHARED}/resume", json={}, headers={"If-Match": "*"}).status_code == 200
+    assert group.client.post(f"{SHARED}/pause", json={}, headers={"If-Match": "x"}).status_code == 400
 
 
 @pytest.mark.parametrize("is_exact", [False, True])
@@ -291,7 +291,7 @@ def test_a_change_in_between_is_neither_lost_nor_unseen(group: Site, is_exact: b
             assert acts[other]().is_success
 
     group.session.script = in_between
-    answer = group.client.post(f"{SHARED}/pause", headers={"If-Match": read} if is_exact else {})
+    answer = group.client.post(f"{SHARED}/pause", json={}, headers={"If-Match": read} if is_exact else {})
     if is_exact:
         assert answer.status_code == 412
         assert statuses(group)["b"] == "READY", "none was paused"
@@ -308,7 +308,7 @@ def test_a_change_in_between_is_neither_lost_nor_unseen(group: Site, is_exact: b
 
 def test_a_dry_run_of_a_group_shows_every_member_and_writes_nothing(group: Site) -> None:
     before = group.server.dump()
-    answer = group.client.post(f"{SHARED}/pause", params={"dry_run": "true"})
+    answer = group.client.post(f"{SHARED}/pause", json={}, params={"dry_run": "true"})
     assert answer.status_code == 200, answer.text
     found = answer.json()
     assert found["name"] == "shared"
@@ -319,7 +319,7 @@ def test_a_dry_run_of_a_group_shows_every_member_and_writes_nothing(group: Site)
     assert [one["partition"] for one in found["stops"]] == ["t-0", "t-1", "u-0", "u-1"]
     assert (found["tasks_before"], found["tasks_after"]) == (1, 0)
     assert group.server.dump() == before
-    assert group.client.post(f"{SHARED}/resume", params={"dry_run": "true"}).status_code == 409
+    assert group.client.post(f"{SHARED}/resume", json={}, params={"dry_run": "true"}).status_code == 409
 
 
 def test_only_a_pause_of_a_group_has_an_end(group: Site) -> None:
@@ -329,7 +329,7 @@ def test_only_a_pause_of_a_group_has_an_end(group: Site) -> None:
 
 def test_one_that_is_alone_is_a_group_by_its_name(site: Site) -> None:
     site.create()
-    assert site.client.post("/v1/groups/orders/pause").json()["datastreams"][0]["status"] == "PAUSED"
+    assert site.client.post("/v1/groups/orders/pause", json={}).json()["datastreams"][0]["status"] == "PAUSED"
 
 
 def test_one_that_is_created_in_between_is_not_paused(group: Site) -> None:
@@ -342,10 +342,10 @@ def test_one_that_is_created_in_between_is_not_paused(group: Site) -> None:
             assert Site(group.server, "two").client.post("/v1/datastreams", json=late).status_code == 201
 
     group.session.script = in_between
-    paused = group.client.post(f"{SHARED}/pause")
+    paused = group.client.post(f"{SHARED}/pause", json={})
     assert [one["name"] for one in paused.json()["datastreams"]] == ["a", "b"]
     assert statuses(group) == {"a": "PAUSED", "b": "PAUSED", "c": "INITIALIZING"}
-    resumed = group.client.post(f"{SHARED}/resume", headers={"If-Match": paused.headers["ETag"]})
+    resumed = group.client.post(f"{SHARED}/resume", json={}, headers={"If-Match": paused.headers["ETag"]})
     assert (resumed.status_code, resumed.json()["kind"]) == (412, "StaleVersion"), "one more is there"
 
 
@@ -355,7 +355,7 @@ def test_what_cannot_be_read_of_a_group_keeps_it_as_it_is(group: Site) -> None:
     node = group.session.read(path)
     group.session.write(path, b"{", node.version)
     group.tick()
-    refused = group.client.post(f"{SHARED}/pause")
+    refused = group.client.post(f"{SHARED}/pause", json={})
     assert (refused.status_code, refused.json()["kind"]) == (409, "DamagedState"), refused.text
     assert group.stored("a").status == "READY"
 
@@ -368,7 +368,7 @@ def test_a_hostile_prefix_is_a_group_that_is_not_there(group: Site, prefix: str)
     before = group.server.dump()
     for call in ("GET ", "POST /pause", "POST /resume", "POST /pause?dry_run=true"):
         method, action = call.split(" ")
-        answer = group.client.request(method, f"/v1/groups/{prefix}{action}")
+        answer = group.client.request(method, f"/v1/groups/{prefix}{action}", json={})
         assert answer.status_code in {404, 405, 422}, answer.text
         assert len(answer.text) < 1_000
     assert group.server.dump() == before

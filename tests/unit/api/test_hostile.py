@@ -159,7 +159,7 @@ def test_whatever_is_stored_is_listed_and_deleted_and_harms_nobody(crowd: Site, 
     for bad, name in stored.items():
         check(crowd.client.get(f"/v1/datastreams/{bad}"), name)
         check(crowd.client.get(f"/datastream/{bad}"), name)
-        check(crowd.client.post(f"/v1/datastreams/{bad}/pause"), name)
+        check(crowd.client.post(f"/v1/datastreams/{bad}/pause", json={}), name)
         check(crowd.client.post("/v1/rebalance", json={"datastream": bad, "dry_run": True}), name)
     assert lanes_of(crowd, "good") == ["t-0", "t-1"]
     for bad, name in stored.items():
@@ -183,7 +183,7 @@ def test_a_damaged_definition_is_shown_with_its_problem_and_deleted_by_either_do
         assert shown["problem"]["reason"]
         assert crowd.client.get("/v1/datastreams").json()[0] == shown
         assert "headrace.problem" in crowd.client.get("/datastream/bad").json()["metadata"]
-        refused = crowd.client.post("/v1/datastreams/bad/pause")
+        refused = crowd.client.post("/v1/datastreams/bad/pause", json={})
         assert (refused.status_code, refused.json()["kind"]) == (409, "DamagedState")
         assert crowd.client.delete(door).status_code < 300
         crowd.tick()

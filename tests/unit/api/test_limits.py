@@ -52,7 +52,7 @@ class Watched:
     def ask(self, name: str, path: str = "/v1/plan", method: str = "GET", **headers: str) -> Response:
         client = client_of(self.site.app)
         sent = {"Authorization": f"Bearer {self.tokens[name]}", **headers}
-        return client.request(method, path, headers=sent)  # type: ignore[return-value]
+        return client.request(method, path, json={}, headers=sent)  # type: ignore[return-value]
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_a_plan_that_is_not_true_any_more_has_failed(client: Client, site: Site)
     site.create()
     make_heavy(site)
     plan = client.post("/v1/datastreams/orders/plan", json={"full": True}).json()
-    location = asked(client.post(f"/v1/plans/{plan['id']}/apply"))
+    location = asked(client.post(f"/v1/plans/{plan['id']}/apply", json={}))
     tag = client.get("/v1/datastreams/orders").headers["etag"]
     change = {"limits": {"max_tasks": 7}}
     assert client.patch("/v1/datastreams/orders", json=change, headers={"If-Match": tag}).is_success
@@ -193,20 +193,20 @@ def test_a_stop_runs_until_nothing_is_left_and_is_remembered_when_it_is_resumed(
     location = asked(client.post("/v1/datastreams/orders/stop", json=why))
     running = state(client, location)
     assert (running["kind"], running["state"], running["requested_by"]) == ("stop", "running", "me")
-    assert asked(client.post("/v1/datastreams/orders/stop")) == location
+    assert asked(client.post("/v1/datastreams/orders/stop", json={})) == location
     site.tick()
     done = state(client, location)
     assert (done["state"], done["created_ms"]) == ("done", running["created_ms"])
     assert done["finished_ms"] > done["created_ms"]
-    assert "location" not in client.post("/v1/datastreams/orders/resume").headers
+    assert "location" not in client.post("/v1/datastreams/orders/resume", json={}).headers
     assert state(client, location) == done
     site.clock.advance(1)
-    assert asked(client.post("/v1/datastreams/orders/stop")) != location
+    assert asked(client.post("/v1/datastreams/orders/stop", json={})) != location
 
 
 def test_a_stop_that_a_deletion_has_overtaken_has_failed(client: Client, site: Site) -> None:
     site.create()
-    stop = asked(client.post("/v1/datastreams/orders/stop"))
+    stop = asked(client.post("/v1/datastreams/orders/stop", json={}))
     deletion = asked(client.delete("/v1/datastreams/orders"))
     assert (state(client, stop)["state"], state(client, deletion)["state"]) == ("failed", "running")
     site.tick()
@@ -220,7 +220,7 @@ def test_a_stop_is_known_for_as_long_as_it_lasts_and_other_outcomes_for_a_day(
     site.create()
     rebalance = asked(client.post("/v1/rebalance", json=REBALANCE))
     site.tick()
-    stop = asked(client.post("/v1/datastreams/orders/stop"))
+    stop = asked(client.post("/v1/datastreams/orders/stop", json={}))
     site.tick()
     site.clock.advance(LASTS_MS / 1_000)
     assert client.get(rebalance).status_code == 404
@@ -238,7 +238,7 @@ def test_the_list_has_the_newest_first_of_all_or_of_one_datastream(client: Clien
         made.append(asked(client.post("/v1/rebalance", json=REBALANCE | {"datastream": name})))
     site.tick()
     site.clock.advance(1)
-    made.append(asked(client.post("/v1/datastreams/users/stop")))
+    made.append(asked(client.post("/v1/datastreams/users/stop", json={})))
     ids = [one.rpartition("/")[2] for one in reversed(made)]
     found = client.get("/v1/operations").json()
     assert [one["id"] for one in found] == ids

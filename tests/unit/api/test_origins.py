@@ -88,7 +88,7 @@ def test_a_page_pauses_nothing_where_nobody_is_asked_who_they_are() -> None:
     site = Site()
     site.create()
     for path in ("/v1/datastreams/orders/pause", "/datastream/orders?action=pause"):
-        assert site.client.post(path, headers={"Origin": "http://evil.example"}).status_code == 403
+        assert site.client.post(path, json={}, headers={"Origin": "http://evil.example"}).status_code == 403
     assert site.client.get("/v1/datastreams", headers={"Host": "evil.example"}).status_code == 403
     assert site.stored("orders").status == "READY"
 
@@ -97,3 +97,60 @@ def test_the_page_of_the_interface_loads_nothing() -> None:
     page = Site().client.get("/v1/docs")
     assert "default-src 'none'" in page.headers["Content-Security-Policy"]
     assert [tag for tag in ("<script", "<link", "<img", "src=", "http:", "https:") if tag in page.text] == []
+
+
+FORMS = [
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "text/plain;charset=UTF-8",
+    "TEXT/PLAIN",
+]
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_what_a_form_can_send_changes_nothing_on_either_surface(kind: str) -> None:
+    """Also of a browser that says neither Origin nor Sec-Fetch-Site."""
+    site = Site()
+    site.create()
+    sent = {"Content-Type": kind}
+    for path in (
+        "/v1/datastreams/orders/pause",
+        "/v1/groups/orders/pause",
+        "/datastream/orders?action=pause",
+    ):
+        for content in (b"", b"{}"):
+            answer = site.client.post(path, content=content, headers=sent)
+            assert (answer.status_code, "is not sent as" in answer.text) == (415, True), path
+    for method in ("PUT", "DELETE"):
+        assert (
+            site.client.request(method, "/datastream/orders", content=b"{}", headers=sent).status_code == 415
+        )
+    assert site.client.get("/v1/datastreams", headers=sent).status_code == 200
+    assert site.stored("orders").status == "READY"
+
+
+@pytest.mark.parametrize("kind", ["", "text/html", "application/octet-stream", "json", "text/x+json"])
+def test_an_action_needs_a_body_of_json(kind: str) -> None:
+    site = Site()
+    site.create()
+    sent = {"Content-Type": kind} if kind else {}
+    for content in (b"", b"{}"):
+        answer = site.client.post("/v1/datastreams/orders/pause", content=content, headers=sent)
+        assert (answer.status_code, answer.json()["kind"]) == (415, "BodyNotJson")
+    assert site.stored("orders").status == "READY"
+    empty = site.client.post(
+        "/v1/datastreams/orders/pause", content=b"", headers={"Content-Type": "application/json"}
+    )
+    assert empty.status_code == 400
+    for action, kind in (("pause", "application/json"), ("resume", "Application/JSON; charset=utf-8")):
+        answer = site.client.post(
+            f"/v1/datastreams/orders/{action}", content=b"{}", headers={"Content-Type": kind}
+        )
+        assert answer.status_code == 200
+
+
+def test_actions_of_brooklins_clients_have_no_body() -> None:
+    site = Site()
+    site.create()
+    assert site.client.post("/datastream/orders?action=pause").status_code == 200
+    assert site.stored("orders").status == "PAUSED"

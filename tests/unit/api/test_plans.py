@@ -93,7 +93,7 @@ def test_a_rebalance_is_queued_and_carried_out_by_the_leader(client: Client, sit
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_what_has_no_tasks_cannot_be_rebalanced(client: Client, site: Site, dry_run: bool) -> None:
     site.create()
-    client.post("/v1/datastreams/orders/pause")
+    client.post("/v1/datastreams/orders/pause", json={})
     for name, status in (("orders", 409), ("nobody", 404)):
         answer = client.post("/v1/rebalance", json={"datastream": name, "dry_run": dry_run})
         assert answer.status_code == status, answer.text

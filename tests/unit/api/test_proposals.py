@@ -52,7 +52,7 @@ def test_exactly_that_plan_is_applied_once_whoever_asks(client: Client, site: Si
     path = f"/v1/plans/{made(client, site)['id']}"
     other = Site(site.server, "two").client
     assert other.post(f"{path}/apply", json={"requested_by": "me"}).status_code == 202
-    again = client.post(f"{path}/apply")
+    again = client.post(f"{path}/apply", json={})
     assert (again.status_code, again.json()["kind"]) == (409, "IllegalTransition")
     assert "me has had plan" in again.json()["detail"]
     site.tick()
@@ -76,7 +76,7 @@ def test_the_events_have_the_reasons_that_were_shown() -> None:
     site = Site(planner=Explaining())
     plan = made(site.client, site)
     assert {one["reason"] for one in plan["moves"]} == {"because of its load"}
-    site.client.post(f"/v1/plans/{plan['id']}/apply")
+    site.client.post(f"/v1/plans/{plan['id']}/apply", json={})
     site.tick()
     told = {one["kind"]: one for one in site.client.get("/v1/events").json() if one["plan_epoch"] == 2}
     assert (told["move"]["sentence"], told["move"]["kafka_partition"]) == ("because of its load", 1)
@@ -99,10 +99,10 @@ def test_two_at_once_queue_it_once(client: Client, site: Site) -> None:
     def in_between(operation: Any) -> None:
         if operation.name == "change_together":
             site.session.script = lambda _: None
-            assert other.post(f"{path}/apply").status_code == 202
+            assert other.post(f"{path}/apply", json={}).status_code == 202
 
     site.session.script = in_between
-    assert client.post(f"{path}/apply").status_code == 409
+    assert client.post(f"{path}/apply", json={}).status_code == 409
     assert len(site.leader.stores.requests.pending()) == 1
 
 
@@ -111,7 +111,7 @@ def test_a_plan_that_is_not_true_any_more_is_refused_with_what_has_changed(
 ) -> None:
     path = f"/v1/plans/{made(client, site)['id']}"
     site.create("users", destination={"cluster": "destination", "name": "u.*"})
-    answer = client.post(f"{path}/apply")
+    answer = client.post(f"{path}/apply", json={})
     assert answer.status_code == 409
     assert "the plan in force is epoch 2; it was 1" in answer.json()["detail"]
 
@@ -133,7 +133,7 @@ def test_what_changes_until_the_leader_looks_is_told_by_an_event(client: Client,
 def test_wherever_the_leader_breaks_off_it_is_applied_once(
     client: Client, site: Site, number: int, after_effect: bool
 ) -> None:
-    client.post(f"/v1/plans/{made(client, site)['id']}/apply")
+    client.post(f"/v1/plans/{made(client, site)['id']}/apply", json={})
     site.session.script = failing_write(number, after_effect=after_effect)
     with contextlib.suppress(Unreachable):
         site.leader.leader.tick()
@@ -149,11 +149,11 @@ def test_wherever_the_leader_breaks_off_it_is_applied_once(
 def test_a_plan_lasts_an_hour_and_their_number_is_bounded(client: Client, site: Site) -> None:
     first = made(client, site)["id"]
     for _ in range(MOST_KEPT):
-        last = client.post(PLAN).json()["id"]
+        last = client.post(PLAN, json={}).json()["id"]
     assert client.get(f"/v1/plans/{first}").status_code == 404
     assert client.get(f"/v1/plans/{last}").status_code == 200
     site.clock.advance(3_601)
-    for answer in (client.get(f"/v1/plans/{last}"), client.post(f"/v1/plans/{last}/apply")):
+    for answer in (client.get(f"/v1/plans/{last}"), client.post(f"/v1/plans/{last}/apply", json={})):
         assert (answer.status_code, "has expired" in answer.json()["detail"]) == (404, True)
 
 
@@ -170,7 +170,7 @@ def test_a_plan_that_somebody_has_damaged_is_said_to_be(client: Client, site: Si
     site.session.write(path, znodes.encode_chunks(damaged)[0], 0)
     assert client.get(f"/v1/plans/{identity}").json()["kind"] == "DamagedState"
     site.session.write(path, b"x", 1)
-    assert client.post(f"/v1/plans/{identity}/apply").json()["kind"] == "DamagedState"
+    assert client.post(f"/v1/plans/{identity}/apply", json={}).json()["kind"] == "DamagedState"
 
 
 def test_a_plan_that_cannot_be_published_is_answered_and_holds_up_nobody(client: Client, site: Site) -> None:
@@ -179,7 +179,7 @@ def test_a_plan_that_cannot_be_published_is_answered_and_holds_up_nobody(client:
     (placed, *_) = stored.proposal.placed
     twice = replace(stored.proposal, placed=(placed, replace(placed, task=TaskName("orders-7"))))
     site.session.write(f"/proposals/{identity}", znodes.encode_chunks(to_stored(twice))[0], 0)
-    assert client.post(f"/v1/plans/{identity}/apply").status_code == 202
+    assert client.post(f"/v1/plans/{identity}/apply", json={}).status_code == 202
     site.tick()
     assert in_force(client) == [["t-0", "t-1"]]
     (event,) = [one for one in client.get("/v1/events").json() if one["kind"] == "request"]
@@ -189,6 +189,6 @@ def test_a_plan_that_cannot_be_published_is_answered_and_holds_up_nobody(client:
 
 def test_what_has_no_tasks_has_no_plan(client: Client, site: Site) -> None:
     site.create()
-    client.post("/v1/datastreams/orders/pause")
-    assert client.post(PLAN).status_code == 409
-    assert client.post("/v1/datastreams/nobody/plan").status_code == 404
+    client.post("/v1/datastreams/orders/pause", json={})
+    assert client.post(PLAN, json={}).status_code == 409
+    assert client.post("/v1/datastreams/nobody/plan", json={}).status_code == 404

@@ -188,7 +188,7 @@ def test_all_positions_of_a_group_are_translated_and_none_is_committed(copied: S
         {"topic": "t", "partition": 1, "offset": 7, "reason": NOTHING_YET},
     ]
     assert (copied.source.committed, copied.destination.committed) == (before, {})
-    assert copied.client.post(f"{PATH}/groups/{GROUP}").status_code == 405
+    assert copied.client.post(f"{PATH}/groups/{GROUP}", json={}).status_code == 405
 
 
 @pytest.mark.parametrize(("present", "left_alone"), [(101, ""), (102, UNCHANGED), (103, AHEAD)])

@@ -204,7 +204,7 @@ def test_a_change_says_of_which_version(site: Site, orders: str) -> None:
     assert patch(site.client, f"W/{orders}", {"metadata": {"owner": "b"}}).status_code == 412
     assert site.stored("orders").metadata["owner"] == "a"
     assert patch(site.client, "*", {"metadata": {"owner": "b"}}).status_code == 200
-    site.client.post(f"{PATH}/pause")
+    site.client.post(f"{PATH}/pause", json={})
     assert patch(site.client, '"1-0"', {"metadata": {"owner": "c"}}).status_code == 412
 
 
@@ -454,11 +454,11 @@ def test_a_dry_run_of_a_creation_and_of_a_resume_say_what_waits(site: Site) -> N
         found[start] = answer.json()["starts"][0]["backlog_records"]
     assert list(found.values()) == [90, 0, 5, None, None]
     site.create()
-    stopped = site.client.post(f"{PATH}/pause", params={"dry_run": "true"}).json()
+    stopped = site.client.post(f"{PATH}/pause", json={}, params={"dry_run": "true"}).json()
     assert [one["backlog_records"] for one in stopped["stops"]] == [None, None]
-    assert site.client.post(f"{PATH}/pause").is_success
+    assert site.client.post(f"{PATH}/pause", json={}).is_success
     site.progress[LaneKey(GroupName("orders"), place)] = copied_to(98, "t")
-    resumed = site.client.post(f"{PATH}/resume", params={"dry_run": "true"}).json()
+    resumed = site.client.post(f"{PATH}/resume", json={}, params={"dry_run": "true"}).json()
     assert (resumed["starts"][0]["backlog_records"], resumed["started_backlog_records"]) == (2, 2)
 
 

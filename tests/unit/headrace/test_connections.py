@@ -12,7 +12,14 @@ from uvicorn.server import ServerState
 from api.access.settings import LimitSettings
 from headrace.process.tls import CertifiedProtocol, protocol_of
 
-LIMITS = LimitSettings(head_seconds=10, body_seconds=30, connections=3, connections_of_one_address=2)
+LIMITS = LimitSettings(
+    head_seconds=10,
+    body_seconds=30,
+    answer_seconds=60,
+    unread_bytes=1_000,
+    connections=3,
+    connections_of_one_address=2,
+)
 HEAD = b"GET /v1/plan HTTP/1.1\r\nHost: test\r\n\r\n"
 POST = b"POST /v1/datastreams HTTP/1.1\r\nHost: test\r\nContent-Length: 100000000\r\n\r\n"
 
@@ -60,6 +67,7 @@ class Transport:
 
     def __init__(self, address: str) -> None:
         self.address, self.written, self.is_closed = address, b"", False
+        self.is_aborted, self.unread = False, 0
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         return {"peername": (self.address, 1), "sockname": ("127.0.0.1", 2)}.get(name, default)
@@ -69,6 +77,15 @@ class Transport:
 
     def close(self) -> None:
         self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        self.limits = (high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -148,6 +165,53 @@ def test_a_body_in_parts_ends_its_deadline(listener: Listener) -> None:
     protocol.data_received(b"  ")
     listener.loop.pass_time(1_000)
     assert not transport.is_closed
+
+
+def unread(listener: Listener, size: int, address: str = "10.0.0.1") -> tuple[CertifiedProtocol, Transport]:
+    """A connection whose caller does not read so many bytes."""
+    protocol, transport = listener.connect(address)
+    protocol.data_received(HEAD)
+    transport.unread = size
+    protocol.pause_writing()
+    return protocol, transport
+
+
+def test_a_caller_that_does_not_read_is_given_up(listener: Listener) -> None:
+    protocol, transport = unread(listener, 1)
+    assert transport.limits == (1, 0)
+    listener.loop.pass_time(59)
+    assert not transport.is_aborted
+    listener.loop.pass_time(1)
+    assert transport.is_aborted
+    assert protocol.flow.write_paused  # until the transport says that the connection is lost
+    protocol.connection_lost(None)
+    assert not protocol.flow.write_paused
+
+
+def test_a_caller_that_reads_in_the_end_is_answered(listener: Listener) -> None:
+    """Events are listened to for hours, and each is read by itself."""
+    protocol, transport = unread(listener, 1)
+    for _ in range(10):
+        listener.loop.pass_time(59)
+        protocol.resume_writing()
+        assert not protocol.flow.write_paused
+        protocol.pause_writing()
+    protocol.resume_writing()
+    listener.loop.pass_time(1_000)
+    assert not transport.is_aborted
+    assert listener.kind.unread == {}
+
+
+def test_of_too_many_bytes_that_are_not_read_the_oldest_go(listener: Listener) -> None:
+    first, second = unread(listener, 600), unread(listener, 400)
+    assert not first[1].is_aborted
+    third = unread(listener, 300, "10.0.0.2")
+    assert [one.is_aborted for _, one in (first, second, third)] == [True, False, False]
+    second[0].connection_lost(None)
+    third[1].unread = 5_000  # alone: an answer may be large
+    third[0].pause_writing()
+    assert not third[1].is_aborted
+    assert list(listener.kind.unread) == [third[0]]
 
 
 def test_one_address_does_not_take_every_connection(listener: Listener) -> None:

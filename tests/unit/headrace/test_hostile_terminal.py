@@ -68,7 +68,7 @@ def hostile(serve: Serve) -> Site:
     site.create("orders")
     body = {"partitions": {"t": "1"}, "reason": "to see", "requested_by": "me"}
     site.client.post("/v1/datastreams/orders/pause-partitions", json=body)
-    site.client.post("/v1/datastreams/orders/plan")
+    site.client.post("/v1/datastreams/orders/plan", json={})
     site.incidents = [IncidentRecord("orders-1", "orders", "east", 1).noted(1, Phase.DETECTED, "late")]
     serve(Hostile(site))
     return site

@@ -278,8 +278,8 @@ def test_calls_by_rest(provider: Provider) -> None:
     site = Site(access=Access(issuer=provider.issuer, hosts=HOSTS))
 
     def status(token: str, method: str = "GET", path: str = "/v1/plan") -> int:
-        client = client_of(site.app)
-        return client.request(method, path, headers={"Authorization": f"Bearer {token}"}).status_code
+        sent = {"Authorization": f"Bearer {token}"}
+        return client_of(site.app).request(method, path, json={}, headers=sent).status_code
 
     assert status(provider.token()) == 200
     assert status(provider.token(groups=["readers"]), "POST", "/v1/datastreams/orders/pause") == 403

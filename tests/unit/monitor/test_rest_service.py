@@ -73,7 +73,7 @@ def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: Service)
         site.create(name, objective=objective, destination={"cluster": "destination", "name": f"{name}.*"})
     body = {"cluster": "destination", "name": "paused.*"}
     site.create("paused", objective={"milliseconds": 5}, destination=body)
-    site.client.post("/v1/datastreams/paused/pause")
+    site.client.post("/v1/datastreams/paused/pause", json={})
     (subject,) = service.subjects().values()
     assert subject == Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
 
