@@ -13,11 +13,13 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.instance.background_calls import BackgroundCalls, ThreadedCalls
+from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
@@ -92,7 +94,12 @@ class WorldViews:
         directory, api = ClusterDirectory(self.settings.clusters), self.settings.api
         admission = directory.admission(self.settings.mirror.definitions, knows_callers=api.knows_callers)
         rules = TopicRules(
-            MadeTopics(self.nodes), most, own_topics(self.settings), admission.adopts, admission.objection
+            TopicClaims(MadeTopics(self.nodes), MadeTopics(self.nodes, znodes.ADOPTED)),
+            most,
+            own_topics(self.settings),
+            admission.adopts,
+            admission.objection,
+            admission.waiting if admission.limits_partitions else None,
         )
         return TopicDiscovery(self.admin_of, SystemClock(), interval_seconds, background_calls, rules)
 

@@ -70,7 +70,8 @@ class ClusterDirectory:
             for alias, one in self._clusters.items()
         }
         quotas = {
-            owner: OwnerQuota(one.datastreams, one.bytes_per_second) for owner, one in rules.quotas.items()
+            owner: OwnerQuota(one.datastreams, one.bytes_per_second, one.partitions)
+            for owner, one in rules.quotas.items()
         }
         return Admission(rights, rules.addresses, rules.most_tasks, knows_callers, quotas)
 

@@ -13,7 +13,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from mirror.control.owner_quotas import OwnerQuota
+from mirror.control.owner_quotas import Counts, OwnerQuota, waiting_for_quota
+from mirror.coordination.matching import Waiting
 from mirror.errors import FieldProblem, InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_address
@@ -22,7 +23,7 @@ from mirror.model.datastreams.datastream import Datastream, check_name
 from mirror.model.datastreams.metadata import OWNER, TASK_PREFIX
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.documents import pointer_to
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import MOST_TASKS
 
 LONGEST_EXPRESSION: Final = 4_096
@@ -140,6 +141,17 @@ class Admission:
             return datastream.adopts
         rights = self.clusters.get(datastream.destination)
         return rights is None or "*" in rights.adopters
+
+    @property
+    def limits_partitions(self) -> bool:
+        """Whether any owner has a quota of partitions."""
+        return any(one.partitions for one in self.quotas.values())
+
+    def waiting(
+        self, selected: Sequence[tuple[Datastream, Counts]], held: Mapping[GroupName, Counts]
+    ) -> Mapping[DatastreamName, Mapping[str, Waiting]]:
+        """What datastreams are not to copy yet, by the quotas of their owners."""
+        return waiting_for_quota(self.quotas, selected, held)
 
     def _problems(self, one: Datastream, same_as: SameAs, who: str | None) -> list[_Problem]:
         """`who` None: nobody's rights are looked at."""

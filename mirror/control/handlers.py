@@ -22,7 +22,7 @@ from mirror.control.commands import (
 from mirror.control.groups.members import Groups
 from mirror.control.groups.rules import check_consumer_group, check_group
 from mirror.control.outcomes import check_ready, outcome
-from mirror.control.owner_quotas import check_quota
+from mirror.control.owner_quotas import check_partitions, check_quota, counted_with
 from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
 from mirror.coordination.operations.operation import ended_stop
 from mirror.coordination.operations.outcome_store import outcome_entries
@@ -64,6 +64,10 @@ class RouteCheck(Protocol):
 
     def same_as(self, cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
         """Those aliases that may be this cluster: all but those that are known to be another one."""
+        ...
+
+    def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
+        """Partition counts of the topics that each of them selects; none where its source does not answer."""
         ...
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
@@ -205,7 +209,7 @@ class Control:
         check_consumer_group(datastream, mates)
         if not command.is_taken_over:
             check_joining(datastream, mates)
-            check_quota(self._admission.quotas, datastream, None, others)
+            self._check_quotas(datastream, None, others)
         stamp = {CREATED_MS: str(self._clock.now_ms())}
         given = datastream.metadata
         metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
@@ -213,6 +217,17 @@ class Control:
         datastream = replace(datastream, metadata=metadata, halt=halt)
         self._routes.check(datastream, others)
         return datastream
+
+    def _check_quotas(self, new: Datastream, former: Datastream | None, others: Sequence[Datastream]) -> None:
+        """Raises QuotaExceeded."""
+        quotas = self._admission.quotas
+        check_quota(quotas, new, former, others)
+        mine = counted_with(quotas, new, former, others)
+        if mine:
+            was = [former] if former is not None else []
+            asked = [*mine, *was]
+            found = list(zip(asked, self._routes.selected(asked), strict=True))
+            check_partitions(quotas, found[0], found[-1] if was else None, found[1 : len(mine)])
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
         """Whether datastreams may all become what changes make of them, beside each other and the others.
@@ -231,7 +246,7 @@ class Control:
             mates = [one for one in there if one.group == new.group and one.name != new.name]
             check_staying(before, new, [(one, after.get(one.name, one)) for one in mates])
             self._admission.check(new, before, self._routes.same_as, self._caller.name)
-            check_quota(self._admission.quotas, new, before, others)
+            self._check_quotas(new, before, others)
             if _way_of(new) != _way_of(before):
                 self._routes.check(new, others, before)
 

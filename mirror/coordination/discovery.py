@@ -104,15 +104,17 @@ def shortfalls(
     most_partitions: int,
     *,
     adopts: bool = True,
+    adopted: Collection[str] = (),
 ) -> dict[str, Shortfall]:
     """Source topics, by name, whose destination topic must not get the partitions that it lacks, or must not
     be written: a source may be a stranger's, and what is at the destination somebody else's. `made`:
-    destination topics that the service has made; `adopts`: whether it may write into others."""
+    destination topics that the service has made; `adopts`: whether it may write into others; `adopted`: those
+    of them that it writes already."""
     found = {}
     for topic, partitions in mirrored.items():
         name = datastream.naming.destination(topic)
         present = destination_counts.get(name, 0)
-        if present and name not in made and not adopts:
+        if present and name not in made and not adopts and name not in adopted:
             reason = (
                 f"{name} at the destination was not made for this datastream: let it adopt topics"
                 f" ({ADOPT_EXISTING} = true), where you are among the cluster's adopters, or give its copies"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.errors import NotAuthorized
 from mirror.model.datastreams.datastream import Datastream
@@ -30,6 +30,15 @@ class Limits:
 
 
 NO_LIMITS: Final = Limits()
+
+
+class Waiting(NamedTuple):
+    """Of a topic that is not to be copied yet, or not all of it: how many partitions are, and why not
+    more."""
+
+    copied: int
+    reason: str
+
 
 _NAMES_SHOWN: Final = 5
 _AFTER_ALL: Final = "\U0010ffff"

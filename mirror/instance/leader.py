@@ -350,6 +350,10 @@ class Leader:
                     known = self._definitions.all().datastreams
                     gone = next((one for one in known if one.name == name), None)
                     outcome = deleted(gone, self._clock.now_ms()) if gone is not None else None
+                    if gone is not None and not any(
+                        one.group == gone.group for one in known if one.name != name
+                    ):
+                        self._world_view.topic_discovery.claims.forget(gone.group)
                     self._stores.definitions.remove(name, outcome_entries(outcome))
                     audit_removal(name, gone)
                     _log.info("datastream deleted", datastream=name)
@@ -383,7 +387,7 @@ class Leader:
                 cluster=work.cluster,
             )
         short = {topic: one.reason for topic, one in topic_discovery.shortfalls(datastream).items()}
-        reasons = {**short, **self._verdict.left_out.get(datastream.name, {})}
+        reasons = {**short, **self._verdict.reasons(datastream.name)}
         if reasons:
             raise InvalidRequest(in_words(reasons))
         if hidden := topic_discovery.hidden(datastream):

@@ -73,6 +73,9 @@ class OwnerQuotaSettings(Settings):
     """How many; 0: any number."""
     bytes_per_second: int = Field(default=0, ge=0)
     """Sum of their quotas, which each of them then has to have (`quota.bytes_per_second`); 0: any."""
+    partitions: int = Field(default=0, ge=0)
+    """Of source topics that they select; those of datastreams that share tasks count once. What comes beyond
+    it, also as topics grow, waits uncopied; 0: any number."""
 
 
 class DefinitionSettings(Settings):

@@ -10,6 +10,7 @@ from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.routing.routes import Verdict
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -20,6 +21,7 @@ from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.background_calls import BackgroundCalls
+from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
@@ -74,11 +76,12 @@ def topic_discovery_of(
 ) -> TopicDiscovery:
     """What is known of these clusters."""
     rules = TopicRules(
-        MadeTopics(session),
+        TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)),
         most_partitions,
         OWN_TOPICS,
         lambda one: admission().adopts(one),
         lambda one: admission().objection(one),
+        lambda selected, held: admission().waiting(selected, held),
     )
     return TopicDiscovery(lambda cluster: clusters[cluster], clock, 3.0, background_calls or AtOnce(), rules)
 

@@ -96,11 +96,13 @@ class Site:
         )
         self.definitions = self.leader.stores.definitions
         stores = self.leader.stores
+        knows_callers = access is not None and access.is_asked
+        admission = directory.admission(rules or DefinitionSettings(), knows_callers=knows_callers)
+        if rules is not None:
+            self.leader.admission = admission
         control = Control(
             ControlStores(self.definitions, stores.requests, stores.membership, self.leader.events),
-            directory.admission(
-                rules or DefinitionSettings(), knows_callers=access is not None and access.is_asked
-            ),
+            admission,
             self.clock,
             gate_of(self.session, clusters, self.clock),
         )

@@ -22,6 +22,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final
 
+from mirror.coordination.matching import Waiting
 from mirror.coordination.routing.index import SelectionIndex
 from mirror.coordination.routing.mates import contradictions
 from mirror.model.datastreams.datastream import Datastream
@@ -189,11 +190,18 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 @dataclass(frozen=True)
 class Verdict:
     """`refused`: datastreams that must not be mirrored at all, and why. `left_out`: by datastream, topics
-    that it must not copy, and why. `remarks`: what is said of others that are copied all the same."""
+    that it must not copy, and why. `remarks`: what is said of others that are copied all the same.
+    `waiting`: by datastream, topics that it is not to copy yet, or not all of."""
 
     refused: Mapping[DatastreamName, str]
     left_out: Mapping[DatastreamName, Reasons]
     remarks: Mapping[DatastreamName, str] = field(default_factory=dict)
+    waiting: Mapping[DatastreamName, Mapping[str, Waiting]] = field(default_factory=dict)
+
+    def reasons(self, name: DatastreamName) -> Reasons:
+        """Why a datastream does not copy all that it selects, by topic."""
+        waits = {topic: one.reason for topic, one in self.waiting.get(name, {}).items()}
+        return {**waits, **self.left_out.get(name, {})}
 
 
 class Judge:

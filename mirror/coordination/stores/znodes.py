@@ -20,6 +20,7 @@
     /assessments/<group>           what the last planning of a group found
     /clusters/<name>               what a cluster calls itself that definitions call so
     /made/<group>                  destination topics that were made for a group of datastreams
+    /adopted/<group>               destination topics that were there before it and that it writes
     /problems/<datastream>         why a datastream is set aside, and since when
     /troubles/i-<sequence>         ephemeral: why lanes of which groups stand still on an instance
     /quotas/i-<sequence>           ephemeral: which quota holds lanes of which groups back on an instance
@@ -72,6 +73,7 @@ OBSERVATIONS: Final = "/observations"
 ASSESSMENTS: Final = "/assessments"
 CLUSTERS: Final = "/clusters"
 MADE: Final = "/made"
+ADOPTED: Final = "/adopted"
 PROBLEMS: Final = "/problems"
 TROUBLES: Final = "/troubles"
 QUOTAS: Final = "/quotas"

@@ -61,6 +61,15 @@ class RouteGate:
         mine = identities.get(cluster)
         return [one for one in aliases if mine is None or identities.get(one, mine) == mine]
 
+    def selected(self, datastreams: Sequence[Datastream]) -> list[Mapping[str, int]]:
+        """Partition counts of the topics that each of them selects; none where its source does not answer."""
+        topics = self._questions.topics(dict.fromkeys(one.source for one in datastreams))
+        found = []
+        for one in datastreams:
+            counts = topics.get(one.source, {})
+            found.append({topic: counts[topic] for topic in self._map.selected(one, counts)})
+        return found
+
     def _identify(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, str]:
         """What they call themselves, as far as anybody has ever learnt it."""
         identities = self._questions.identities([one for one in clusters if self._is_unsure_of(one)])

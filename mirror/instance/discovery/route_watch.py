@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mirror.coordination.routing.routes import Judge, Route, Verdict
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.instance.discovery.topic_discovery import Selected, TopicDiscovery, Waits
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.plan import Plan
@@ -23,6 +23,16 @@ def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
     for placement in plan.tasks:
         topics.setdefault(placement.group, set()).update(one.topic for one in placement.partitions)
     return {group: frozenset(names) for group, names in topics.items()}
+
+
+def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
+    """How many partitions of source topics groups copy by a plan, counted from the first."""
+    found: dict[GroupName, dict[str, int]] = {}
+    for placement in plan.tasks:
+        topics = found.setdefault(placement.group, {})
+        for one in placement.partitions:
+            topics[one.topic] = max(topics.get(one.topic, 0), one.partition + 1)
+    return found
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,9 @@ class RouteWatch:
             self._last = look, self._verdict(look)
         verdict = self._last[1]
         self._topic_discovery.leave_out(
-            {name: frozenset(reasons) for name, reasons in verdict.left_out.items()}, look.topics
+            {name: frozenset(reasons) for name, reasons in verdict.left_out.items()},
+            look.topics,
+            verdict.waiting,
         )
         return verdict
 
@@ -141,7 +153,26 @@ class RouteWatch:
                 failed[one.name] = reason_of(error)
         good = [route for route in look.routes if route.datastream.name not in failed]
         verdict = self._map.judge(good).verdict(selected, written)
-        return replace(verdict, refused={**verdict.refused, **failed})
+        waiting = self._waiting(good, selected, verdict, look)
+        return replace(verdict, refused={**verdict.refused, **failed}, waiting=waiting)
+
+    def _waiting(
+        self,
+        routes: Sequence[Route],
+        selected: Mapping[DatastreamName, Collection[str]],
+        verdict: Verdict,
+        look: _Look,
+    ) -> Waits:
+        """What is not to be copied yet. Of a source that has not answered what is copied counts."""
+        if self._topic_discovery.waiting is None:
+            return {}
+        held, found = held_by(look.plan), list[Selected]()
+        for one in (route.datastream for route in sorted(routes, key=lambda route: route.age)):
+            if one.name not in verdict.refused:
+                counts = look.topics.get(one.source, held.get(one.group, {}))
+                topics = set(selected[one.name]) - verdict.left_out.get(one.name, {}).keys()
+                found.append((one, {topic: counts[topic] for topic in topics if topic in counts}))
+        return self._topic_discovery.waiting(found, held)
 
 
 def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:

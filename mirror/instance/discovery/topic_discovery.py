@@ -18,34 +18,41 @@ from mirror.coordination.discovery import (
     shortfalls,
     topic_work,
 )
-from mirror.coordination.matching import Limits, TopicMatching, TopicsByCluster, meant_otherwise
-from mirror.coordination.stores.made_topics import MadeTopics
+from mirror.coordination.matching import Limits, TopicMatching, TopicsByCluster, Waiting, meant_otherwise
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls, StillAsking
+from mirror.instance.discovery.claims import TopicClaims
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicDescription
 from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
+Waits = Mapping[DatastreamName, Mapping[str, Waiting]]
+"""Topics that datastreams are not to copy yet, or not all of."""
+Selected = tuple[Datastream, Mapping[str, int]]
+"""A datastream with the partition counts of the topics that it selects."""
+_NONE: Final[Waits] = {}
 _LOOK_AGAIN_SECONDS: Final = 600.0
 _HIDDEN_AGAIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What may be done at destinations. `made`: what has been done there; `most_partitions`: of a topic that
+    """What may be done at destinations. `claims`: which are whose; `most_partitions`: of a topic that
     is made or grown; `own`: topics that Headrace writes for itself under names that were configured;
     `adopts`: whether a datastream may write into topics that were there before it; `objection`: what of a
-    stored definition would be refused today."""
+    stored definition would be refused today; `waiting`: what of selected topics, the older datastreams first,
+    is not to be copied yet, beside the partitions that groups copy; None: everything is."""
 
-    made: MadeTopics
+    claims: TopicClaims
     most_partitions: int
     own: frozenset[str] = frozenset()
     adopts: Callable[[Datastream], bool] = lambda _: True
     objection: Callable[[Datastream], str] = lambda _: ""
+    waiting: Callable[[Sequence[Selected], Mapping[GroupName, Mapping[str, int]]], Waits] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,8 @@ class TopicDiscovery:
         self._background_calls = background_calls
         self._rules = rules
         self.matching = TopicMatching(rules.own)
+        self.waiting = rules.waiting
+        self.claims = rules.claims
         self._interval = interval_seconds
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._judged: TopicsByCluster = {}
@@ -134,6 +143,7 @@ class TopicDiscovery:
         self._prepared: dict[DatastreamName, _Prepared] = {}
         self._hidden: dict[DatastreamName, _Hidden] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
+        self._waiting: Waits = {}
         self._own_topics: dict[str, tuple[ClusterRef, TopicDescription]] = {}
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
@@ -215,7 +225,10 @@ class TopicDiscovery:
         known = known if known is not None and now < known.look_again_at else None
         if known is not None and known.question.is_same(question):
             return ()
-        mirrored = {topic: source_counts[topic] for topic in self.matching.topics(datastream, self._judged)}
+        mirrored = {
+            topic: self._allowed(datastream, topic, source_counts[topic])
+            for topic in self.matching.topics(datastream, self._judged)
+        }
         wanted = {datastream.naming.destination(topic): count for topic, count in mirrored.items()}
         if known is not None and known.needs_nothing_for(question, wanted):
             self._prepared[name] = replace(known, question=question)
@@ -229,13 +242,24 @@ class TopicDiscovery:
         self._note_prepared(name, prepared)
         return work
 
-    def leave_out(self, left_out: Mapping[DatastreamName, frozenset[str]], topics: TopicsByCluster) -> None:
-        """Take over which topics datastreams must not copy from now on. `topics`: those that were judged; one
-        that has come since is neither prepared nor planned before it is judged as well."""
+    def leave_out(
+        self,
+        left_out: Mapping[DatastreamName, frozenset[str]],
+        topics: TopicsByCluster,
+        waiting: Waits = _NONE,
+    ) -> None:
+        """Take over which topics datastreams must not copy from now on, and what `waiting`. `topics`: those
+        that were judged; one that has come since is neither prepared nor planned before it is judged as
+        well."""
         self._judged = topics
-        if left_out != self._left_out:
-            self._left_out = left_out
+        if (left_out, waiting) != (self._left_out, self._waiting):
+            self._left_out, self._waiting = left_out, waiting
             self._limit()
+
+    def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
+        """How many partitions may be copied: no destination grows for those that wait."""
+        waits = self._waiting.get(datastream.name, {}).get(topic)
+        return count if waits is None else min(count, waits.copied)
 
     def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
         """Partition counts by topic, as the last verdict on what must not be copied knew them; a cluster of
@@ -258,15 +282,17 @@ class TopicDiscovery:
 
     def _limit(self) -> None:
         short = {name: one.short for name, one in self._prepared.items() if one.short}
-        self.matching.limit(
-            {
-                name: Limits(
-                    self._left_out.get(name, frozenset()),
-                    {topic: one.partitions for topic, one in short.get(name, {}).items()},
-                )
-                for name in self._left_out.keys() | short.keys()
-            }
-        )
+        names = self._left_out.keys() | short.keys() | self._waiting.keys()
+        self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
+
+    def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> Limits:
+        """What waits as a whole is not prepared at the destination either."""
+        waits = self._waiting.get(name, {})
+        most = {topic: one.copied for topic, one in waits.items()}
+        for topic, one in short.items():
+            most[topic] = min(one.partitions, most.get(topic, one.partitions))
+        whole = frozenset(topic for topic, one in waits.items() if not one.copied)
+        return Limits(self._left_out.get(name, frozenset()) | whole, most)
 
     def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
         """Its source topics, by name, that have more partitions than the destination is given."""
@@ -329,14 +355,17 @@ class TopicDiscovery:
         destination = self._admin_of(datastream.destination)
         present = destination.list_topics()
         descriptions = self._admin_of(datastream.source).describe(sorted(mirrored)) if mirrored else {}
-        made = self._made_for(datastream, written, present)
         most, adopts = self._rules.most_partitions, self._rules.adopts(datastream)
-        short = shortfalls(datastream, mirrored, present, made, most, adopts=adopts)
+        made = self.claims.made_for(datastream, written, present)
+        adopted = self.claims.adopted_for(
+            datastream, written, present.keys() - made, mirrored if adopts else ()
+        )
+        short = shortfalls(datastream, mirrored, present, made, most, adopts=adopts, adopted=adopted)
         whole = {topic: count for topic, count in mirrored.items() if topic not in short}
         work = topic_work(datastream, whole, present, descriptions)
         made_now = [item.topic.name for item in work if item.create]
         if made_now:
-            self._rules.made.add(datastream.group, datastream.destination, made_now)
+            self.claims.note_made(datastream.group, datastream.destination, made_now)
         for item in work:
             if item.create:
                 destination.create(item.topic)
@@ -351,18 +380,6 @@ class TopicDiscovery:
         differing = [sentence for name, one in found.items() for sentence in drift(wanted[name], one)]
         left = {**present, **{item.topic.name: item.topic.partitions for item in work}}
         return work, replace(asked, drift=tuple(sorted(differing)), short=short, present=left)
-
-    def _made_for(
-        self, datastream: Datastream, written: Callable[[], Collection[str]], present: Mapping[str, int]
-    ) -> frozenset[str]:
-        """Topics made for its group; what a group copies of which nothing is recorded was made by a version
-        that kept no record."""
-        made = self._rules.made.of(datastream.group)
-        if made is None:
-            names = {datastream.naming.destination(topic) for topic in written()} & present.keys()
-            self._rules.made.add(datastream.group, datastream.destination, names)
-            return frozenset(names)
-        return made.get(datastream.destination, frozenset())
 
     def _ask_identity(self, cluster: ClusterRef, now: float) -> None:
         self._identity_asked_at[cluster] = now

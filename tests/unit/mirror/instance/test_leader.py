@@ -13,6 +13,7 @@ from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.documents.definition import to_document
+from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
@@ -220,6 +221,19 @@ def test_a_deleted_datastream_disappears(house: House) -> None:
     with pytest.raises(NotFound):
         house.status("orders")
     assert house.destination.list_topics() == {"t": 2, "u.t": 2}
+
+
+def test_what_was_adopted_is_kept_until_the_last_of_its_group_is_gone(house: House) -> None:
+    house.destination.create(TopicDescription("t", 2))
+    shared = {"system.taskPrefix": "both"}
+    house.create(a_datastream("a", "t", metadata=shared), a_datastream("b", "u", metadata=shared))
+    house.tick()
+    record = MadeTopics(house.session, znodes.ADOPTED)
+    for name, known in (("a", {DESTINATION: frozenset({"t"})}), ("b", None)):
+        assert record.of(GroupName("both"))
+        house.set_status(name, _S.DELETING)
+        house.tick(3)
+        assert record.of(GroupName("both")) == known
 
 
 @pytest.mark.parametrize(("status", "end"), [(_S.STOPPING, _S.STOPPED), (_S.DELETING, None)])

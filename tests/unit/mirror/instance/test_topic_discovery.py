@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from mirror.control.admission import Admission, ClusterRights
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.errors import Refused, Unreachable
 from mirror.instance.background_calls import StillAsking
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
@@ -258,6 +260,44 @@ def test_what_was_there_is_written_where_it_is_adopted(land: Land) -> None:
     land.source.grow("t", 3)
     assert prepared(land, a_datastream()) == {}
     assert land.destination.list_topics() == {"t": 3, "u": 1}
+
+
+def narrowed(land: Land) -> Land:
+    """The same service, where others may adopt topics from now on."""
+    clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
+    reserved = Admission({DESTINATION: ClusterRights(adopters=["others"])})
+    land.topic_discovery = topic_discovery_of(land.session, clusters, land.clock, admission=lambda: reserved)
+    return land
+
+
+def test_what_was_adopted_is_written_also_by_who_may_not_adopt_any_more(land: Land) -> None:
+    land.destination.create(TopicDescription("t", 2))
+    assert prepared(land, a_datastream()) == {}
+    land.source.topics["u"] = TopicDescription("u", 1)
+    land.destination.create(TopicDescription("u", 1))
+    assert prepared(narrowed(land), a_datastream()).keys() == {"u"}
+    assert wanted(land, a_datastream()) == 2
+    land.source.grow("t", 3)
+    assert "was not made for this datastream: add partitions" in prepared(land, a_datastream())["t"]
+    assert wanted(land, a_datastream()) == 2
+    never = a_datastream(metadata={"owner": "x", "headrace.adopt-existing": "false"})
+    assert prepared(narrowed(land), never).keys() == {"t", "u"}
+
+
+def test_what_a_version_without_a_record_had_adopted_stays_adopted(land: Land) -> None:
+    """As it is known by what is copied, and by what was made, of which there is a record."""
+    MadeTopics(land.session).add(a_datastream().group, DESTINATION, ["u"])
+    for name in ("t", "u"):
+        land.source.topics[name] = TopicDescription(name, 2)
+        land.destination.create(TopicDescription(name, 2))
+    narrowed(land).look(SOURCE)
+    land.topic_discovery.prepare_destination(a_datastream(), lambda: {"t", "u"})
+    assert land.topic_discovery.shortfalls(a_datastream()) == {}
+    record = MadeTopics(land.session, znodes.ADOPTED)
+    assert record.of(a_datastream().group) == {DESTINATION: frozenset({"t"})}
+    land.topic_discovery.claims.forget(a_datastream().group)
+    land.topic_discovery.claims.forget(a_datastream().group)
+    assert prepared(narrowed(land), a_datastream()).keys() == {"t"}
 
 
 def test_what_an_older_version_made_and_copies_still_grows(land: Land) -> None:
