@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 _FILE: Final = Path(__file__).parents[3] / "deploy/spark/kubernetes.yaml"
 _DRIVER: Final = "headrace-pmp"
@@ -123,3 +126,39 @@ def test_every_pod_is_reached_by_those_only_who_need_it(manifests: dict[tuple[st
     assert set(openings(policy_of(manifests, _EXECUTOR))) == {(_DRIVER, own), (_EXECUTOR, own)}
     for app in (_DRIVER, _EXECUTOR):
         assert policy_of(manifests, app)["policyTypes"] == ["Ingress", "Egress"]
+
+
+SCHEMAS: Final = Path(__file__).parents[2] / "data/kubernetes"
+"""Of the API server, in an old version and in a new one: those of the package kubernetes-validate 1.37.0 (Apache
+License 2.0), in which no field is allowed that is not known, for the kinds of the manifests and without their
+descriptions."""
+
+
+def complaints(version: str, document: Any) -> list[str]:
+    schema = json.loads((SCHEMAS / f"{version}.json").read_text(encoding="utf-8"))
+    kind = f"{document['apiVersion']}/{document['kind']}".replace("~", "~0").replace("/", "~1")
+    validator = Draft202012Validator({**schema, "$ref": f"#/$defs/{kind}"})
+    return [f"{one.json_path}: {one.message}" for one in validator.iter_errors(document)]
+
+
+@pytest.mark.parametrize("version", ["v1.29", "v1.37"])
+def test_the_manifests_are_what_the_api_takes(manifests: dict[tuple[str, str], Any], version: str) -> None:
+    """No cluster has run them: this is their form, and not what a cluster makes of them."""
+    pod = {**executor(manifests), "apiVersion": "v1", "kind": "Pod"}
+    assert executor(manifests) == pod
+    for document in (*manifests.values(), pod):
+        assert complaints(version, document) == []
+
+
+def test_the_schemas_find_what_is_misspelt_or_of_another_type(manifests: dict[tuple[str, str], Any]) -> None:
+    for path, value in (
+        (("spec", "template", "spec", "containers", 0, "securityContext", "runAsNonRot"), True),
+        (("spec", "replicas"), "one"),
+        (("spec", "template", "spec", "volumes", 0, "secret"), {"secretname": "x"}),
+    ):
+        document = deepcopy(manifests["Deployment", _DRIVER])
+        place = document
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        assert len(complaints("v1.37", document)) == 1
