@@ -24,6 +24,7 @@ from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.admission import Admission, ClusterRights
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -31,6 +32,7 @@ from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.coordination.stores.requests import RequestQueue
+from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
@@ -79,7 +81,9 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     clusters, clock, store = _clusters(), SystemClock(), DefinitionStore(session)
     for number in range(DATASTREAMS):
         store.create(_datastream(number, (there, back), expression))
-    rules = TopicRules(MadeTopics(session), most_partitions=1000)
+    rules = TopicRules(
+        TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)), most_partitions=1000
+    )
     questions = Questions(lambda cluster: clusters[cluster], 60.0)
     gate = RouteGate(
         RouteMap(ClusterIds(session), rules.own), questions, LatestPlan(PlanStore(session, "bench")), clock

@@ -24,6 +24,7 @@ from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs
+from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
@@ -33,6 +34,7 @@ from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.coordination.stores.plan_store import PlanStore, StoredPlan
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
+from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
 from mirror.instance.health import Health
@@ -124,7 +126,9 @@ class _World:
         )
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()
-        rules = TopicRules(MadeTopics(own), most_partitions=1000)
+        rules = TopicRules(
+            TopicClaims(MadeTopics(own), MadeTopics(own, znodes.ADOPTED)), most_partitions=1000
+        )
         topic_discovery = TopicDiscovery(lambda cluster: admins[cluster], clock, 0.001, AtOnce(), rules)
         watch = RouteWatch(topic_discovery, ClusterIds(own), rules.own)
         planning = Planning(LoadPlanner(), MeasuredLoads(own), TaskCapacity(10 * 2**20))

@@ -64,7 +64,7 @@ class RouteGate:
     def selected(self, datastreams: Sequence[Datastream]) -> list[Mapping[str, int]]:
         """Partition counts of the topics that each of them selects; none where its source does not answer."""
         topics = self._questions.topics(dict.fromkeys(one.source for one in datastreams))
-        found = []
+        found: list[Mapping[str, int]] = []
         for one in datastreams:
             counts = topics.get(one.source, {})
             found.append({topic: counts[topic] for topic in self._map.selected(one, counts)})

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
+from jsonschema_rs import validator_for
 
 _FILE: Final = Path(__file__).parents[3] / "deploy/spark/kubernetes.yaml"
 _DRIVER: Final = "headrace-pmp"
@@ -129,16 +129,16 @@ def test_every_pod_is_reached_by_those_only_who_need_it(manifests: dict[tuple[st
 
 
 SCHEMAS: Final = Path(__file__).parents[2] / "data/kubernetes"
-"""Of the API server, in an old version and in a new one: those of the package kubernetes-validate 1.37.0 (Apache
-License 2.0), in which no field is allowed that is not known, for the kinds of the manifests and without their
-descriptions."""
+"""Of the API server, in an old version and in a new one: those of the package kubernetes-validate 1.37.0
+(Apache License 2.0), in which no field is allowed that is not known, for the kinds of the manifests and
+without their descriptions."""
 
 
 def complaints(version: str, document: Any) -> list[str]:
     schema = json.loads((SCHEMAS / f"{version}.json").read_text(encoding="utf-8"))
     kind = f"{document['apiVersion']}/{document['kind']}".replace("~", "~0").replace("/", "~1")
-    validator = Draft202012Validator({**schema, "$ref": f"#/$defs/{kind}"})
-    return [f"{one.json_path}: {one.message}" for one in validator.iter_errors(document)]
+    validator = validator_for({**schema, "$ref": f"#/$defs/{kind}"})
+    return [f"{one.instance_path}: {one.message}" for one in validator.iter_errors(document)]
 
 
 @pytest.mark.parametrize("version", ["v1.29", "v1.37"])
