@@ -66,7 +66,7 @@ class ClusterDirectory:
     def admission(self, rules: DefinitionSettings, *, knows_callers: bool) -> Admission:
         """What definitions may do at these clusters. `knows_callers`: rights are those of principals."""
         rights = {
-            ClusterRef(alias): ClusterRights(one.readers, one.writers, one.adopters)
+            ClusterRef(alias): ClusterRights(one.readers, one.writers, one.adopters, one.groups)
             for alias, one in self._clusters.items()
         }
         quotas = {

@@ -81,6 +81,9 @@ class KafkaCluster(Settings):
     adopters: list[str] = Field(default=["*"])
     """Likewise, those that may have topics copied into that were there before, and let these grow. Where
     that is not everybody, a datastream must also say so (`destination.adopt` or `.grow_existing`)."""
+    groups: list[str] = Field(default=["*"])
+    """Consumer groups, with `*` for any text, that datastreams may commit their positions as here by their
+    names; any other takes `group.id`, which takes an operator."""
 
 
 class ZooKeeperSecurity(Settings):

@@ -20,7 +20,7 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_address
 from mirror.model.datastreams.change import FieldProblems
 from mirror.model.datastreams.datastream import Datastream, check_name
-from mirror.model.datastreams.metadata import OWNER, TASK_PREFIX
+from mirror.model.datastreams.metadata import GROUP_ID, OWNER, TASK_PREFIX
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
@@ -48,11 +48,13 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
-    """Who may do what at one cluster: names, with `*` for any text."""
+    """Who may do what at one cluster: names, with `*` for any text. `groups`: consumer groups that
+    datastreams may commit positions as by their names alone."""
 
     readers: Sequence[str] = _EVERYBODY
     writers: Sequence[str] = _EVERYBODY
     adopters: Sequence[str] = _EVERYBODY
+    groups: Sequence[str] = _EVERYBODY
 
     def names(self, access: Access) -> Sequence[str]:
         """Those who may."""
@@ -61,7 +63,11 @@ class ClusterRights:
     @property
     def is_restricted(self) -> bool:
         """Whether there is anything that not everybody may do."""
-        return not all("*" in self.names(access) for access in Access)
+        return not all("*" in names for names in (*map(self.names, Access), self.groups))
+
+    def has_group(self, group: str) -> bool:
+        """Whether a datastream of that name may commit its positions here."""
+        return any(fnmatchcase(group, name) for name in self.groups)
 
 
 SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
@@ -113,6 +119,9 @@ class Admission:
         new: what a change leaves as it is, is none of this rule's. `principal`: who asks; empty: nobody was
         asked who they are."""
         found = FieldProblems()
+        if former is None:
+            for detail, advice in self._foreign_groups(new, same_as):
+                found.refuse("/name", detail, advice)
         if former is None or _asks_for(former, principal) != _asks_for(new, principal):
             for use, detail, advice in self._problems(new, same_as, principal or _owner(new)):
                 found.refuse(use.pointer, detail, advice)
@@ -130,7 +139,8 @@ class Admission:
     def objection(self, stored: Datastream) -> str:
         """What of a stored definition would be refused now; empty: nothing, as far as its names say."""
         who = None if self.knows_callers else _owner(stored)
-        problems = [detail for _, detail, _ in self._problems(stored, lambda cluster, aliases: (), who)]
+        problems = [detail for _, detail, _ in self._problems(stored, _no_alias, who)]
+        problems += [detail for detail, _ in self._foreign_groups(stored, _no_alias)]
         problems += [_secret(key) for key, value in stored.metadata.items() if holds_secret(key, value)]
         return f"{problems[0]}; it runs on, and cannot be created so again" if problems else ""
 
@@ -170,6 +180,23 @@ class Admission:
                     found.append(_Problem(use, f"{reason}{same}", advice))
         return found
 
+    def _foreign_groups(self, one: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
+        """What is wrong with the group that it commits positions as, and what to do. Another one than its
+        name takes a right of its own (`api.access.rights`)."""
+        if one.consumer_group != one.name:
+            return []
+        aliases = self._aliases(one.source, same_as)
+        return [
+            (
+                f"it would commit its positions as the consumer group {shown(one.consumer_group)}, which is"
+                f" none of those for datastreams at cluster {alias}",
+                f"choose a name that matches {', '.join(map(shown, rights.groups)) or 'none of them can be'}"
+                f" ([clusters.{alias}] groups), or have an operator give it {GROUP_ID}",
+            )
+            for alias in aliases
+            if (rights := self.clusters.get(alias)) and not rights.has_group(one.consumer_group)
+        ]
+
     def _aliases(self, cluster: ClusterRef, same_as: SameAs) -> Collection[ClusterRef]:
         if not is_address(cluster):
             return (cluster,)
@@ -193,6 +220,11 @@ class Admission:
     def _is_allowed(self, address: str) -> bool:
         servers = [f"{host}:{port}".lower() for host, port in bootstrap_servers("the cluster", address)]
         return all(any(fnmatchcase(one, pattern.lower()) for pattern in self.addresses) for one in servers)
+
+
+def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
+    """Nothing is known of which cluster an address is."""
+    return ()
 
 
 def check_joining(new: Datastream, mates: Iterable[Datastream]) -> None:

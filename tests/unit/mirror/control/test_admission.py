@@ -71,6 +71,40 @@ def test_who_may_do_what(who: str, cluster: ClusterRef, access: Access, may: boo
     assert reason is None or (repr(who) in reason and cluster in reason)
 
 
+GROUPS = Admission({SOURCE: ClusterRights(groups=["mirror-*"]), DESTINATION: ClusterRights()}, ["*"])
+
+
+def foreign_group(name: str, group: str = "", same_as: SameAs = another, **more: Any) -> str:
+    """What is wrong with the group that a new datastream commits its positions as."""
+    metadata = {"owner": "orders", **({"group.id": group} if group else {})}
+    new = a_datastream(name, metadata=metadata, **more)
+    try:
+        GROUPS.check(new, None, same_as)
+    except InvalidRequest as error:
+        return "; ".join(f"{one.pointer}: {one.detail}" for one in error.fields)
+    return ""
+
+
+def test_positions_are_committed_as_groups_for_datastreams_only() -> None:
+    assert foreign_group("mirror-orders") == ""
+    told = foreign_group("billing")
+    assert told.startswith(
+        "/name: it would commit its positions as the consumer group 'billing', which is none"
+    )
+    assert foreign_group("billing", "billing")  # its name, said twice, takes no operator
+    assert foreign_group("billing", "other") == ""  # that takes an operator, wherever callers are known
+    assert foreign_group("billing", source=DESTINATION, destination=SOURCE) == ""
+    assert foreign_group("billing", source=ADDRESS) == ""
+    assert foreign_group("billing", same_as=is_source, source=ADDRESS)
+
+
+def test_what_is_stored_commits_on_as_its_group_and_is_remarked_on() -> None:
+    stored = a_datastream("billing", metadata={"owner": "orders"})
+    assert "consumer group 'billing'" in GROUPS.objection(stored)
+    changed = replace(stored, selection=TopicSelection("other"))
+    GROUPS.check(changed, stored, another)
+
+
 def test_a_new_datastream_needs_the_rights_of_its_owner() -> None:
     assert refused(owned("orders")) == ""
     assert refused(owned("anybody")) == "/source/cluster,/destination/cluster"
