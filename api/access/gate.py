@@ -110,7 +110,7 @@ class Gate:
                 await self._app(scope, receive, send)
 
     def _admit(self, request: Request, scope: Scope) -> None:
-        """Raises NotAuthenticated, Forbidden, TooOften, BodyNotJson, Unreachable."""
+        """Raises NotAuthenticated, Forbidden, TooOften, Unreachable."""
         access, state, path = self._access, scope["state"], scope["path"]
         remote = request.client.host if request.client else ""
         structlog.contextvars.bind_contextvars(remote=remote)
@@ -128,8 +128,6 @@ class Gate:
             structlog.contextvars.bind_contextvars(principal=principal.name)
             if access.throttle is not None and path not in _OPEN_PATHS:
                 access.throttle.admit(principal.name)
-        if not is_signed:
-            check_body_type(request.method, path, request.headers)
 
 
 def _is_of_an_instance(headers: Headers) -> bool:
@@ -156,8 +154,8 @@ CLOSED: Final = Caller("nobody", rights=NoRights())
 
 
 async def endpoint_is_for_caller(request: Request) -> None:
-    """A dependency of every endpoint. Raises Forbidden, NotAuthenticated; also for endpoints that are not in
-    the table."""
+    """A dependency of every endpoint. Raises Forbidden, NotAuthenticated, also for endpoints that are not in
+    the table; BodyNotJson."""
     method = "GET" if request.method == "HEAD" else request.method
     key = method, request.scope["route"].path
     if key not in NEEDS:
@@ -171,6 +169,7 @@ async def endpoint_is_for_caller(request: Request) -> None:
             raise NotAuthenticated("this call says nothing of who asks")
     elif reason := reason_against(principal, action):
         raise Forbidden(reason)
+    check_body_type(method, key[1], request.headers)
 
 
 def caller_of(request: Request) -> Caller:

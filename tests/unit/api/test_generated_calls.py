@@ -35,7 +35,9 @@ CONFIG: Final = SchemathesisConfig.from_dict(
         "generation": {"deterministic": True, "max-examples": CALLS, "database": "none"},
         "checks": {
             "positive_data_acceptance": {"expected-statuses": ["2xx", *REFUSED]},
-            "negative_data_rejection": {"expected-statuses": ["400", "404", "405", "409", "422", "428"]},
+            "negative_data_rejection": {
+                "expected-statuses": ["400", "404", "405", "409", "415", "422", "428"]
+            },
         },
     }
 )
