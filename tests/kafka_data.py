@@ -14,7 +14,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -38,6 +38,12 @@ def make_topic(address: str, name: str, partitions: int = 1, **settings: str) ->
     admin = AdminClient({"bootstrap.servers": address})
     config = {key.replace("_", "."): value for key, value in settings.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=PATIENCE_SECONDS)
+
+
+def grow_topic(address: str, name: str, partitions: int) -> None:
+    """Give it more partitions."""
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_partitions([NewPartitions(name, partitions)])[name].result(PATIENCE_SECONDS)
 
 
 def delete_topic(address: str, name: str) -> None:

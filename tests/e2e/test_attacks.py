@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,7 @@ from mirror.control.audit import AUDIT
 from mirror.coordination.stores.documents.definition import to_document
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
-from tests.kafka_data import make_topic, produce
+from tests.kafka_data import grow_topic, make_topic, produce
 from tests.mirrored import some_records, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
@@ -75,6 +75,9 @@ class Besieged:
             "MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
             "API__LIMITS__HEAD_SECONDS": "3",
             "API__LIMITS__BODY_SECONDS": "3",
+            "API__LIMITS__ANSWER_SECONDS": "3",
+            "CLUSTERS__SOURCE__GROUPS": '["[!p]*"]',
+            "MIRROR__DEFINITIONS__QUOTAS": '{"team-bills": {"partitions": 4}}',
             "API__LIMITS__CONNECTIONS_OF_ONE_ADDRESS": "150",
             "API__ACCESS__TOKEN_FILE": str(file),
             "API__ACCESS__OPEN_TO_ALL": '["health", "metrics"]',
@@ -285,6 +288,9 @@ def test_pages_of_others_change_and_read_nothing(besieged: Besieged) -> None:
     for method, path, body in CHANGES:
         for headers in ({"Origin": EVIL}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
             besieged.refuses(besieged.ask("operator", method, path, body, headers), 403, "page")
+        for kind in ("text/plain", "application/x-www-form-urlencoded"):
+            answer = besieged.ask("operator", method, path, body, {"Content-Type": kind})
+            besieged.refuses(answer, 415, "is not sent as")
     for method, path in (("GET", "/v1/datastreams"), ("GET", "/metrics"), ("POST", "/datastream")):
         answer = besieged.ask("operator", method, path, headers={"Host": "evil.example:32311"})
         besieged.refuses(answer, 403, "not called")
@@ -304,6 +310,31 @@ def test_those_who_send_slowly_hold_up_nobody_and_are_ended(besieged: Besieged, 
         besieged.serves()
         for one in slow:
             assert to_its_end(one).startswith(b"HTTP/1.1 408 ")
+
+
+def test_those_who_do_not_read_their_answers_are_ended(besieged: Besieged) -> None:
+    head = f"Host: localhost\r\nAuthorization: Bearer {besieged.tokens['viewer']}\r\n\r\n"
+    with ExitStack() as stack:
+        greedy = [stack.enter_context(besieged.connection()) for _ in range(20)]
+        for one in greedy:
+            one.sendall(f"GET /v1/openapi.json HTTP/1.1\r\n{head}".encode() * 40)
+        besieged.serves()
+        for one in greedy:
+            with suppress(ConnectionResetError):
+                assert to_its_end(one)
+
+
+def test_topics_that_grow_take_no_more_than_the_quota(besieged: Besieged) -> None:
+    source, topic = besieged.kafka_pair.source.address, f"few{besieged.root[1:]}"
+    make_topic(source, topic, 2)
+    made = besieged.ask("bills", "POST", "/v1/datastreams", a_body("few", topic))
+    assert made.status_code == 201, made.text
+    grow_topic(source, topic, 20)
+    shown = "/v1/datastreams/few"
+    wait_until(lambda: "18 partitions wait" in besieged.ask("viewer", "GET", shown).text, "the growth waits")
+    refused = besieged.ask("bills", "POST", "/v1/datastreams?dry_run=true", a_body("forged", topic))
+    besieged.refuses(refused, 403, "4 partitions together, of which 21 are taken", "bills")
+    assert besieged.ask("bills", "DELETE", shown).status_code == 202
 
 
 def test_who_opens_many_connections_is_told_so(besieged: Besieged) -> None:
@@ -363,6 +394,7 @@ COSTLY: Final[Sequence[tuple[dict[str, Any], str]]] = (
     ({"name": ON_A_TERMINAL}, "name"),
     ({"metadata": {"owner": f"team-bills{ON_A_TERMINAL}"}}, "owner"),
     ({"name": "../../secret"}, "name"),
+    ({"name": "payroll"}, "consumer group 'payroll'"),
 )
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.gate import Access
 from api.access.rights import Principal, Role
@@ -25,7 +27,7 @@ from headrace.process.tls import of_instances, of_listener, subject_of
 from mirror.errors import ConfigError, Forbidden, HeadraceError, NotAuthenticated, Unreachable
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Site
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 FILES: Final = Path(__file__).parents[2] / "data/tls/rest"
 AUTHORITY: Final = str(FILES / "authority.pem")
@@ -46,12 +48,14 @@ def live(tmp_path: Path) -> TlsSettings:
 
 
 @contextmanager
-def serving(tls: TlsSettings, access: Access, limits: LimitSettings | None = None) -> Iterator[RestServer]:
+def serving(
+    tls: TlsSettings, access: Access, limits: LimitSettings | None = None, surface: ASGIApp | None = None
+) -> Iterator[RestServer]:
     site = Site(access=access)
     server = RestServer("127.0.0.1", 0, tls, limits=limits or LimitSettings())
     server.bind()
     try:
-        server.attach(site.app)
+        server.attach(site.app, surface)
         server.start()
         yield server
     finally:
@@ -136,6 +140,21 @@ def test_a_handshake_that_does_not_come_is_given_up(live: TlsSettings, sent: byt
             silent.sendall(sent)
             with suppress(ConnectionResetError):
                 assert silent.recv(1) == b""
+
+
+def test_a_caller_that_does_not_read_its_answers_is_ended(live: TlsSettings) -> None:
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(bytes(16 * 1024 * 1024))(scope, receive, send)
+
+    limits = LimitSettings(answer_seconds=0.2)
+    with serving(live, Access(), limits, large) as server, ExitStack() as stack:
+        port = int(server.address.rpartition(":")[2])
+        plain = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS))
+        context = ssl.create_default_context(cafile=AUTHORITY)
+        caller = stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
+        caller.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+        assert caller.recv(12) == b"HTTP/1.1 200"
+        wait_until(lambda: not server.connections)
 
 
 def test_a_token_goes_over_tls_or_stays_on_the_machine(live: TlsSettings, tmp_path: Path) -> None:
