@@ -164,7 +164,7 @@ class RouteWatch:
         look: _Look,
     ) -> Waits:
         """What is not to be copied yet. Of a source that has not answered what is copied counts."""
-        if self._topic_discovery.waiting is None:
+        if self._topic_discovery.postponed is None:
             return {}
         held, found = held_by(look.plan), list[Selected]()
         for one in (route.datastream for route in sorted(routes, key=lambda route: route.age)):
@@ -172,7 +172,7 @@ class RouteWatch:
                 counts = look.topics.get(one.source, held.get(one.group, {}))
                 topics = set(selected[one.name]) - verdict.left_out.get(one.name, {}).keys()
                 found.append((one, {topic: counts[topic] for topic in topics if topic in counts}))
-        return self._topic_discovery.waiting(found, held)
+        return self._topic_discovery.postponed(found, held)
 
 
 def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:

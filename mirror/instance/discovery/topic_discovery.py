@@ -44,15 +44,15 @@ class TopicRules:
     """What may be done at destinations. `claims`: which are whose; `most_partitions`: of a topic that
     is made or grown; `own`: topics that Headrace writes for itself under names that were configured;
     `adopts`: whether a datastream may write into topics that were there before it; `objection`: what of a
-    stored definition would be refused today; `waiting`: what of selected topics, the older datastreams first,
-    is not to be copied yet, beside the partitions that groups copy; None: everything is."""
+    stored definition would be refused today; `postponed`: what of selected topics, the older datastreams
+    first, is not to be copied yet, beside the partitions that groups copy; None: everything is."""
 
     claims: TopicClaims
     most_partitions: int
     own: frozenset[str] = frozenset()
     adopts: Callable[[Datastream], bool] = lambda _: True
     objection: Callable[[Datastream], str] = lambda _: ""
-    waiting: Callable[[Sequence[Selected], Mapping[GroupName, Mapping[str, int]]], Waits] | None = None
+    postponed: Callable[[Sequence[Selected], Mapping[GroupName, Mapping[str, int]]], Waits] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class TopicDiscovery:
         self._background_calls = background_calls
         self._rules = rules
         self.matching = TopicMatching(rules.own)
-        self.waiting = rules.waiting
+        self.postponed = rules.postponed
         self.claims = rules.claims
         self._interval = interval_seconds
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
