@@ -35,6 +35,8 @@ class MovementAnswer(BaseModel):
     by retention in time and size, and by how the start of the source's log moves."""
     loses_data: bool
     """Whether records will be deleted before they are copied, as things stand."""
+    hidden_ms: int | None = None
+    """Age of the first record that an open transaction at the source hides, where nothing else waits."""
 
     @classmethod
     def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
@@ -59,6 +61,7 @@ class MovementAnswer(BaseModel):
             eta_seconds=_rounded(found.eta_seconds),
             seconds_to_loss=_rounded(found.seconds_to_loss),
             loses_data=found.loses_data,
+            hidden_ms=found.hidden_ms,
         )
 
 

@@ -60,7 +60,7 @@ class MirrorMetric:
     `bytes_copied`: as fetched (compressed). `lag_records`: source end minus position, at `time_ms`.
     `lag_ms`: age of the oldest record that can be read at the source and is not acknowledged, 0 when there is
     none; None where that is not known, such as while the source does not answer. What an open transaction
-    holds back cannot be read, and has no age.
+    holds back cannot be read, and does not count.
     `latency_counts`: records per latency bucket; latency is destination acknowledgement minus the
     timestamp of the batch's newest record. `uncompressed_bytes`: of those batches whose size before
     compression is known without opening them. `wait_ms` … `produce_ms`: the latency of all batches, summed,

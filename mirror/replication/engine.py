@@ -15,7 +15,7 @@ from typing import Final
 
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.metrics import MirrorMetric
+from mirror.model.metrics import MirrorMetric, age_ms
 from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePosition
 from mirror.model.topics import TopicPartition
 from mirror.replication.context import EngineContext
@@ -145,17 +145,18 @@ class BatchEngine:
         for one in metrics:
             place = TopicPartition(one.topic, one.kafka_partition)
             lane = self.runner.lanes.get(LaneKey(GroupName(one.datastream), place))
-            found.append(None if lane is None else self._position(lane, one.lag_ms))
+            found.append(None if lane is None else self._position(lane, one))
         return found
 
-    def _position(self, lane: LiveLane, lag_ms: int | None) -> LanePosition:
-        end = lane.high_watermark
+    def _position(self, lane: LiveLane, metric: MirrorMetric) -> LanePosition:
+        end, lag_ms = lane.high_watermark, metric.lag_ms
         is_late = end > lane.checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.readable_end < end)
         kept = (
             self._retention.of(lane.spec.source, lane.key.partition.topic) if is_late else UNKNOWN_RETENTION
         )
         readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
-        return LanePosition(lane.checkpoint, readable, end, lane.log_start, kept)
+        hidden_ms = age_ms(metric.time_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
+        return LanePosition(lane.checkpoint, readable, end, lane.log_start, kept, hidden_ms)
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone

@@ -145,6 +145,7 @@ class LiveLane(Lane):
         "found",
         "has_owned",
         "held_by",
+        "hidden",
         "intent",
         "is_announced",
         "is_broken",
@@ -185,12 +186,8 @@ class LiveLane(Lane):
         """Which replica its source reads; None when the leader is to be asked."""
         self.empty_answers = 0
         """Answers in a row that brought no records though there are some."""
-        self.is_live = False
-        self.is_ready = False
-        self.is_slow = False
-        self.is_writable = False
-        self.is_loaded = False
-        self.is_announced = False
+        self.is_live = self.is_ready = self.is_slow = False
+        self.is_writable = self.is_loaded = self.is_announced = False
         self.has_owned = False
         self.is_forgotten = False
         self.is_broken = False
@@ -211,8 +208,9 @@ class LiveLane(Lane):
         self.buckets = buckets
         self.damaged_reads = self.damaged_sends = self.damaged_up_to = self.send_tries = 0
         self.since_stable = 0.0
-        self.held_by = ""
-        """What is known of a transaction at the source that hangs; empty when none does."""
+        self.held_by, self.hidden = "", (-1, -1)
+        """What is known of a transaction at the source that hangs, empty when none does; and the offset and
+        time stamp (epoch ms, -1: none) of the first record that one has hidden, as far as that was read."""
         self.stalled_by = ""
         """What it waits for that has not happened for some seconds; empty when it gets on."""
         self.size_cap: int | None = None

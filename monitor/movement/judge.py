@@ -78,7 +78,14 @@ def judge_lane(
         newest = history.newest
         assert newest is not None, "without a report silence has decided"
         found = _by_end(history, newest, facts, now, rules) or _by_movement(history, facts, now, rules)
-    return replace(found, seconds_to_loss=seconds_to_loss(history, now))
+    return replace(found, seconds_to_loss=seconds_to_loss(history, now), hidden_ms=_hidden_ms(history, now))
+
+
+def _hidden_ms(history: LaneHistory, now: float) -> int | None:
+    newest = history.newest
+    if newest is None or not newest.is_held or newest.hidden_ms is None:
+        return None
+    return newest.hidden_ms + int((now - newest.at) * 1000)
 
 
 def _by_facts(facts: LaneFacts) -> Judgement | None:
@@ -124,6 +131,8 @@ def _by_end(
     if held is not None and now - held > rules.stall_seconds:
         hidden = newest.end - newest.checkpoint
         reason = f"an open transaction at the source hides {hidden} records from {newest.checkpoint} on"
+        if newest.hidden_ms is not None:
+            reason += f"; the first was {newest.hidden_ms / 1000:.0f} s old at the last report"
         return Judgement(_S.WAITING_FOR_TRANSACTION, reason, held)
     return Judgement(_S.OK) if history.late_since is None else None
 

@@ -66,13 +66,15 @@ class LaneFacts:
 class Judgement:
     """What was found. `state`: None while nothing is known yet. `since`: in monotonic seconds, None where it
     is not known. `eta_seconds`: until nothing waits any more. `seconds_to_loss`: until the source deletes the
-    first record that is not at the destination, if it is not copied before. None where it is not known."""
+    first record that is not at the destination, if it is not copied before. None where it is not known.
+    `hidden_ms`: the age of the first record that an open transaction hides, where nothing else waits."""
 
     state: MovementState | None
     reason: str = ""
     since: float | None = None
     eta_seconds: float | None = None
     seconds_to_loss: float | None = None
+    hidden_ms: int | None = None
 
     @property
     def loses_data(self) -> bool:

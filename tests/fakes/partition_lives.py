@@ -25,6 +25,8 @@ class PartitionLife:
         self.end = self.base + backlog
         self.hidden: int | None = None
         """Where an open transaction begins."""
+        self.hidden_ms: int | None = None
+        """The age of its first record, where that was read."""
         self.log_start = -1
         self.source_answers = True
         self.history: LaneHistory = NO_HISTORY
@@ -75,9 +77,8 @@ class PartitionLife:
         before = self.history.newest
         is_idle = self.checkpoint == int(self.end) and self.source_answers
         if not (is_idle and before is not None and before.is_caught_up and before.end == int(self.end)):
-            waypoint = Waypoint(
-                self.now, self.checkpoint, self.readable_end, int(self.end), self.lag_ms(), self.log_start
-            )
+            place = (self.checkpoint, self.readable_end, int(self.end))
+            waypoint = Waypoint(self.now, *place, self.lag_ms(), self.log_start, self.hidden_ms)
             self.history = self.history.after(waypoint, self._heard_at)
         self._heard_at = self.now
 

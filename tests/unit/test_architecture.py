@@ -65,7 +65,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "log_start",
         "waiting",
     },
-    "mirror/replication/handlers/open_transactions.py": {"held_by", "since_stable"},
+    "mirror/replication/handlers/open_transactions.py": {"held_by", "hidden", "since_stable"},
     "mirror/replication/handlers/stalls.py": {"stalled_by"},
     "mirror/replication/lane_runner.py": {
         "dirty",

@@ -18,7 +18,6 @@ from mirror.model.movement.history import (
     NO_HISTORY,
     UNKNOWN_RETENTION,
     LaneHistory,
-    LanePosition,
     Waypoint,
 )
 from mirror.worker.protocol import LaneRate
@@ -34,12 +33,19 @@ class LaneTrack:
     for who judges the time to loss: when it has done so last, in monotonic seconds, and
     what it has found."""
 
-    __slots__ = ("_kept", "_place", "_steps", "loss_look", "may_lose", "rate")
+    __slots__ = ("_checkpoint", "_kept", "_start", "_steps", "_waits", "loss_look", "may_lose", "rate")
 
     def __init__(self, history: LaneHistory = NO_HISTORY, rate: LaneRate | None = None) -> None:
         self.rate = rate
         self.loss_look: tuple[float, float | None] = (-inf, None)
-        self._place: LanePosition | None = None
+        newest = history.newest
+        self._checkpoint, self._start, self._waits = -1, -1, False
+        if newest is not None:
+            self._checkpoint, self._start, self._waits = (
+                newest.checkpoint,
+                newest.log_start,
+                newest.waiting > 0,
+            )
         self._keep(history)
 
     def _keep(self, history: LaneHistory) -> None:
@@ -57,16 +63,18 @@ class LaneTrack:
         place = rate.position
         if place is None:
             return
-        before, self._place = self._place, place
+        checkpoint, readable_end, end, log_start, retention, hidden_ms = place
+        before, start = self._checkpoint, self._start
+        self._checkpoint, self._start, self._waits = checkpoint, log_start, readable_end > checkpoint
         steps, age = self._steps, rate.lag_ms
         if (
             steps is not None
-            and before is not None
             and age is not None
             and age <= LATE_MS
-            and place[0] > before[0]
-            and (place[1] > place[0] or place[2] <= place[0])
-            and place[3:] == before[3:]
+            and checkpoint > before
+            and (readable_end > checkpoint or end <= checkpoint)
+            and log_start == start
+            and retention == UNKNOWN_RETENTION
             and rate.messages_per_second
             and (heard_at is None or heard_at <= steps[-1][0])
         ):
@@ -77,8 +85,8 @@ class LaneTrack:
                 if len(steps) > MOST_IN_TIME:
                     del steps[0]
             return
-        waypoint = Waypoint(now, place.checkpoint, place.readable_end, place.end, age, place.log_start)
-        self._keep(self.history.after(waypoint, heard_at, place.retention, _record_bytes(rate)))
+        waypoint = Waypoint(now, checkpoint, readable_end, end, age, log_start, hidden_ms)
+        self._keep(self.history.after(waypoint, heard_at, retention, _record_bytes(rate)))
 
     @property
     def history(self) -> LaneHistory:
@@ -103,10 +111,8 @@ class LaneTrack:
         """Whether nothing was late, hidden, unknown or done once more at the last report, and that holds: a
         lane of which records wait says so again within `silence_seconds`. False also where it is not easily
         seen."""
-        steps, place = self._steps, self._place
-        if steps is None or place is None:
-            return False
-        return now - steps[-1][0] <= silence_seconds or place[1] <= place[0]
+        steps = self._steps
+        return steps is not None and (not self._waits or now - steps[-1][0] <= silence_seconds)
 
 
 def _steps_of(history: LaneHistory) -> list[_Step] | None:
@@ -120,7 +126,8 @@ def _waypoint(at: float, what: LaneRate | Waypoint | None) -> Waypoint | None:
     if not isinstance(what, LaneRate) or what.position is None:
         return what if isinstance(what, Waypoint) else None
     place = what.position
-    return Waypoint(at, place.checkpoint, place.readable_end, place.end, what.lag_ms, place.log_start)
+    checkpoint, readable_end, end, log_start, _, hidden_ms = place
+    return Waypoint(at, checkpoint, readable_end, end, what.lag_ms, log_start, hidden_ms)
 
 
 def _record_bytes(rate: LaneRate) -> float | None:

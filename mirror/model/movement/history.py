@@ -31,19 +31,21 @@ UNKNOWN_RETENTION: Final = Retention()
 class LanePosition(NamedTuple):
     """Source offsets of a lane, as its worker knows them: what lies below `checkpoint` is at the destination,
     and up to `readable_end` it can be read: an open transaction hides what lies between that and the `end`.
-    `log_start`: the first record that the source still has; -1 where it has not said that."""
+    `log_start`: the first record that the source still has; -1 where it has not said that. `hidden_ms`: the
+    age of the first record that is hidden; None where none is, or it is not known."""
 
     checkpoint: int
     readable_end: int
     end: int
     log_start: int = -1
     retention: Retention = UNKNOWN_RETENTION
+    hidden_ms: int | None = None
 
 
 class Waypoint(NamedTuple):
     """One report of a lane, at a moment in monotonic seconds. `lag_ms`: the age of the oldest record that
     waits by the clock of who stamped it; None where that is not known, 0 also where nothing waits and the
-    source has said so."""
+    source has said so. `hidden_ms`: likewise of the first record that an open transaction hides."""
 
     at: float
     checkpoint: int
@@ -51,6 +53,7 @@ class Waypoint(NamedTuple):
     end: int
     lag_ms: int | None
     log_start: int = -1
+    hidden_ms: int | None = None
 
     @property
     def waiting(self) -> int:

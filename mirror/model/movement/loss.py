@@ -33,10 +33,11 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
 
 def _by_time(history: LaneHistory) -> float | None:
     newest, kept = history.newest, history.retention.milliseconds
-    # Retention goes by the record's own time stamp, however long it has waited.
-    if newest is None or newest.waiting == 0 or newest.lag_ms is None or kept is None or kept == UNLIMITED:
+    if newest is None or kept is None or kept == UNLIMITED:
         return None
-    return (kept - newest.lag_ms) / 1000
+    # Retention goes by the record's own time stamp, however long it has waited.
+    age_ms = newest.hidden_ms if newest.is_held else newest.lag_ms if newest.waiting else None
+    return None if age_ms is None else (kept - age_ms) / 1000
 
 
 def _by_size(history: LaneHistory) -> float | None:

@@ -1,7 +1,9 @@
 """Transactions at the source that stay open: they hold committed readers back, and somebody should know.
 
-Nothing can be done about one from here. It is reported as what the lane waits for, with the producer that
-opened it, until records flow again. Who may not ask the brokers for producers still gets the offset.
+Nothing can be done about one from here. The record at which it begins is read once, uncommitted, for its age,
+which no answer to a committed reader has. A transaction that stays open for long is reported as what the lane
+waits for, with the producer that opened it, until records flow again. Who may not ask the brokers for
+producers still gets the offset.
 """
 
 from __future__ import annotations
@@ -10,16 +12,24 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from mirror.client.log_reader import fetch_once
 from mirror.errors import HeadraceError
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import LanePaused, LaneResumed, PauseCause
 from mirror.model.identifiers import ClusterRef
+from mirror.protocol.batches.batch import scan
 from mirror.protocol.control.offsets import OpenTransaction, open_transactions
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
+_SHORT_SECONDS: Final = 5.0
+"""Nobody asks how old the records of a transaction are that is over sooner."""
+_AT_ONCE: Final = 20
+"""Lanes of a source whose first hidden record is read in one look."""
+_FIRST_BYTES: Final = 16 * 1024
+"""Of an answer that need not hold more than one batch; a broker sends a larger one all the same."""
 
 
 class OpenTransactionWatch:
@@ -32,6 +42,7 @@ class OpenTransactionWatch:
         self._held: dict[LiveLane, None] = {}
         self._next = 0.0
         self._asking: set[ClusterRef] = set()
+        self._dating: set[ClusterRef] = set()
 
     def holds(self, lane: LiveLane) -> None:
         """The lane has come to a last stable offset that lies below the end."""
@@ -62,6 +73,32 @@ class OpenTransactionWatch:
             if source not in self._asking:
                 self._asking.add(source)
                 self._loop.spawn(self._report(source, lanes))
+        self._date(now)
+
+    def _date(self, now: float) -> None:
+        """Find out how old what is hidden is, once for each offset at which lanes are held."""
+        undated: dict[ClusterRef, list[LiveLane]] = {}
+        for lane in self._held:
+            if lane.hidden[0] != lane.stable_offset and now - lane.since_stable >= _SHORT_SECONDS:
+                undated.setdefault(lane.spec.source, []).append(lane)
+        for source in undated.keys() - self._dating:
+            self._dating.add(source)
+            self._loop.spawn(self._date_all(source, undated[source][:_AT_ONCE]))
+
+    async def _date_all(self, source: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+        for lane in lanes:
+            await self._runner.run(lane, lane.turn, self._date_one(lane))
+        self._dating.discard(source)
+
+    async def _date_one(self, lane: LiveLane) -> None:
+        cluster, place, offset = self._runner.source(lane).cluster, lane.key.partition, lane.stable_offset
+        try:
+            part = await fetch_once(cluster, place, offset, committed=False, most_bytes=_FIRST_BYTES)
+        except HeadraceError as error:  # the next look asks again
+            _log.debug("how old the record %s of %s is is not known: %s", offset, place, error)
+            return
+        headers = (header for _, _, header in scan(part.records) if header is not None)
+        lane.hidden = offset, next((one.max_timestamp for one in headers if one.last_offset >= offset), -1)
 
     async def _report(self, source: ClusterRef, lanes: Sequence[LiveLane]) -> None:
         for lane in lanes:

@@ -34,6 +34,7 @@ class Step(NamedTuple):
     age_ms: int | None
     start: int
     retention: Retention
+    hidden_ms: int | None
     messages: int
     unsaid: bool
 
@@ -47,6 +48,7 @@ steady = st.builds(
     st.integers(0, 9_000),
     st.just(0),
     st.just(UNKNOWN_RETENTION),
+    st.none() | st.integers(0, 90_000),
     st.integers(1, 500),
     st.just(False),
 )
@@ -59,6 +61,7 @@ anything = st.builds(
     st.none() | st.integers(0, 40_000),
     st.sampled_from([0, 0, 100]),
     st.sampled_from([UNKNOWN_RETENTION, Retention(60_000, 10_000), Retention(None, 5_000)]),
+    st.none() | st.integers(0, 90_000),
     st.sampled_from([0, 100]),
     st.booleans(),
 )
@@ -76,11 +79,13 @@ def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Ste
         now += step.seconds
         checkpoint, start = max(checkpoint + step.moved, 0), start + step.start
         readable = checkpoint + step.waiting
-        place = LanePosition(checkpoint, readable, readable + step.hidden, start, step.retention)
+        place = LanePosition(
+            checkpoint, readable, readable + step.hidden, start, step.retention, step.hidden_ms
+        )
         rate = LaneRate(a_key("t-0"), SOURCE, step.messages * 90.0, step.messages, 0, step.age_ms, (), place)
         track.note(rate, now, heard_at)
         each = 90.0 if step.messages else None
-        waypoint = Waypoint(now, *place[:3], step.age_ms, start)
+        waypoint = Waypoint(now, *place[:3], step.age_ms, start, step.hidden_ms)
         whole = whole.after(waypoint, heard_at, step.retention, each)
         assert track.history == whole
         assert track.rate is rate

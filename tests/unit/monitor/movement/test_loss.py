@@ -108,3 +108,19 @@ def test_a_lane_that_keeps_up_loses_nothing_though_something_always_waits() -> N
     found = judge_lane(life.run(5, 100, 100).history, LaneFacts(), life.now)
     assert (found.state, found.loses_data) == (MovementState.OK, False)
     assert found.seconds_to_loss is not None
+
+
+def test_what_a_transaction_hides_is_deleted_like_anything_else() -> None:
+    life = PartitionLife().run(60, 100).keeping(Retention(HOUR_MS))
+    life.hidden = life.end
+    life.run(300, 100)
+    assert left(life) is None, "nobody has read how old it is"
+    life.hidden_ms = 300_000
+    life.run(5, 100)
+    assert left(life) == pytest.approx(3_300)
+    found = judge_lane(life.history, LaneFacts(), life.now + 10)
+    assert found.state is MovementState.WAITING_FOR_TRANSACTION
+    assert found.hidden_ms == 310_000
+    assert found.seconds_to_loss == pytest.approx(3_290)
+    assert "the first was 300 s old" in found.reason
+    assert found.loses_data, "nobody knows when it ends"
