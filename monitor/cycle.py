@@ -78,9 +78,12 @@ class MonitorCycle:
         return self._measurements.remark
 
     def judge_only(self) -> Mapping[DatastreamName, Verdict]:
-        """Verdicts without any consequence. Raises HeadraceError."""
+        """Verdicts without any consequence, with the causes of breaches. Raises HeadraceError."""
         subjects = self._service.subjects()
-        return self._with_budgets(self._judged(subjects), subjects, ALL)
+        found = self._with_budgets(self._judged(subjects), subjects, ALL)
+        late = [name for name, verdict in found.items() if verdict.standing is Standing.BREACHED]
+        causes = {name: self._ask(name, subjects[name], found[name]).sentence for name in late}
+        return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 
     def is_judged_elsewhere(self) -> bool:
         """Whether a monitor within the service judges: two must not act at once. Raises Unreachable."""
@@ -174,6 +177,9 @@ class MonitorCycle:
     def _cause(self, name: DatastreamName, subject: Subject, verdict: Verdict, incident: Incident) -> Answer:
         if verdict.standing is not Standing.BREACHED or not incident.is_open:
             return NO_ANSWER
+        return self._ask(name, subject, verdict)
+
+    def _ask(self, name: DatastreamName, subject: Subject, verdict: Verdict) -> Answer:
         now = self._clock.monotonic()
         return self._inquiry.look(name, lambda: self._service.evidence(subject), verdict.limit_ms, now)
 
@@ -182,7 +188,7 @@ class MonitorCycle:
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
             return Help(Done.NOT_NOW, "")  # another cause is acted on at once
-        why = found.sentence if found is not None else f"cause not known: {cause.failure}"
+        why = cause.sentence
         helped = self._rebalancing.help(name, subject.mode, f"latency breach: {verdict.sentence}; {why}")
         is_said = helped.done is Done.ACTED or found is None or cause.is_news
         return helped._replace(sentence=f"{why}; {helped.sentence}") if is_said else helped

@@ -80,7 +80,7 @@ class Verdict:
     """A judgement with its reason; `observed_ms` is the objective's percentile, None without records.
     `is_halted`: something is not copied, so no rebalance can help, also where the standing is BREACHED.
     `budgets`: of each of `Subject.objectives`; they change no standing. `limit_ms`: of the objective that
-    was judged."""
+    was judged. `cause`: why it is breached, where that was looked for."""
 
     standing: Standing
     observed_ms: float | None
@@ -88,6 +88,7 @@ class Verdict:
     is_halted: bool = False
     budgets: tuple[Budget, ...] = ()
     limit_ms: int = 0
+    cause: str = ""
 
 
 def observed(subject: Subject, observations: Observations) -> Observation | None:

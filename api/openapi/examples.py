@@ -186,6 +186,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "weight": (1.0,),
     "worker": (0,),
     "worker_cpu": (0.4,),
+    "worker_waited": (0.02,),
 }
 """By field, or by schema and field where a name stands for different things. The first value that is of the
 field's type counts."""

@@ -124,6 +124,8 @@ class LaneAnswer(BaseModel):
     """Rates by the names of mirrorMetrics' columns."""
     worker_cpu: float | None = None
     """Cores that its worker process was busy with, for all of its lanes."""
+    worker_waited: float | None = None
+    """The part of the time in which that process could have copied and had to wait for a core."""
     held_back: HoldAnswer | None = None
     """Which quota holds it back while it copies; null: none does."""
     movement: MovementAnswer | None = None
@@ -146,7 +148,8 @@ class LaneAnswer(BaseModel):
             lag_ms=lag_ms,
             bytes_per_second=rate.bytes_per_second if rate else None,
             per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
-            worker_cpu=rate.worker_cpu if rate else None,
+            worker_cpu=rate.core.busy if rate else None,
+            worker_waited=rate.core.waited if rate else None,
             held_back=_hold(state.hold) if state.held_back else None,
             movement=MovementAnswer.from_lane(state, now, now_ms),
         )

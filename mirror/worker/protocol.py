@@ -104,11 +104,21 @@ class LaneNews:
     events: tuple[LaneEvent, ...]
 
 
+class CoreUse(NamedTuple):
+    """Of a worker process, in cores: what it was busy with, and for which part of the time its copying thread
+    could have run and had to wait for one. None where that is not known."""
+
+    busy: float | None = None
+    waited: float | None = None
+
+
+NO_CORE_USE: Final = CoreUse()
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRate:
     """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
-    `shown`: the rates of `SHOWN_OF_LANES`, in that order. `worker_cpu`: cores that its whole worker process
-    was busy with."""
+    `shown`: the rates of `SHOWN_OF_LANES`, in that order. `core`: what its whole worker process had."""
 
     key: LaneKey
     source: ClusterRef
@@ -118,11 +128,11 @@ class LaneRate:
     lag_ms: int | None
     shown: tuple[float, ...] = ()
     position: LanePosition | None = None
-    worker_cpu: float | None = None
+    core: CoreUse = NO_CORE_USE
 
     @classmethod
     def of(
-        cls, metric: MirrorMetric, position: LanePosition | None = None, worker_cpu: float | None = None
+        cls, metric: MirrorMetric, position: LanePosition | None = None, core: CoreUse = NO_CORE_USE
     ) -> LaneRate:
         """What a lane did in the interval of a measurement, and where it stood at its end."""
         seconds = max(metric.interval_ms, 1) / 1000
@@ -135,7 +145,7 @@ class LaneRate:
             lag_ms=metric.lag_ms,
             shown=tuple(getattr(metric, name) / seconds for name in SHOWN_OF_LANES),
             position=position,
-            worker_cpu=worker_cpu,
+            core=core,
         )
 
 

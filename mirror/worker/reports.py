@@ -10,8 +10,10 @@ from mirror.model.metrics import Drops, MirrorMetric
 from mirror.ports import Clock, CopyEngine, MetricSink
 from mirror.replication.engine import BatchEngine
 from mirror.replication.reports.lane_reports import LaneReport
+from mirror.worker.core_time import waited_seconds
 from mirror.worker.protocol import (
     CopySums,
+    CoreUse,
     LaneRate,
     LaneRates,
     LaneReports,
@@ -54,6 +56,7 @@ class MetricReports:
         self._interval = interval_seconds
         self._next = clock.monotonic() + interval_seconds
         self._next_drops = 0.0
+        self._waited = waited_seconds()
         self._drops = Drops()
         """As the control process knows them."""
 
@@ -77,10 +80,17 @@ class MetricReports:
         metrics = self._engine.metrics()
         self._sink.publish(metrics)
         throttled = tuple(ThrottledTime(*pair) for pair in self._engine.take_throttled().items())
-        cpu = _cores(metrics)
+        core = CoreUse(_cores(metrics), self._waited_share(metrics))
         positions = self._engine.positions(metrics)
-        rates = tuple(LaneRate.of(one, at, cpu) for one, at in zip(metrics, positions, strict=True))
+        rates = tuple(LaneRate.of(one, at, core) for one, at in zip(metrics, positions, strict=True))
         return (LaneRates(rates, _sums(metrics), throttled),)
+
+    def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
+        """Of the interval; the engine runs in the thread that asks."""
+        before, self._waited = self._waited, waited_seconds()
+        if before is None or self._waited is None or not metrics:
+            return None
+        return (self._waited - before) * 1000 / max(metrics[0].interval_ms, 1)
 
     def closed(self) -> Sequence[Message]:
         """Nothing: the control process hears of the end of lanes by their events."""

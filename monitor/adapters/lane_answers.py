@@ -51,6 +51,7 @@ def _lane(one: Mapping[str, Any]) -> LaneEvidence:
         phases=_phases(rates, batches),
         cpu=rates["cpu_ms"] / 1000 if "cpu_ms" in rates else None,
         worker_cpu=one.get("worker_cpu"),
+        worker_waited=one.get("worker_waited"),
         hold=_hold(one.get("held_back")),
     )
 

@@ -31,7 +31,8 @@ class LaneEvidence:
     `task`: None where the plan gives the partition to none; `worker`: number of the worker process.
     `is_starting`: it looks for its position. `state`, `reason`, `eta_seconds`: as its movement is judged.
     `phases`: of a batch, on average. `cpu`: its part of the worker's, in cores; `worker_cpu`: cores that the
-    worker process is busy with, for lanes of any datastream. `hold`: a quota that holds it back.
+    worker process is busy with, for lanes of any datastream; `worker_waited`: the part of the time in which
+    it had to wait for one. `hold`: a quota that holds it back.
     """
 
     partition: str
@@ -49,6 +50,7 @@ class LaneEvidence:
     phases: Phases | None = None
     cpu: float | None = None
     worker_cpu: float | None = None
+    worker_waited: float | None = None
     hold: QuotaHold | None = None
 
 

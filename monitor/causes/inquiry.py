@@ -32,6 +32,13 @@ class Answer:
     failure: str = ""
     is_news: bool = False
 
+    @property
+    def sentence(self) -> str:
+        """The cause, or why it is not known."""
+        if self.diagnosis is not None:
+            return self.diagnosis.sentence
+        return f"cause not known: {self.failure}" if self.failure else ""
+
 
 NO_ANSWER: Final = Answer()
 

@@ -17,7 +17,7 @@ to the end; where that is so of none, all are looked at.
      7   | its task's quota holds it back, or its worker process is busy     |
          |   one partition carries most of its task                          | hot partition
          |   its task alone keeps quota or worker busy                       | overloaded task
-         |   several tasks do                                                | overloaded instance
+         |   several tasks do, or the process waits for a core             | overloaded instance
      8   | most of the latency of its batches is                             |
          |   spent until the destination acknowledges                        | destination-bound
          |   spent being received                                            | source-bound
@@ -38,7 +38,10 @@ from monitor.causes.sentences import Findings, sentence_of
 from monitor.movement.states import MovementState as State
 
 BUSY_CORES: Final = 0.9
-"""Of one worker process, which has one thread that copies: above that it is what everything waits for."""
+"""Of one worker process, which has one thread that copies: above that it is what everything waits for. The
+time in which it waits for a core counts."""
+_LEAST_WAITED: Final = 0.3
+"""Of the time: from then on it is others on the machine that keep it from copying."""
 _HOT_SHARE: Final = 0.5
 """Of what its task copies."""
 _TASK_SHARE: Final = 0.6
@@ -107,13 +110,17 @@ def _overload(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause | None
     if not is_held and not _is_busy(lane):
         return None
     mates = mates_of(lane, lanes)
+    if not is_held and (lane.worker_waited or 0.0) >= _LEAST_WAITED:
+        return Cause.OVERLOADED_INSTANCE
     if is_held or _keeps_busy(mates, lane):
         return Cause.HOT_PARTITION if hottest(mates) is not None else Cause.OVERLOADED_TASK
     return Cause.OVERLOADED_INSTANCE
 
 
 def _is_busy(lane: LaneEvidence) -> bool:
-    return lane.worker_cpu is not None and lane.worker_cpu >= BUSY_CORES
+    if lane.worker_cpu is None:
+        return False
+    return lane.worker_cpu + (lane.worker_waited or 0.0) >= BUSY_CORES
 
 
 def _keeps_busy(mates: Sequence[LaneEvidence], lane: LaneEvidence) -> bool:

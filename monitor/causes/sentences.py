@@ -47,6 +47,11 @@ class Findings:
         return max((one.worker_cpu for one in self.lanes if one.worker_cpu is not None), default=None)
 
     @property
+    def worker_waited(self) -> float | None:
+        """Of the worker process that waited longest for a core."""
+        return max((one.worker_waited for one in self.lanes if one.worker_waited is not None), default=None)
+
+    @property
     def task_rate(self) -> float | None:
         """Bytes a second of the task, as far as that is known."""
         known = [one.bytes_per_second for one in self.mates if one.bytes_per_second is not None]
@@ -66,6 +71,8 @@ class Findings:
                 found["broker"] = self.hold.broker
         if self.worker_cpu is not None:
             found["worker_cores"] = round(self.worker_cpu, 3)
+        if self.worker_waited is not None:
+            found["worker_waited_share"] = round(self.worker_waited, 3)
         if self.mates:
             found["task"] = self.mates[0].task or ""
         if self.task_rate is not None:
@@ -123,7 +130,7 @@ def _carried(cause: Cause, found: Findings) -> str:
         copied = "copies" if found.task_rate is None else f"copies {rate} of"
         return f"{task} {copied} {len(found.mates)} partitions"
     tasks = len({one.task for one in found.lanes})
-    return f"{tasks} tasks of {found.lanes[0].instance} share a worker process with others"
+    return f"{found.lanes[0].instance}, with {tasks} late task{'s' if tasks > 1 else ''}"
 
 
 def _size(bytes_per_second: float) -> str:
@@ -131,8 +138,11 @@ def _size(bytes_per_second: float) -> str:
 
 
 def _busy(found: Findings) -> str:
-    cores = found.worker_cpu
-    return f"the worker process is busy for {min(cores, 1.0):.0%} of the time" if cores is not None else ""
+    cores, waited = found.worker_cpu, found.worker_waited
+    if cores is None:
+        return ""
+    more = f", and waits for a core for {min(waited, 1.0):.0%}" if waited else ""
+    return f"the worker process is busy for {min(cores, 1.0):.0%} of the time{more}"
 
 
 def _held(hold: QuotaHold | None) -> str:

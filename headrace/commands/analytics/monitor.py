@@ -67,6 +67,8 @@ def monitor(
 def _show(verdicts: Mapping[DatastreamName, Verdict]) -> None:
     for name, verdict in verdicts.items():
         console().print(f"{name}: {verdict.standing}, {verdict.sentence}")
+        if verdict.cause:
+            console().print(f"  {verdict.cause}")
         for budget in verdict.budgets:
             console().print(f"  {budget.sentence}")
 

@@ -38,6 +38,7 @@ lanes = st.builds(
     phases=st.none() | st.builds(Phases, lengths, lengths, lengths, lengths),
     cpu=st.none() | st.floats(0, 2, allow_nan=False),
     worker_cpu=st.none() | st.floats(0, 2, allow_nan=False),
+    worker_waited=st.none() | st.floats(0, 1, allow_nan=False),
     hold=st.none()
     | st.builds(QuotaHold, st.sampled_from(QuotaOwner), st.floats(0, 1), st.none() | st.integers(0, 9)),
 )
@@ -49,7 +50,9 @@ evidence = st.builds(
 def may_be_placement(lane: LaneEvidence) -> bool:
     """Whether a task's quota or a busy process speaks for it."""
     is_held = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
-    return is_held or (lane.worker_cpu is not None and lane.worker_cpu >= BUSY_CORES)
+    if lane.worker_cpu is None:
+        return is_held
+    return is_held or lane.worker_cpu + (lane.worker_waited or 0.0) >= BUSY_CORES
 
 
 @given(evidence)

@@ -21,6 +21,7 @@ from monitor.burn.pieces import Piece
 from monitor.burn.rates import read_rule
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import Evidence, LaneEvidence
+from monitor.causes.inquiry import LEAST_SECONDS
 from monitor.cycle import Ended, Finding, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Standing, Subject
@@ -183,6 +184,18 @@ def test_where_the_evidence_cannot_be_read_that_is_said_and_a_dry_run_decides(ri
     action = rig.turn(BAD)
     assert "cause not known: restarting; rebalance r-1 asked for" in action
     assert rig.cycle.turn()[ORDERS].diagnosis is None
+
+
+def test_judging_once_says_the_cause_of_a_breach_and_asks_for_nothing(rig: Rig) -> None:
+    rig.world.seen = {SOURCE: {"t": GOOD}}
+    assert rig.cycle.judge_only()[ORDERS].cause == ""
+    assert rig.world.looked == 0
+    rig.world.seen = {SOURCE: {"t": BAD}}
+    assert rig.cycle.judge_only()[ORDERS].cause.startswith("overloaded task: orders-0 copies 2 partitions")
+    rig.world.why = Unreachable("restarting")
+    rig.clock.advance(LEAST_SECONDS)
+    assert rig.cycle.judge_only()[ORDERS].cause == "cause not known: restarting"
+    assert (rig.world.asked, rig.world.previews) == ([], 0)
 
 
 def test_lanes_are_asked_about_every_few_seconds_at_most(rig: Rig) -> None:

@@ -22,7 +22,7 @@ from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import SHOWN_OF_LANES
 from mirror.model.movement.history import UNLIMITED, Retention
 from mirror.model.topics import TopicPartition, TopicSelection
-from mirror.worker.protocol import LaneRate
+from mirror.worker.protocol import CoreUse, LaneRate
 from monitor.adapters.control_service import ControlService, Instances
 from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.rest_service import RestService
@@ -194,7 +194,7 @@ def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: S
     key = LaneKey(GroupName("orders"), TopicPartition("t", 0))
     measured = {"batches": 20.0, "fetch_ms": 40.0, "produce_ms": 18_000.0, "cpu_ms": 250.0}
     shown = tuple(measured.get(name, 0.0) for name in SHOWN_OF_LANES)
-    rate = LaneRate(key, SOURCE, 9e6, 1.0, 5, 700, shown, worker_cpu=0.75)
+    rate = LaneRate(key, SOURCE, 9e6, 1.0, 5, 700, shown, core=CoreUse(0.75, 0.125))
     states = site.follower.workers._states
     copying = replace(
         states[key], phase=LanePhase.COPYING, track=LaneTrack(rate=rate), slowed="a quota of brokers"
@@ -208,7 +208,7 @@ def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: S
     assert first.task == copying.spec.task
     assert first.phases == Phases(0, 2, 0, 900)
     assert (first.bytes_per_second, first.batches_per_second) == (9e6, 20)
-    assert (first.cpu, first.worker_cpu) == (0.25, 0.75)
+    assert (first.cpu, first.worker_cpu, first.worker_waited) == (0.25, 0.75, 0.125)
     assert (first.lag_records, first.lag_ms) == (5, 700)
     assert first.hold == QuotaHold(QuotaOwner.DESTINATION, 0.45, 3)
     assert (second.phases, second.hold, second.cpu, second.worker_cpu) == (None, None, None, None)

@@ -16,12 +16,15 @@ from mirror.model.datastreams.lanes import (
     LaneSpec,
     LaneStarted,
     LaneStopped,
+    QuotaHold,
+    QuotaOwner,
 )
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.metrics import SUMMED
 from mirror.model.topics import TopicPartition
 from mirror.worker.protocol import (
     CopySums,
+    CoreUse,
     ExtendLease,
     LaneNews,
     LaneRate,
@@ -78,14 +81,19 @@ specs = st.builds(
     end_offset=st.none() | offsets,
     consumer_group=texts,
 )
+holds = st.builds(QuotaHold, st.sampled_from(QuotaOwner), numbers, st.none() | offsets)
 events = (
     st.builds(LaneStarted, keys, offsets)
     | st.builds(LaneStopped, keys, st.none() | offsets)
     | st.builds(LanePaused, keys, texts)
     | st.builds(LaneResumed, keys)
-    | st.builds(LaneHeldBack, keys, texts)
+    | st.builds(LaneHeldBack, keys, texts, st.none() | holds)
 )
-rates = st.builds(LaneRate, keys, texts, numbers, numbers, offsets, offsets)
+rates = st.builds(
+    LaneRate,
+    *(keys, texts, numbers, numbers, offsets, offsets),
+    core=st.builds(CoreUse, st.none() | numbers, st.none() | numbers),
+)
 task_sums = st.builds(
     TaskSums,
     group=texts,

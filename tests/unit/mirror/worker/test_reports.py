@@ -51,6 +51,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     assert reports.due(start + 2.0) == ()
     (said,) = reports.due(start + 5.0)
     assert isinstance(said, LaneRates)
+    assert said.rates[0].core.busy is None, "nobody knows who used it"
     assert [one.position for one in said.rates] == [LanePosition(70, 100, 100), None]
     (sums,) = said.sums
     assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied

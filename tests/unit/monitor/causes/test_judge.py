@@ -159,6 +159,25 @@ CASES = [
         None,
         True,
     ),
+    Case(
+        "others on the machine take the cores",
+        tuple(busy(n, worker_cpu=0.5, worker_waited=0.45) for n in range(3)),
+        C.OVERLOADED_INSTANCE,
+        None,
+        True,
+    ),
+    Case(
+        "it waits for a core now and then, and has time",
+        (busy(0, worker_cpu=0.3, worker_waited=0.4),),
+        C.UNKNOWN,
+    ),
+    Case(
+        "busy by itself, and hardly waits",
+        tuple(busy(n, worker_cpu=0.85, worker_waited=0.1) for n in range(3)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
     Case("busy, and nobody is late for it", (lane(0, worker_cpu=0.99), held(1, Q.SOURCE)), C.QUOTA),
     # quota
     Case("brokers of the destination throttle", (held(0, Q.DESTINATION), held(1, Q.DESTINATION)), C.QUOTA),
@@ -357,6 +376,11 @@ def test_there_are_histories_of_every_cause() -> None:
             tuple(held(n, Q.TASK, bytes_per_second=None) for n in range(2)),
             "overloaded task: orders-0 copies 2 partitions; the quota of the task holds it back for 60% of "
             "the time",
+        ),
+        (
+            (busy(0, worker_cpu=0.5, worker_waited=0.45),),
+            "overloaded instance: one, with 1 late task; the worker process is busy for 50% of the time, and "
+            "waits for a core for 45%",
         ),
         (
             (catching_up(0), catching_up(1, eta=55.0)),
