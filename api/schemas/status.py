@@ -105,13 +105,26 @@ class TimelineAnswer(_StatusModel):
     """Something that happened to an incident."""
 
     time_ms: int
-    phase: Literal["detected", "acted", "recovered", "relapsed", "closed"]
+    phase: Literal["detected", "classified", "acted", "recovered", "relapsed", "closed"]
     text: str
     """What was seen or done, with its figures."""
 
 
+class BudgetCostAnswer(_StatusModel):
+    """What was left of the error budget of one objective, as shares of it; null where that was not known."""
+
+    objective: str
+    before: float | None
+    """When the incident was detected."""
+    now: float | None
+    """As of the last turn of the incident."""
+    spent: float | None
+    """The share of the budget that the incident has cost."""
+
+
 class IncidentAnswer(_StatusModel):
-    """A time in which a datastream was later than its objective, from its beginning to its end."""
+    """A time in which something was the matter with a datastream, from its beginning to its end: it was later
+    than its objective, not copied, or about to lose data."""
 
     id: str
     datastream: str
@@ -125,8 +138,25 @@ class IncidentAnswer(_StatusModel):
     timeline: list[TimelineAnswer]
     left_out: int
     """Entries in the middle of a long timeline that are not kept."""
+    is_late: bool
+    """Whether an objective is missed now; of one that is over, whether one was missed in the end."""
+    matters: list[str]
+    """What else was the matter, by the names of alerts."""
+    cause: str
+    """As it was diagnosed last; empty: it was not."""
+    evidence: dict[str, float | str]
+    """The figures of that, by name."""
+    bad_seconds: float
+    """Of its time, those in which something was the matter."""
+    unknown_seconds: float
+    """Of its time, those of which nobody knows."""
+    judged_ms: int
+    """Up to when these are counted."""
+    costs: list[BudgetCostAnswer]
+    """What it cost of the error budgets."""
 
     @classmethod
     def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
         """The JSON form."""
-        return cls.model_validate(asdict(record))
+        costs = [{**asdict(one), "spent": one.spent} for one in record.costs]
+        return cls.model_validate({**asdict(record), "costs": costs})

@@ -109,7 +109,7 @@ def incidents(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """When datastreams were later than their objectives, what was seen and what was done, newest first."""
+    """When something was the matter with datastreams, what was seen, done and lost, newest first."""
     from mirror.model.datastreams.pauses import moment_text
 
     only: dict[str, Any] = {"datastream": datastream} if datastream else {}
@@ -122,6 +122,22 @@ def incidents(
         since, closed_ms = moment_text(one["opened_ms"]), one["closed_ms"]
         until = "open" if closed_ms is None else f"until {moment_text(closed_ms)}"
         console().print(f"{one['datastream']} from {one['cluster']}: since {since}, {until}")
+        console().print(f"  {_cost_of(one)}", soft_wrap=True)
         for entry in one["timeline"]:
             when = moment_text(entry["time_ms"])
             console().print(f"  {when} {entry['phase']}: {entry['text']}", soft_wrap=True)
+
+
+def _cost_of(incident: Mapping[str, Any]) -> str:
+    """What an incident cost; what is not known is said to be so. An instance of an older version does not
+    say it."""
+    if "costs" not in incident:
+        return "cost: unknown"
+    parts = [f"{incident['bad_seconds']:.0f} s bad"]
+    if incident["unknown_seconds"]:
+        parts.append(f"{incident['unknown_seconds']:.0f} s unknown")
+    for one in incident["costs"]:
+        spent = "an unknown part" if one["spent"] is None else f"{one['spent']:.1%}"
+        parts.append(f"{spent} of the budget {one['objective']}")
+    cause = f"cause: {incident['cause']}; " if incident["cause"] else ""
+    return f"{cause}cost: {', '.join(parts)}"

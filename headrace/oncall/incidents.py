@@ -11,7 +11,7 @@ from mirror.errors import TopicMissing
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.told import ToldAlerts, told_alerts
+from monitor.alerts.told import ToldAlerts, matters_of, told_alerts
 from monitor.cycle import MonitorCycle
 from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper
@@ -25,11 +25,18 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
 
     def restored(stored: Stored) -> None:
         now_ms, now = clock.now_ms(), clock.monotonic()
-        cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in stored.records})
-        alerts.restore(stored.records)
+        late = [one for one in stored.records if one.is_late]
+        cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in late})
+        alerts.restore(late)
         alerts.resume(told_alerts(stored.notes.values()))
 
-    return IncidentKeeper(incident_topic(settings), clock, restored, lambda: told.records(alerts.firing))
+    return IncidentKeeper(
+        incident_topic(settings),
+        clock,
+        restored,
+        lambda: told.records(alerts.firing),
+        lambda: matters_of(alerts.firing),
+    )
 
 
 def kept_incidents(settings: HeadraceSettings) -> RecordReader:

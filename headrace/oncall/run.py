@@ -39,9 +39,10 @@ class MonitorTerm:
         self.cycle = cycle
         self._metrics = metrics
         alerts = build_alerts(settings, config, at, metrics)
-        self._listeners: list[AlertDispatch | IncidentKeeper] = [alerts]
-        if settings.monitor.incidents_topic:
-            self._listeners.append(build_incidents(settings, cycle, alerts))
+        is_kept = bool(settings.monitor.incidents_topic)
+        self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None
+        kept = [self._keeper] if self._keeper is not None else []
+        self._listeners: list[AlertDispatch | IncidentKeeper] = [alerts, *kept]  # the keeper asks the alerts
         self._loop = MonitorLoop(cycle, settings.monitor.interval_seconds, self._listeners)
 
     def run(self) -> Ended:
@@ -50,7 +51,10 @@ class MonitorTerm:
         for one in self._listeners:
             one.start()
         try:
-            return self._loop.run()
+            ended = self._loop.run()
+            if ended is Ended.OUSTED and self._keeper is not None:
+                self._keeper.oust()
+            return ended
         finally:
             for one in reversed(self._listeners):
                 one.stop(_STOP_SECONDS)

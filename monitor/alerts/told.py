@@ -1,4 +1,5 @@
-"""What fires, as it is stored, so that the next monitor says to each receiver that it is over. Pure.
+"""What fires, as it is stored, so that the next monitor says to each receiver that it is over; and as a part
+of incidents. Pure.
 
 A record for each datastream, which changes only when an alert begins or ends. Its size is bounded by the
 catalogue and the number of receivers.
@@ -13,8 +14,11 @@ from typing import Any, Final
 import structlog
 
 from mirror.errors import legible
+from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey
-from monitor.alerts.catalogue import CATALOGUE, WATCHDOG
+from monitor.alerts.catalogue import CATALOGUE, HALTED, WATCHDOG
+from monitor.alerts.partitions import OF_PARTITIONS
+from monitor.records.book import Matter
 from monitor.records.record import NOTES
 
 _log = structlog.get_logger(__name__)
@@ -50,6 +54,16 @@ class ToldAlerts:
             ).encode()
             for key, each in found.items()
         }
+
+
+def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[Matter]]:
+    """What is the matter with datastreams beside their objectives."""
+    found: dict[DatastreamName, list[Matter]] = {}
+    for one in firing:
+        if one.kind is HALTED or one.kind in OF_PARTITIONS:
+            matter = Matter(one.kind.name, one.cluster, f"{one.summary}; {one.description}")
+            found.setdefault(DatastreamName(one.datastream), []).append(matter)
+    return found
 
 
 def told_alerts(values: Iterable[bytes]) -> list[Alert]:

@@ -1,16 +1,37 @@
-"""From the monitor's turns to records of incidents. Pure."""
+"""From the monitor's turns to records of incidents. Pure.
+
+A datastream has one incident at a time: from when an objective is missed, or something else is the matter
+with it, until nothing is. So one cause is one incident, however many partitions and alerts it has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
+from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing
+from monitor.records.costs import is_news, opened_costs, with_costs
 from monitor.records.record import IncidentRecord, Phase
+
+
+class Matter(NamedTuple):
+    """Something besides objectives that is the matter with a datastream now. `name`: of its alert. `cluster`:
+    of the source."""
+
+    name: str
+    cluster: str
+    text: str
+
+
+Matters = Mapping[DatastreamName, Sequence[Matter]]
+NO_MATTERS: Final[Matters] = {}
+_GONE: Final = "it is not judged any more: deleted, paused, or without an objective"
+_OVER: Final = "nothing of it is seen any more"
 
 
 class Restored(NamedTuple):
@@ -25,6 +46,7 @@ class IncidentBook:
 
     def __init__(self) -> None:
         self._open: dict[DatastreamName, IncidentRecord] = {}
+        self._written: dict[DatastreamName, IncidentRecord] = {}
 
     def restore(self, records: Iterable[IncidentRecord]) -> Restored:
         """Go on with those of a former monitor that are not over, the newest of each datastream. What was
@@ -37,24 +59,44 @@ class IncidentBook:
         replaced = frozenset(self._open[name].id for name in stored if name in self._open)
         for name, record in stored.items():
             self._open[name] = _joined(record, self._open.get(name))
+            self._written[name] = self._open[name]
         return Restored([self._open[name] for name in stored], replaced)
 
-    def judged(self, findings: Mapping[DatastreamName, Finding], now_ms: int) -> list[IncidentRecord]:
+    def judged(
+        self, findings: Mapping[DatastreamName, Finding], now_ms: int, matters: Matters = NO_MATTERS
+    ) -> list[IncidentRecord]:
         """The records that changed by a turn."""
+        return self._turn(
+            [
+                _after(self._open.get(name), name, findings.get(name), matters.get(name, ()), now_ms)
+                for name in dict.fromkeys([*self._open, *findings, *matters])
+            ]
+        )
+
+    def nothing_judged(self, now_ms: int, matters: Matters = NO_MATTERS) -> list[IncidentRecord]:
+        """Those that changed by a turn that found nothing of objectives."""
+        return self._turn(
+            [
+                _unseen(self._open.get(name), name, matters.get(name, ()), now_ms)
+                for name in dict.fromkeys([*self._open, *matters])
+            ]
+        )
+
+    def _turn(self, records: Iterable[IncidentRecord | None]) -> list[IncidentRecord]:
         changed = []
-        for name in [one for one in self._open if one not in findings]:
-            gone = "it is not judged any more: deleted, paused, or without an objective"
-            changed.append(replace(self._open.pop(name).noted(now_ms, Phase.CLOSED, gone), closed_ms=now_ms))
-        for name, finding in findings.items():
-            former = self._open.get(name)
-            record = _after(former, name, finding, now_ms)
-            if record is None or record == former:
+        for record in records:
+            if record is None:
                 continue
-            changed.append(record)
-            if record.is_open:
-                self._open[name] = record
-            else:
-                del self._open[name]
+            name = DatastreamName(record.datastream)
+            if not record.is_open:
+                self._open.pop(name, None)
+                self._written.pop(name, None)
+                changed.append(record)
+                continue
+            self._open[name] = record
+            if is_news(record, self._written.get(name)):
+                self._written[name] = record
+                changed.append(record)
         return changed
 
 
@@ -65,30 +107,105 @@ def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRec
     for entry in since.timeline:
         phase = Phase.RELAPSED if entry.phase is Phase.DETECTED else entry.phase
         former = former.noted(entry.time_ms, phase, entry.text)
-    return replace(former, worst_ms=_worse(former.worst_ms, since.worst_ms))
+    return replace(former, worst_ms=_worse(former.worst_ms, since.worst_ms), is_late=since.is_late)
 
 
 def _after(
-    record: IncidentRecord | None, name: DatastreamName, finding: Finding, now_ms: int
+    record: IncidentRecord | None,
+    name: DatastreamName,
+    finding: Finding | None,
+    matters: Sequence[Matter],
+    now_ms: int,
 ) -> IncidentRecord | None:
-    """The record after a finding; None: there is no incident."""
-    verdict, is_open = finding.verdict, finding.incident.is_open
+    """The record after a turn; None: there is no incident."""
+    is_late = finding is not None and finding.incident.is_open
+    budgets = finding.verdict.budgets if finding is not None else ()
     if record is None:
-        if not is_open:
+        if not is_late and not matters:
             return None
-        new = IncidentRecord(f"{name}-{now_ms}", name, finding.cluster, now_ms)
-        record = new.noted(now_ms, Phase.DETECTED, verdict.sentence)
-    elif not is_open:
-        record = _recovered(record, verdict.sentence, now_ms)
-        return replace(record.noted(now_ms, Phase.CLOSED, verdict.sentence), closed_ms=now_ms)
-    elif verdict.standing is Standing.WITHIN:
-        record = _recovered(record, verdict.sentence, now_ms)
-    elif verdict.standing is Standing.BREACHED and _is_recovered(record):
-        record = record.noted(now_ms, Phase.RELAPSED, verdict.sentence)
+        record = _begun(name, finding if is_late else None, matters, now_ms)
+        record = replace(record, costs=opened_costs(budgets))
+    elif not is_late and not matters:
+        is_gone = finding is None and record.is_late
+        text = _GONE if is_gone else finding.verdict.sentence if finding and record.is_late else _OVER
+        record = record if is_gone else _recovered(record, text, now_ms)
+        record = with_costs(record, budgets, now_ms, _is_bad(finding, matters))
+        return replace(record.noted(now_ms, Phase.CLOSED, text), closed_ms=now_ms)
+    else:
+        record = with_costs(record, budgets, now_ms, _is_bad(finding, matters))
+        record = _continued(record, finding, now_ms, is_late=is_late)
+    record = _with_matters(record, matters, now_ms)
+    if finding is None:
+        return record
+    record = _with_cause(record, finding.diagnosis, now_ms)
     act, last = _act_of(finding), record.last(Phase.ACTED)
     if act and (last is None or last.text != act):
         record = record.noted(now_ms, Phase.ACTED, act)
-    return replace(record, worst_ms=_worse(record.worst_ms, verdict.observed_ms))
+    return replace(record, worst_ms=_worse(record.worst_ms, finding.verdict.observed_ms))
+
+
+def _unseen(
+    record: IncidentRecord | None, name: DatastreamName, matters: Sequence[Matter], now_ms: int
+) -> IncidentRecord | None:
+    """The same where nobody knows whether objectives are met: what was missed stays so."""
+    if record is None or not record.is_late:
+        return _after(record, name, None, matters, now_ms)
+    return _with_matters(with_costs(record, (), now_ms, True if matters else None), matters, now_ms)
+
+
+def _begun(
+    name: DatastreamName, late: Finding | None, matters: Sequence[Matter], now_ms: int
+) -> IncidentRecord:
+    new = IncidentRecord(f"{name}-{now_ms}", name, "", now_ms, is_late=late is not None, judged_ms=now_ms)
+    if late is not None:
+        return replace(new, cluster=late.cluster).noted(now_ms, Phase.DETECTED, late.verdict.sentence)
+    first = matters[0]
+    new = replace(new, cluster=first.cluster, matters=(first.name,))
+    return new.noted(now_ms, Phase.DETECTED, f"{first.name}: {first.text}")
+
+
+def _continued(
+    record: IncidentRecord, finding: Finding | None, now_ms: int, *, is_late: bool
+) -> IncidentRecord:
+    """What became of objectives, in an incident that goes on."""
+    was_late, record = record.is_late, replace(record, is_late=is_late)
+    if finding is None or not (is_late or was_late):
+        return record
+    verdict = finding.verdict
+    if not is_late or verdict.standing is Standing.WITHIN:
+        return _recovered(record, verdict.sentence, now_ms)
+    if _is_recovered(record) and verdict.standing is Standing.BREACHED:
+        return record.noted(now_ms, Phase.RELAPSED, verdict.sentence)
+    if not was_late:
+        return record.noted(now_ms, Phase.CLASSIFIED, f"it is late too: {verdict.sentence}")
+    return record
+
+
+def _with_matters(record: IncidentRecord, matters: Sequence[Matter], now_ms: int) -> IncidentRecord:
+    """What is new of them; bounded, as there are few names."""
+    for one in matters:
+        if one.name not in record.matters:
+            record = record.noted(now_ms, Phase.CLASSIFIED, f"{one.name}: {one.text}")
+            record = replace(record, matters=(*record.matters, one.name))
+    return record
+
+
+def _with_cause(record: IncidentRecord, found: Diagnosis | None, now_ms: int) -> IncidentRecord:
+    """A cause that was found stays while the evidence does not say another one."""
+    if found is None or (found.cause is Cause.UNKNOWN and record.cause):
+        return record
+    if found.cause.value != record.cause:
+        record = record.noted(now_ms, Phase.CLASSIFIED, found.sentence)
+    return replace(record, cause=found.cause.value, evidence=dict(found.evidence))
+
+
+def _is_bad(finding: Finding | None, matters: Sequence[Matter]) -> bool | None:
+    """Whether something was the matter in a turn; None: nobody knows."""
+    if matters:
+        return True
+    if finding is None or finding.verdict.standing is Standing.UNKNOWN:
+        return None
+    return finding.verdict.standing in (Standing.BREACHED, Standing.HALTED)
 
 
 def _act_of(finding: Finding) -> str:

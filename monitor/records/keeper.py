@@ -18,7 +18,7 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.cycle import Finding
 from monitor.movement.summary import Movements
-from monitor.records.book import IncidentBook
+from monitor.records.book import IncidentBook, Matters
 from monitor.records.record import IncidentRecord, Stored
 
 _log = structlog.get_logger(__name__)
@@ -42,7 +42,8 @@ class RecordStore(Protocol):
 
 class IncidentKeeper:
     """`restored`: gets the incidents that go on and the notes of a former monitor, in the thread of the
-    monitor's turns. `notes`: after each turn, all that is to be known to the next monitor besides."""
+    monitor's turns. After each turn it is asked for `notes`, all that is to be known to the next monitor
+    besides, and `matters`, what is the matter besides objectives."""
 
     def __init__(
         self,
@@ -50,11 +51,13 @@ class IncidentKeeper:
         clock: Clock,
         restored: Callable[[Stored], None],
         notes: Callable[[], Mapping[str, bytes]],
+        matters: Callable[[], Matters],
     ) -> None:
         self._store = store
         self._clock = clock
         self._restored = restored
         self._notes = notes
+        self._matters = matters
         self._book = IncidentBook()
         self._changed = threading.Condition()
         self._found: Stored | None = None
@@ -64,6 +67,7 @@ class IncidentKeeper:
         self._noted: Mapping[str, bytes] = {}
         self._stored_notes: dict[str, bytes] = {}
         self._is_stopping = False
+        self._is_ousted = False
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="incidents", daemon=True)
 
@@ -79,9 +83,14 @@ class IncidentKeeper:
         if self._thread.ident is not None:
             self._thread.join(deadline_seconds)
 
+    def oust(self) -> None:
+        """Write nothing any more: another monitor does."""
+        with self._changed:
+            self._is_ousted = True
+
     def judged(self, findings: Mapping[DatastreamName, Finding], _: Movements) -> None:
         """Note what a turn found."""
-        changed = {one.id: one for one in self._book.judged(findings, self._clock.now_ms())}
+        changed = {one.id: one for one in self._book.judged(findings, self._clock.now_ms(), self._matters())}
         with self._changed:
             found, self._found = self._found, None
         replaced: frozenset[str] = frozenset()
@@ -90,21 +99,22 @@ class IncidentKeeper:
             replaced = restored.replaced
             changed |= {one.id: one for one in restored.records}
             self._restored(Stored(restored.records, found.notes))
-        self._note()
         with self._changed:
             self._is_restored = self._is_restored or found is not None
+        self._wait(changed, replaced)
+
+    def nothing_judged(self, reason: str, _: Movements) -> None:
+        """No objective is met again, and none is newly missed; what else is the matter is known."""
+        changed = self._book.nothing_judged(self._clock.now_ms(), self._matters())
+        self._wait({one.id: one for one in changed})
+
+    def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
+        """What is to be written, a bounded part of it; the rest comes with its next change."""
+        notes = dict(self._notes())
+        with self._changed:
             self._waiting |= changed
             for one in [*replaced, *list(self._waiting)[: max(0, len(self._waiting) - _MOST_WAITING)]]:
                 self._waiting.pop(one, None)
-            self._changed.notify()
-
-    def nothing_judged(self, reason: str, _: Movements) -> None:
-        """No incident is over, and none is new."""
-        self._note()
-
-    def _note(self) -> None:
-        notes = dict(self._notes())
-        with self._changed:
             self._noted = notes
             self._changed.notify()
 
@@ -138,7 +148,7 @@ class IncidentKeeper:
             return not self._is_stopping or (not seconds and self._is_due())
 
     def _is_due(self) -> bool:
-        return self._is_restored and bool(self._waiting or self._new_notes())
+        return self._is_restored and not self._is_ousted and bool(self._waiting or self._new_notes())
 
     def _work(self) -> None:
         """One call of the store: it reads until it has read once, and then writes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,8 @@ class Phase(StrEnum):
     """What an entry of a timeline is about."""
 
     DETECTED = "detected"
+    CLASSIFIED = "classified"
+    """Its cause, or what else is the matter."""
     ACTED = "acted"
     RECOVERED = "recovered"
     RELAPSED = "relapsed"
@@ -36,9 +38,31 @@ class TimelineEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetCost:
+    """What was left of the error budget of one objective when the incident was detected, and as of the last
+    turn, as shares of it; None where that was not known."""
+
+    objective: str
+    before: float | None
+    now: float | None
+
+    @property
+    def spent(self) -> float | None:
+        """The share of the budget that the incident has cost. What has left the period meanwhile does not
+        count in its favour."""
+        return None if self.before is None or self.now is None else max(self.before - self.now, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentRecord:
-    """One incident. `worst_ms`: the highest value of the objective's percentile that was seen; None where
-    nothing arrived. `left_out`: entries in the middle of the timeline that are not kept."""
+    """One incident of a datastream, whatever is the matter with it.
+
+    `worst_ms`: the highest value of the objective's percentile that was seen; None where nothing arrived.
+    `left_out`: entries in the middle of the timeline that are not kept. `is_late`: whether an objective is
+    missed now. `matters`: what else was the matter, by the names of alerts. `cause` and `evidence`: as it was
+    diagnosed last. `bad_seconds`: of its time, those in which something was the matter; `unknown_seconds`:
+    those of which nobody knows; both up to `judged_ms`. `costs`: what it cost of the error budgets.
+    """
 
     id: str
     datastream: str
@@ -48,6 +72,14 @@ class IncidentRecord:
     worst_ms: float | None = None
     timeline: tuple[TimelineEntry, ...] = ()
     left_out: int = 0
+    is_late: bool = True
+    matters: tuple[str, ...] = ()
+    cause: str = ""
+    evidence: Mapping[str, float | str] = field(default_factory=dict)
+    bad_seconds: float = 0.0
+    unknown_seconds: float = 0.0
+    judged_ms: int = 0
+    costs: tuple[BudgetCost, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -66,6 +98,9 @@ class IncidentRecord:
         return replace(self, timeline=entries)
 
 
+_PHASES: Final = frozenset(Phase)
+
+
 class Stored(NamedTuple):
     """What outlives a monitor: incidents, and by its id what else is kept beside them as it is."""
 
@@ -79,23 +114,44 @@ def record_to_json(record: IncidentRecord) -> bytes:
 
 
 def record_from_json(value: bytes) -> IncidentRecord:
-    """Fields of a later version are ignored. Raises DamagedState."""
+    """Fields and phases of a later version are ignored; of a former one some are missing. Raises
+    DamagedState."""
     try:
         found: dict[str, Any] = json.loads(value)
         entries = [
             TimelineEntry(int(one["time_ms"]), Phase(one["phase"]), str(one["text"]))
             for one in found["timeline"]
+            if one["phase"] in _PHASES
         ]
-        closed_ms, worst_ms = found["closed_ms"], found["worst_ms"]
+        closed_ms = found["closed_ms"]
         return IncidentRecord(
             str(found["id"]),
             str(found["datastream"]),
             str(found["cluster"]),
             int(found["opened_ms"]),
             None if closed_ms is None else int(closed_ms),
-            None if worst_ms is None else float(worst_ms),
+            _number(found["worst_ms"]),
             tuple(entries),
             int(found["left_out"]),
+            bool(found.get("is_late", True)),
+            tuple(str(one) for one in found.get("matters", ())),
+            str(found.get("cause", "")),
+            {str(name): _value(one) for name, one in found.get("evidence", {}).items()},
+            float(found.get("bad_seconds", 0.0)),
+            float(found.get("unknown_seconds", 0.0)),
+            int(found.get("judged_ms", 0)),
+            tuple(
+                BudgetCost(str(one["objective"]), _number(one["before"]), _number(one["now"]))
+                for one in found.get("costs", ())
+            ),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedState(f"no incident: {value[:100]!r}") from error
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _value(value: Any) -> float | str:
+    return value if isinstance(value, str) else float(value)

@@ -20,7 +20,7 @@ from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
-from monitor.alerts.told import ToldAlerts, told_alerts
+from monitor.alerts.told import ToldAlerts, matters_of, told_alerts
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.cycle import Finding, MonitorCycle
 from monitor.incidents import IncidentPolicy
@@ -126,7 +126,11 @@ class Monitor:
         self.alerts = AlertDispatch(conditions, style, list, [delivery], site.clock, metrics)
         told = ToldAlerts()
         self.keeper = IncidentKeeper(
-            site.topic, site.clock, self.restore, lambda: told.records(self.alerts.firing)
+            site.topic,
+            site.clock,
+            self.restore,
+            lambda: told.records(self.alerts.firing),
+            lambda: matters_of(self.alerts.firing),
         )
 
     def restore(self, stored: Stored) -> None:
@@ -135,9 +139,10 @@ class Monitor:
             {
                 DatastreamName(one.datastream): resumed(one, clock.now_ms(), clock.monotonic())
                 for one in stored.records
+                if one.is_late
             }
         )
-        self.alerts.restore(stored.records)
+        self.alerts.restore(one for one in stored.records if one.is_late)
         self.alerts.resume(told_alerts(stored.notes.values()))
 
     def __enter__(self) -> Monitor:
@@ -170,11 +175,11 @@ def test_an_incident_is_one_object_from_its_beginning_to_its_end() -> None:
             monitor.turn(seen)
         wait_until(lambda: [one for one in site.topic.stored() if not one.is_open])
     (record,) = site.topic.stored()
-    told = [Phase.DETECTED, Phase.ACTED, Phase.RECOVERED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
-    assert phases(record) == told
+    begun = [Phase.DETECTED, Phase.CLASSIFIED, Phase.ACTED]
+    assert phases(record) == [*begun, Phase.RECOVERED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
     assert (record.datastream, record.cluster) == ("orders", "east")
     assert "a record has waited for 99999 ms" in record.timeline[0].text
-    assert record.timeline[1].text.endswith("; rebalance r-1 asked for: 2 partitions move")
+    assert record.timeline[2].text.endswith("; rebalance r-1 asked for: 2 partitions move")
 
 
 def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:
@@ -212,7 +217,7 @@ def test_the_judging_goes_on_while_the_topic_is_away_and_nothing_is_lost() -> No
         site.topic.is_away.clear()
         wait_until(lambda: monitor.turn(BAD) and site.topic.values)
     (record,) = site.topic.stored()
-    assert phases(record)[:2] == [Phase.DETECTED, Phase.ACTED]
+    assert phases(record)[:3] == [Phase.DETECTED, Phase.CLASSIFIED, Phase.ACTED]
 
 
 def test_nothing_is_written_before_the_former_incidents_are_known() -> None:
@@ -227,7 +232,7 @@ def test_nothing_is_written_before_the_former_incidents_are_known() -> None:
         wait_until(lambda: monitor.turn(BAD) and len(site.topic.stored()[0].timeline) > 1)
     (record,) = site.topic.stored()
     assert record.id == former.id
-    assert phases(record)[:3] == [Phase.DETECTED, Phase.RELAPSED, Phase.ACTED]
+    assert phases(record)[:4] == [Phase.DETECTED, Phase.RELAPSED, Phase.CLASSIFIED, Phase.ACTED]
 
 
 def test_a_halt_that_is_over_while_no_monitor_runs_is_told_to_be_over() -> None:
@@ -272,3 +277,16 @@ def test_what_is_no_alert_of_this_version_is_left_out() -> None:
     assert told_alerts(values) == []
     (found,) = told_alerts([*values, json.dumps({"alerts": [known]}).encode()])
     assert (found.kind.name, found.datastream, found.since_ms) == ("HeadraceDatastreamHalted", "orders", 5)
+
+
+def test_a_monitor_that_another_one_has_taken_over_from_writes_nothing() -> None:
+    site = Site()
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+        site.topic.is_away.set()
+        while monitor.turn(GOOD).incident.is_open:
+            pass
+        monitor.keeper.oust()
+        site.topic.is_away.clear()
+    (record,) = site.topic.stored()
+    assert record.is_open, "how it ends is for the other one to say"

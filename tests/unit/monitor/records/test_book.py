@@ -1,0 +1,137 @@
+"""What is one incident, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.identifiers import DatastreamName
+from monitor.burn.rates import Budget
+from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.cycle import Finding
+from monitor.incidents import Incident
+from monitor.latency import Standing, Verdict
+from monitor.records.book import NO_MATTERS, IncidentBook, Matter
+from monitor.records.record import IncidentRecord, Phase
+
+ORDERS: Final = DatastreamName("orders")
+OBJECTIVE: Final = Objective(2_000, 99.5)
+AWAY: Final = {ORDERS: [Matter("HeadraceSourceAway", "east", "9 partitions waiting for the source")]}
+BOTH: Final = {ORDERS: [*AWAY[ORDERS], Matter("HeadraceDataLossAhead", "east", "data are lost in 40 min")]}
+
+
+def a_finding(standing: Standing, left: float | None = None, *, is_open: bool = True) -> Finding:
+    budgets = (Budget(OBJECTIVE, left, 30),)
+    verdict = Verdict(standing, None, standing.value, budgets=budgets)
+    return Finding(verdict, Incident(is_open=is_open), "", "east")
+
+
+def late(left: float | None = None) -> dict[DatastreamName, Finding]:
+    return {ORDERS: a_finding(Standing.BREACHED, left)}
+
+
+def well(left: float | None = None, *, is_open: bool = False) -> dict[DatastreamName, Finding]:
+    return {ORDERS: a_finding(Standing.WITHIN, left, is_open=is_open)}
+
+
+def phases(record: IncidentRecord) -> list[Phase]:
+    return [one.phase for one in record.timeline]
+
+
+def test_what_partitions_do_is_an_incident_of_a_datastream_without_an_objective() -> None:
+    book = IncidentBook()
+    (opened,) = book.judged({}, 1_000, AWAY)
+    assert (opened.id, opened.cluster, opened.is_late) == ("orders-1000", "east", False)
+    assert opened.matters == ("HeadraceSourceAway",)
+    assert opened.timeline[0].text == "HeadraceSourceAway: 9 partitions waiting for the source"
+    assert book.judged({}, 11_000, AWAY) == [], "nothing is new"
+    (more,) = book.judged({}, 21_000, BOTH)
+    assert more.timeline[-1].text == "HeadraceDataLossAhead: data are lost in 40 min"
+    (closed,) = book.judged({}, 31_000)
+    assert (closed.id, closed.closed_ms) == (opened.id, 31_000)
+    assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
+
+
+def test_a_datastream_that_is_late_because_its_source_is_away_is_one_incident() -> None:
+    book = IncidentBook()
+    (opened,) = book.judged(late(), 1_000)
+    (seen,) = book.judged(late(), 11_000, AWAY)
+    assert (seen.id, seen.matters) == (opened.id, ("HeadraceSourceAway",))
+    assert not book.judged(late(), 21_000), "the alert is over and the datastream is still late"
+    (goes_on,) = book.judged(well(), 31_000, AWAY)
+    assert (goes_on.is_open, goes_on.is_late) == (True, False)
+    (closed,) = book.judged(well(), 41_000)
+    told = [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
+    assert (closed.id, phases(closed)) == (opened.id, told)
+
+
+def test_what_becomes_late_during_an_incident_is_part_of_it() -> None:
+    book = IncidentBook()
+    (opened,) = book.judged(well(), 1_000, AWAY)
+    (seen,) = book.judged(late(), 11_000, AWAY)
+    assert (seen.id, seen.is_late) == (opened.id, True)
+    assert seen.timeline[-1].text == "it is late too: breached"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "spent"), [(0.75, 0.5, 0.25), (0.5, 0.75, 0.0), (None, 0.5, None)]
+)
+def test_it_cost_what_is_left_less_of_the_budget(
+    before: float | None, after: float, spent: float | None
+) -> None:
+    book = IncidentBook()
+    book.judged(late(before), 1_000)
+    book.judged(late(after), 11_000)
+    (closed,) = book.judged(well(), 21_000)
+    (cost,) = closed.costs
+    assert cost.objective == "99.5 % within 2000 ms over 30 d"
+    assert (cost.before, cost.now, cost.spent) == (before, after, spent)
+
+
+def test_its_time_is_bad_well_or_unknown() -> None:
+    book = IncidentBook()
+    book.judged(late(), 0)
+    book.judged(late(), 10_000)
+    book.judged(well(is_open=True), 15_000)
+    book.nothing_judged(35_000)
+    book.nothing_judged(55_000, AWAY)
+    book.judged({ORDERS: a_finding(Standing.UNKNOWN)}, 56_000)
+    book.judged(late(), 600_000)
+    (closed,) = book.judged(well(), 601_000)
+    assert closed.bad_seconds == 10 + 20
+    assert closed.unknown_seconds == 20 + 1 + 544, "nobody knows of a time without turns"
+    assert closed.judged_ms == 601_000
+
+
+def test_what_it_costs_is_written_each_minute() -> None:
+    book = IncidentBook()
+    written = [len(book.judged(late(), 10_000 * number)) for number in range(13)]
+    assert written == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]
+
+
+def test_while_nothing_can_be_judged_what_was_late_stays_so_and_what_was_seen_may_end() -> None:
+    book = IncidentBook()
+    book.judged(late(), 0)
+    assert book.nothing_judged(10_000) == []
+    assert book.judged(late(), 20_000) == []
+    other = IncidentBook()
+    other.judged({}, 0, AWAY)
+    (closed,) = other.nothing_judged(10_000, NO_MATTERS)
+    assert not closed.is_open
+
+
+def test_a_cause_is_noted_when_it_is_another_one_and_its_figures_stay_the_newest() -> None:
+    hot = Diagnosis(Cause.HOT_PARTITION, "hot partition: t-1 has 90 % of the load", {"share": 0.9})
+    book = IncidentBook()
+    (opened,) = book.judged({ORDERS: replace(a_finding(Standing.BREACHED), diagnosis=hot)}, 1_000)
+    assert (opened.cause, opened.evidence) == ("hot partition", {"share": 0.9})
+    assert opened.timeline[-1].text == "hot partition: t-1 has 90 % of the load"
+    more, unclear = replace(hot, evidence={"share": 0.95}), Diagnosis(Cause.UNKNOWN, "nobody knows")
+    assert not book.judged({ORDERS: replace(a_finding(Standing.BREACHED), diagnosis=more)}, 11_000)
+    assert not book.judged({ORDERS: replace(a_finding(Standing.BREACHED), diagnosis=unclear)}, 21_000)
+    (closed,) = book.judged(well(), 31_000)
+    assert (closed.cause, closed.evidence) == ("hot partition", {"share": 0.95})
+    assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
