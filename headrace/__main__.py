@@ -19,7 +19,7 @@ from headrace.commands import (
     verify,
 )
 from headrace.commands.access import token
-from headrace.commands.analytics import loads, monitor, pinot, plan, pmp, slo
+from headrace.commands.analytics import loads, monitor, monitor_switch, pinot, plan, pmp, slo
 from headrace.commands.datastreams import group
 from headrace.commands.datastreams.apply import apply
 from headrace.console.terminal import complain
@@ -50,6 +50,7 @@ app.command()(rebalance.rebalance)
 app.command()(events.events)
 app.command()(events.incidents)
 app.command()(monitor.monitor)
+app.command()(monitor_switch.acting)
 app.command()(monitor.audit)
 app.command()(demo.demo)
 app.command()(copy.copy)

@@ -158,7 +158,8 @@ class MonitorCycle:
         for step in steps:
             try:
                 if step is Step.HELP:
-                    helped = self._help(name, subject, verdict, cause)
+                    opened_at = incident.opened_at or self._clock.monotonic()
+                    helped = self._help(name, subject, verdict, cause, opened_at)
                     actions.append(helped.sentence)
                     if helped.done is Done.NOT_NOW:
                         incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
@@ -183,13 +184,16 @@ class MonitorCycle:
         now = self._clock.monotonic()
         return self._inquiry.look(name, lambda: self._service.evidence(subject), verdict.limit_ms, now)
 
-    def _help(self, name: DatastreamName, subject: Subject, verdict: Verdict, cause: Answer) -> Help:
+    def _help(
+        self, name: DatastreamName, subject: Subject, verdict: Verdict, cause: Answer, opened_at: float
+    ) -> Help:
         """A rebalance, where another placement may help or nobody can say whether it may."""
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
             return Help(Done.NOT_NOW, "")  # another cause is acted on at once
         why = cause.sentence
-        helped = self._rebalancing.help(name, subject.mode, f"latency breach: {verdict.sentence}; {why}")
+        told, lasts = f"latency breach: {verdict.sentence}; {why}", self._clock.monotonic() - opened_at
+        helped = self._rebalancing.help(name, subject.mode, told, lasts)
         is_said = helped.done is Done.ACTED or found is None or cause.is_news
         return helped._replace(sentence=f"{why}; {helped.sentence}") if is_said else helped
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mirror.coordination.acting.effect import PlacementEffect
 from mirror.model.identifiers import DatastreamName
 from monitor.actions.policy import Record
+from monitor.actions.worth import PastBreach
 from monitor.causes.evidence import Evidence
 from monitor.latency import Observations, Subject
 from monitor.movement.summary import Movements
@@ -16,11 +18,14 @@ from monitor.movement.summary import Movements
 @dataclass(frozen=True, slots=True)
 class Preview:
     """What a rebalance would do. `loads_known` false: nothing is known of the loads, so that a preview
-    without moves says nothing."""
+    without moves says nothing. `effect` None: the service does not say it. `past`: breaches of the datastream
+    that are over, as far as they can be read."""
 
     sentence: str
     moves: int
     loads_known: bool = True
+    effect: PlacementEffect | None = None
+    past: Sequence[PastBreach] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 import structlog
 
+from mirror.coordination.acting.effect import PlacementEffect
 from mirror.errors import LoadUnavailable
 from mirror.model.bounds import LONGEST_REASON
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.actions.policy import ActingPolicy, Outcome, Record, decide, reason_against
+from monitor.actions.worth import worth_of
 from monitor.ports import Service
 
 _log = structlog.get_logger(__name__)
@@ -54,8 +56,9 @@ class Rebalancing:
         """Another turn: whether what was asked for in the last one still waits, the service says."""
         self._asked = ""
 
-    def help(self, name: DatastreamName, mode: Mode | None, why: str) -> Help:
-        """`mode`: of the datastream; `why`: for the events. Raises HeadraceError."""
+    def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> Help:
+        """`mode`: of the datastream; `why`: for the events; `open_seconds`: how long the breach has lasted.
+        Raises HeadraceError."""
         record = replace(self._record, waiting=self._record.waiting or self._asked)
         against = reason_against(self._policy, record, name, self._clock.now_ms())
         if against:
@@ -63,7 +66,9 @@ class Rebalancing:
         preview = self._service.preview_rebalance(name)
         if not preview.loads_known:
             raise LoadUnavailable("nothing is known of the loads, so nobody can say whether it would help")
-        decision = decide(mode or self._policy.mode, preview.moves, preview.sentence)
+        effect = preview.effect or PlacementEffect(preview.moves)
+        worth = worth_of(effect, preview.past, open_seconds)
+        decision = decide(mode or self._policy.mode, preview.moves, preview.sentence, worth)
         if decision.outcome is not Outcome.ACTS:
             return Help(Done.ACTED, decision.sentence)
         identity = self._service.rebalance(name, why[:LONGEST_REASON])

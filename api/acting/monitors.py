@@ -40,12 +40,13 @@ def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
     return LeaseAnswer(lease=lease, monitor=_answer(services, state))
 
 
-@router.delete("/lease", status_code=204, responses=problems(409))
+@router.delete("/lease", responses=problems(409))
 def release(
     services: ServicesDep, holder: Annotated[str, Query(description="as it has said when it took it")]
-) -> None:
+) -> MonitorAnswer:
     """Let another monitor judge at once."""
     services.acting.release(services.control, holder)
+    return _answer(services, services.acting.state())
 
 
 def _answer(services: Services, state: ActingState) -> MonitorAnswer:

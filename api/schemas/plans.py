@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from mirror.coordination.acting.effect import effect_of
 from mirror.coordination.operations.operation import Operation
 from mirror.coordination.planning import Decision
 from mirror.coordination.stores.problems import reason_of
@@ -165,9 +166,23 @@ class RebalanceBody(BaseModel):
     lease: str = ""
 
 
+class EffectAnswer(BaseModel):
+    """What a dry run would do to the load of tasks. Rates are in bytes per second, null where they are not
+    known: of the partitions that move, and of the fullest task before and after. `overloaded_after`: tasks
+    that carry more than they may, also then."""
+
+    partitions: int
+    moved: float | None
+    fullest_before: float | None
+    fullest_after: float | None
+    overloaded_after: int
+
+
 class RebalanceAnswer(BaseModel):
     """`request`: identity of the queued request; empty for a dry run, which reports the moves instead.
     `operation`: the request as an operation; null for a dry run.
+
+    `effect`: what a dry run would do to the load of tasks; null where nothing was one.
 
     `reasons`: why there are this many tasks, and how far that is from the proved best. Of a dry run,
     `loads_known`: whether it rests on any load that was measured; where it does not, that nothing moves
@@ -180,6 +195,7 @@ class RebalanceAnswer(BaseModel):
     required_tasks: int | None = None
     reasons: list[str] = []
     moves: list[PlannedMove] = []
+    effect: EffectAnswer | None = None
     operation: OperationAnswer | None = None
 
     @classmethod
@@ -204,6 +220,7 @@ class RebalanceAnswer(BaseModel):
                 ),
             ],
             moves=[PlannedMove.from_move(move, reasons.get(move.partition, "")) for move in decision.moves],
+            effect=EffectAnswer(**asdict(effect_of(decision))),
         )
 
 

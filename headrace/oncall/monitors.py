@@ -16,6 +16,7 @@ from mirror.settings import KafkaCluster
 from monitor.actions.freeze import read_freeze
 from monitor.actions.policy import ActingPolicy
 from monitor.adapters.control_service import ControlService, Instances
+from monitor.adapters.leases import HeldLease
 from monitor.adapters.rest_service import RestService
 from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.burn.rates import read_rule
@@ -42,9 +43,9 @@ def build_own_monitor(settings: HeadraceSettings, services: Services) -> Monitor
         services.control,
         services.problems.all,
         services.preview,
-        services.acting,
-        services.status.name,
+        HeldLease(services.acting, services.control, services.status.name),
         Instances(FleetMovements(services), LanesNow(services).of),
+        services.incidents,
     )
     return _monitor_of(service, settings, has_pinot=_is_pinot_installed())
 

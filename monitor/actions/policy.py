@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from monitor.actions.freeze import FreezeWindow, frozen_by
+from monitor.actions.worth import Worth
 
 DAY_MS: Final = 24 * 3_600_000
 
@@ -50,8 +51,9 @@ class Record:
     waiting: str = ""
 
     def acted(self, name: DatastreamName, now_ms: int) -> Record:
-        """After one more act, before the service says so."""
-        return replace(self, acts=(*self.acts, Act(name, now_ms)))
+        """After one more act, before the service says so; without those of former days."""
+        kept = [one for one in self.acts if now_ms - one.time_ms < DAY_MS]
+        return replace(self, acts=(*kept, Act(name, now_ms)))
 
 
 class Outcome(StrEnum):
@@ -89,12 +91,14 @@ def reason_against(policy: ActingPolicy, record: Record, name: DatastreamName, n
     return ""
 
 
-def decide(mode: Mode, moves: int, preview: str, worth: str = "") -> Decision:
+def decide(mode: Mode, moves: int, preview: str, worth: Worth) -> Decision:
     """What a dry run leads to, where nothing is against it. `mode`: of the datastream, else of the settings;
-    `preview`: what the dry run says; `worth`: gain and cost, as a sentence."""
+    `preview`: what the dry run says."""
     if moves == 0:
         return Decision(Outcome.REFUSES, f"a rebalance would not help: {preview}")
-    told = "; ".join(filter(None, (preview, worth)))
+    told = f"{preview}; it {worth.sentence}"
+    if not worth.is_worth_it:
+        return Decision(Outcome.REFUSES, f"a rebalance would cost more than it saves: {told}")
     if mode is Mode.OBSERVE:
         return Decision(Outcome.WOULD_ACT, f"would ask for a rebalance, and only observes: {told}")
     return Decision(Outcome.ACTS, told)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
-from mirror.control.monitors.acts import Acting
+from mirror.coordination.acting.effect import effect_of
 from mirror.coordination.planning import Decision
 from mirror.coordination.stores.problems import Problem
 from mirror.coordination.stores.requests import RebalanceRequest
-from mirror.model.bounds import LONGEST_NAME
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
+from mirror.model.identifiers import DatastreamName, GroupName
+from monitor.adapters.breaches import from_records, known_past
 from monitor.adapters.lane_answers import evidence_of
-from monitor.adapters.leases import lease_of, record_of
+from monitor.adapters.leases import HeldLease
 from monitor.adapters.subjects import subject_of
 from monitor.causes.evidence import Evidence
 from monitor.latency import Source, Subject
 from monitor.movement.summary import Movements
 from monitor.ports import Hold, Preview
-
-_TOKEN_BYTES: Final = 4
+from monitor.records.record import IncidentRecord
 
 
 class Instances(NamedTuple):
@@ -36,25 +34,23 @@ class Instances(NamedTuple):
 
 class ControlService:
     """What REST answers, asked of the objects behind it. `problems`: as the leader has noted them; `preview`:
-    what a rebalance would do; `acting`: leases of monitors; `instance`: the one that this is within."""
+    what a rebalance would do; `incidents`: what is kept of them, the newest first."""
 
     def __init__(
         self,
         control: Control,
         problems: Callable[[], Mapping[DatastreamName, Problem]],
         preview: Callable[[RebalanceRequest], Decision],
-        acting: Acting,
-        instance: InstanceName,
+        lease: HeldLease,
         instances: Instances,
+        incidents: Callable[[], Sequence[IncidentRecord]],
     ) -> None:
         self._control = control
         self._problems = problems
         self._preview = preview
-        self._acting = acting
-        self._instance = instance
+        self._lease = lease
         self._instances = instances
-        self._holder = f"{secrets.token_hex(_TOKEN_BYTES)} within {instance}"[:LONGEST_NAME]
-        self._lease = ""
+        self._incidents = incidents
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every READY datastream that has an objective. Raises Unreachable."""
@@ -72,13 +68,11 @@ class ControlService:
 
     def hold(self) -> Hold:
         """Renew the lease, or take it where no other monitor has it. Raises Unreachable."""
-        state = self._acting.hold(self._control, self._holder, self._instance)
-        self._lease, other = lease_of(state, self._holder)
-        return Hold(other, record_of(state, self._acting.waiting(state)))
+        return self._lease.hold()
 
     def release(self) -> None:
         """Let another monitor judge at once. Raises Unreachable."""
-        self._acting.release(self._control, self._holder)
+        self._lease.release()
 
     def evidence(self, subject: Subject) -> Evidence:
         """As the lanes of all instances say."""
@@ -88,11 +82,13 @@ class ControlService:
     def preview_rebalance(self, name: DatastreamName) -> Preview:
         """A dry run of an incremental rebalance."""
         decision = self._preview(self._control.request_of(_command(name, "")))
-        return Preview(decision.sentence, len(decision.moves), decision.are_loads_known)
+        past = known_past(lambda: from_records(self._incidents(), name)) if decision.moves else ()
+        known = decision.are_loads_known
+        return Preview(decision.sentence, len(decision.moves), known, effect_of(decision), past)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         """An incremental rebalance: repair what is overloaded with few moves."""
-        return self._acting.rebalance(self._control, self._lease, _command(name, reason)).identity
+        return self._lease.rebalance(_command(name, reason))
 
 
 def _command(name: DatastreamName, reason: str) -> TriggerRebalance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Final
 
 import structlog
@@ -11,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings, producer_settings
 from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.errors import DamagedState, TimedOut, TopicMissing, Unreachable
+from mirror.errors import DamagedState, TimedOut, Unreachable
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
 from monitor.records.record import NOTES, IncidentRecord, Stored, record_from_json, record_to_json
@@ -37,17 +38,13 @@ class IncidentTopic:
     def load(self) -> Stored:
         """As `read`; nothing where the topic is missing: the first incident makes it. Raises Unreachable,
         TimedOut, Refused."""
-        try:
-            return self.read()
-        except TopicMissing:
-            return Stored()
+        with closing(KafkaAdmin(self._cluster)) as admin:
+            is_there = admin.describe([self._description.name])
+        return self.read() if is_there else Stored()
 
     def _make(self) -> None:
-        admin = KafkaAdmin(self._cluster)
-        try:
+        with closing(KafkaAdmin(self._cluster)) as admin:
             admin.create(self._description)
-        finally:
-            admin.close()
 
     def read(self) -> Stored:
         """All of them in their newest state. What is no incident is left out, and the log says so. Raises

@@ -1,10 +1,45 @@
-"""What the service says of leases and acts, as the monitor knows them."""
+"""The lease of a monitor within an instance, and what the service says of leases and acts."""
 
 from __future__ import annotations
 
+import secrets
+from typing import Final
+
+from mirror.control.commands import TriggerRebalance
+from mirror.control.handlers import Control
+from mirror.control.monitors.acts import Acting
 from mirror.coordination.acting.state import ActingState
-from mirror.model.identifiers import DatastreamName
+from mirror.model.bounds import LONGEST_NAME
+from mirror.model.identifiers import DatastreamName, InstanceName
 from monitor.actions.policy import Act, Record
+from monitor.ports import Hold
+
+_TOKEN_BYTES: Final = 4
+
+
+class HeldLease:
+    """Of one monitor, as long as it lives. `instance`: the one that it is within."""
+
+    def __init__(self, acting: Acting, control: Control, instance: InstanceName) -> None:
+        self._acting = acting
+        self._control = control
+        self._instance = instance
+        self._holder = f"{secrets.token_hex(_TOKEN_BYTES)} within {instance}"[:LONGEST_NAME]
+        self._lease = ""
+
+    def hold(self) -> Hold:
+        """Renew it, or take it where no other monitor has it. Raises Unreachable."""
+        state = self._acting.hold(self._control, self._holder, self._instance)
+        self._lease, other = lease_of(state, self._holder)
+        return Hold(other, record_of(state, self._acting.waiting(state)))
+
+    def release(self) -> None:
+        """Let another monitor judge at once. Raises Unreachable."""
+        self._acting.release(self._control, self._holder)
+
+    def rebalance(self, command: TriggerRebalance) -> str:
+        """Ask for it by the lease; the request's identity. Raises IllegalTransition, Unreachable."""
+        return self._acting.rebalance(self._control, self._lease, command).identity
 
 
 def lease_of(state: ActingState, holder: str) -> tuple[str, str]:

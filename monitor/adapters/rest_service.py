@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from mirror.coordination.acting.effect import PlacementEffect
 from mirror.errors import NotFound
 from mirror.model.bounds import LONGEST_NAME
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
@@ -18,6 +19,7 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Act, Record
+from monitor.adapters.breaches import MOST, from_answers, known_past
 from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.subjects import subject_of
 from monitor.causes.evidence import Evidence
@@ -92,7 +94,14 @@ class RestService:
         """A dry run of an incremental rebalance."""
         answer = self._rest.post("/v1/rebalance", {"datastream": name, "dry_run": True})
         # An instance of an older version does not say what its preview rests on.
-        return Preview(answer["sentence"], len(answer["moves"]), answer.get("loads_known") is not False)
+        known, effect = answer.get("loads_known") is not False, answer.get("effect")
+        found = Preview(answer["sentence"], len(answer["moves"]), known)
+        if not found.moves:
+            return found
+        past = known_past(
+            lambda: from_answers(self._rest.get("/v1/incidents", datastream=name, open="false", limit=MOST))
+        )
+        return replace(found, effect=PlacementEffect(**effect) if effect else None, past=past)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         """An incremental rebalance: repair what is overloaded with few moves."""

@@ -80,7 +80,8 @@ class IncidentKeeper:
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
-        if self._thread.ident is not None:
+            has_work = self._is_due()
+        if has_work and self._thread.ident is not None:
             self._thread.join(deadline_seconds)
 
     def oust(self) -> None:

@@ -465,12 +465,16 @@ def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) 
         "from mirror.coordination.placement import SimplePlanner\n"
         "settings = load_settings()\n"
         "assert isinstance(choose_planner(settings), SimplePlanner)\n"
-        "build_instance(settings, None, 'one', '127.0.0.1:0')\n"
+        "built = build_instance(settings, None, 'one', '127.0.0.1:0')\n"
+        "from headrace.oncall.monitors import build_own_monitor\n"
+        "print(build_own_monitor(settings, built.services).remark)\n"
         "print('built')"
     )
     done = without((*ANALYTICS, "jwt", "cryptography"), script)  # which only a provider of tokens needs
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "built"
+    *_, judged_by, last = done.stdout.splitlines()
+    assert last == "built"
+    assert judged_by.startswith("Pinot's client is not installed ('pinotdb")
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ class Monitor:
     def help(self, name: DatastreamName, mode: Mode) -> None:
         self.mode = mode
         try:
-            self.rebalancing.help(name, mode, "a breach")
+            self.rebalancing.help(name, mode, "a breach", 0.0)
         except HeadraceError:
             assert self.lease != "", "one that never had the lease does not even try"
 

@@ -25,6 +25,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.worker.protocol import CoreUse, LaneRate
 from monitor.adapters.control_service import ControlService, Instances
 from monitor.adapters.lane_answers import evidence_of
+from monitor.adapters.leases import HeldLease
 from monitor.adapters.rest_service import RestService
 from monitor.causes.evidence import Phases
 from monitor.latency import Source, Subject
@@ -61,9 +62,9 @@ def service(site: Site, request: pytest.FixtureRequest) -> Service:
         services.control,
         services.problems.all,
         services.preview,
-        services.acting,
-        services.status.name,
+        HeldLease(services.acting, services.control, services.status.name),
         Instances(FleetMovements(services), LanesNow(services).of),
+        services.incidents,
     )
 
 

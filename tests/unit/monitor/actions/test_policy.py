@@ -8,6 +8,7 @@ from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from monitor.actions.freeze import read_freeze
 from monitor.actions.policy import DAY_MS, Act, ActingPolicy, Outcome, Record, decide, reason_against
+from monitor.actions.worth import Worth
 
 ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
 NOW = 1_763_942_400_000  # 2025-11-24 00:00 UTC
@@ -50,10 +51,16 @@ def test_what_is_against_it_is_said(policy: ActingPolicy, record: Record, reason
 
 
 def test_a_dry_run_decides_the_rest() -> None:
-    acting = decide(Mode.ACT, 2, "2 partitions move")
-    assert (acting.outcome, acting.sentence) == (Outcome.ACTS, "2 partitions move")
-    observing = decide(Mode.OBSERVE, 2, "2 partitions move", "it is worth it")
+    much, little = Worth(60.0, "saves much"), Worth(0.5, "saves little")
+    acting = decide(Mode.ACT, 2, "2 partitions move", much)
+    assert (acting.outcome, acting.sentence) == (Outcome.ACTS, "2 partitions move; it saves much")
+    observing = decide(Mode.OBSERVE, 2, "2 partitions move", much)
     assert observing.outcome is Outcome.WOULD_ACT
-    assert observing.sentence.endswith("only observes: 2 partitions move; it is worth it")
+    assert observing.sentence.endswith("only observes: 2 partitions move; it saves much")
     for mode in Mode:
-        assert decide(mode, 0, "nothing moves").outcome is Outcome.REFUSES
+        assert decide(mode, 0, "nothing moves", much).outcome is Outcome.REFUSES
+        refused = decide(mode, 2, "2 partitions move", little)
+        assert refused.outcome is Outcome.REFUSES
+        assert "would cost more than it saves: 2 partitions move; it saves little" in refused.sentence
+    unknown = Worth(None, "saves nobody knows how much")
+    assert decide(Mode.ACT, 2, "2 partitions move", unknown).outcome is Outcome.ACTS

@@ -1,0 +1,50 @@
+"""What a dry run would do to the load of tasks, and to how many partitions. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from mirror.coordination.planning import Decision
+from mirror.model.identifiers import TaskName
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementEffect:
+    """Rates are in bytes per second; None: not known. `fullest_before` and `fullest_after`: what the fullest
+    task carries; `overloaded_after`: tasks that carry more than they may, also then."""
+
+    partitions: int
+    moved: float | None = None
+    fullest_before: float | None = None
+    fullest_after: float | None = None
+    overloaded_after: int = 0
+
+
+def effect_of(decision: Decision) -> PlacementEffect:
+    """Of the moves of all planned groups. The load of a task before is what it has after, without what comes
+    and with what goes."""
+    moves = decision.moves
+    loads = {
+        (group, partition): load.bytes_per_second
+        for group, report in decision.loads.items()
+        for partition, load in report.loads.items()
+    }
+    overloaded = sum(len(one.overloaded) for one in decision.group_plans.values())
+    carried = [loads.get((one.group, one.partition)) for one in moves]
+    known = [one for one in carried if one is not None]
+    if not decision.are_loads_known or len(known) < len(moves) or not decision.group_plans:
+        return PlacementEffect(len(moves), overloaded_after=overloaded)
+    after: dict[TaskName, float] = {}
+    for plan in decision.group_plans.values():
+        after |= plan.loads_bytes_per_second
+    change: defaultdict[TaskName, float] = defaultdict(float)
+    for move, load in zip(moves, known, strict=True):
+        if move.from_task != move.to_task:
+            for task, sign in ((move.from_task, 1.0), (move.to_task, -1.0)):
+                if task is not None:
+                    change[task] += sign * load
+    before = [after.get(task, 0.0) + change[task] for task in {*after, *change}]
+    return PlacementEffect(
+        len(moves), sum(known), max(before, default=None), max(after.values(), default=None), overloaded
+    )

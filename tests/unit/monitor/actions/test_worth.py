@@ -1,0 +1,45 @@
+"""What a rebalance saves and costs, by what is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.coordination.acting.effect import PlacementEffect
+from monitor.actions.worth import PastBreach, worth_of
+
+ALONE = [PastBreach(seconds, was_helped=False) for seconds in (100.0, 400.0, 700.0)]
+HELPED = [PastBreach(5.0, was_helped=True)] * 9
+EFFECT = PlacementEffect(2, 210_000.0, 420_000.0, 210_000.0)
+
+
+@pytest.mark.parametrize(
+    ("effect", "past", "lasted", "saved"),
+    [
+        (EFFECT, [*ALONE, *HELPED], 50.0, 350.0),
+        (EFFECT, ALONE, 150.0, 400.0),  # those that were over by now say nothing
+        (EFFECT, ALONE, 700.0, None),
+        (EFFECT, HELPED, 0.0, None),
+        (EFFECT, [], 0.0, None),
+        (PlacementEffect(2, 210_000.0, 420_000.0, 315_000.0, 1), ALONE, 0.0, 100.0),
+        (PlacementEffect(2, 210_000.0, 420_000.0, 420_000.0), ALONE, 0.0, None),
+        (EFFECT, ALONE, 699.5, 0.5),
+        (PlacementEffect(2), ALONE, 0.0, None),
+    ],
+)
+def test_what_is_saved_is_what_is_left_of_the_breach(
+    effect: PlacementEffect, past: list[PastBreach], lasted: float, saved: float | None
+) -> None:
+    found = worth_of(effect, past, lasted)
+    assert found.saved_seconds == (None if saved is None else pytest.approx(saved))
+    assert found.is_worth_it == (saved is None or saved >= 1.0)
+    assert "costs 2 pauses of at most 1 s" in found.sentence
+    if saved is None:
+        assert "saves nobody knows how much" in found.sentence
+
+
+def test_the_sentence_has_the_arithmetic() -> None:
+    assert worth_of(EFFECT, ALONE, 50.0).sentence == (
+        "saves about 350 s of breach: 400 s (median of 3 that nothing was done about) less 50 s that it has"
+        " lasted, times 100% of the fullest task's overload, as it would carry 210 kB/s instead of 420 kB/s;"
+        " costs 2 pauses of at most 1 s, of partitions that carry 210 kB/s"
+    )
