@@ -13,6 +13,7 @@ from api.movement.verdicts import judged, judged_uncopied
 from api.services import Services
 from mirror.model import bounds
 from mirror.model.identifiers import GroupName
+from monitor.movement.states import MovementState
 from monitor.movement.summary import Movement, PartitionMovement, movement_of
 
 _MOST_TOPICS: Final = 1_000_000
@@ -42,9 +43,11 @@ def own_topics(services: Services) -> list[TopicMovement]:
 def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMovement]]:
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     for lane in status.lanes.values():
-        one, place = judged(lane, now), lane.spec.key.partition
+        one = judged(lane, now)
+        if one.state is MovementState.OK:
+            continue  # nearly all are, and nothing is said of them
         since_ms = None if one.since is None else int(now_ms - (now - one.since) * 1000)
-        yield lane.spec.key.group, PartitionMovement(place, one, since_ms)
+        yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, one, since_ms)
     for idle in status.uncopied:
         what = idle.what
         yield what.group, PartitionMovement(what.partition, judged_uncopied(idle, now), what.since_ms)

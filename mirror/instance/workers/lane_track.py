@@ -18,13 +18,15 @@ from mirror.model.movement.history import (
     NO_HISTORY,
     UNKNOWN_RETENTION,
     LaneHistory,
+    LanePosition,
     Waypoint,
 )
 from mirror.worker.protocol import LaneRate
 
-_Step = tuple[float, LaneRate | Waypoint | None]
-"""A moment in monotonic seconds, and what was reported then; None: nothing was, it only takes a place."""
-_BEFORE_ALL: Final[_Step] = (-inf, None)
+_Step = tuple[float, int | None, LanePosition | Waypoint | None]
+"""A moment in monotonic seconds, and what was reported then: the age of what waits, and the position; or both
+in one. None: nothing was, it only takes a place."""
+_BEFORE_ALL: Final[_Step] = (-inf, None, None)
 
 
 class LaneTrack:
@@ -79,9 +81,9 @@ class LaneTrack:
             and (heard_at is None or heard_at <= steps[-1][0])
         ):
             if now - steps[-2][0] < LEAST_SECONDS:
-                steps[-1] = (now, rate)
+                steps[-1] = (now, age, place)
             else:
-                steps.append((now, rate))
+                steps.append((now, age, place))
                 if len(steps) > MOST_IN_TIME:
                     del steps[0]
             return
@@ -94,16 +96,15 @@ class LaneTrack:
         history, steps = self._kept
         if steps is None:
             return history
-        recent = tuple(steps)[-MOST_IN_TIME:]
-        newest = recent[-1][1]
-        if not isinstance(newest, LaneRate):
+        recent, rate = tuple(steps)[-MOST_IN_TIME:], self.rate
+        if not isinstance(recent[-1][2], LanePosition):
             return history
-        waypoints = tuple(made for at, what in recent if (made := _waypoint(at, what)) is not None)
+        waypoints = tuple(made for one in recent if (made := _waypoint(one)) is not None)
         return LaneHistory(
             waypoints,
             stuck_since=waypoints[-1].at if waypoints[-1].waiting else None,
             retention=history.retention,
-            record_bytes=_record_bytes(newest) or history.record_bytes,
+            record_bytes=(rate and _record_bytes(rate)) or history.record_bytes,
             starts=history.starts,
         )
 
@@ -119,15 +120,15 @@ def _steps_of(history: LaneHistory) -> list[_Step] | None:
     """What further reports of a lane in time are added to; None of one that is not."""
     if not history.waypoints or not history.is_in_time:
         return None
-    return [_BEFORE_ALL, *((one.at, one) for one in history.waypoints)][-MOST_IN_TIME:]
+    return [_BEFORE_ALL, *((one.at, one.lag_ms, one) for one in history.waypoints)][-MOST_IN_TIME:]
 
 
-def _waypoint(at: float, what: LaneRate | Waypoint | None) -> Waypoint | None:
-    if not isinstance(what, LaneRate) or what.position is None:
-        return what if isinstance(what, Waypoint) else None
-    place = what.position
+def _waypoint(step: _Step) -> Waypoint | None:
+    at, age, place = step
+    if not isinstance(place, LanePosition):
+        return place
     checkpoint, readable_end, end, log_start, _, hidden_ms = place
-    return Waypoint(at, checkpoint, readable_end, end, what.lag_ms, log_start, hidden_ms)
+    return Waypoint(at, checkpoint, readable_end, end, age, log_start, hidden_ms)
 
 
 def _record_bytes(rate: LaneRate) -> float | None:
