@@ -75,7 +75,7 @@ class HoldAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     owner: str
-    """task, datastream, source brokers, destination brokers."""
+    """task, datastream, source brokers, destination brokers, partitions in danger (to which it gives way)."""
     share: float
     """The part of the time in which it does."""
     broker: int | None

@@ -41,13 +41,17 @@ _MOST_ROOM: Final = 16
 
 class TokenBucket:
     """A quota in bytes per second that allows bursts of one second and debt of one take; `owner`: whose.
+    `for_catching_up`: who is up to date does not wait for it.
 
     A take may exceed what is left (a batch is never cut for a quota); the debt is paid before the
     next one.
     """
 
-    def __init__(self, bytes_per_second: float, now: float, owner: str = "") -> None:
+    def __init__(
+        self, bytes_per_second: float, now: float, owner: str = "", *, for_catching_up: bool = False
+    ) -> None:
         self.owner = owner
+        self.for_catching_up = for_catching_up
         self._rate = bytes_per_second
         self._tokens = bytes_per_second
         self._at = now

@@ -28,6 +28,7 @@ from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.checkpoints import Checkpoints
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
+from mirror.replication.quotas.deadline_watch import DeadlineWatch
 from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
@@ -60,6 +61,7 @@ class BatchEngine:
         self.checkpoints = Checkpoints(self.runner)
         self._stalls = Stalls(self.runner)
         self._retention = RetentionBook(context)
+        self._deadlines = DeadlineWatch(self.runner, pacer, self._position)
         self._next_tick = 0.0
         self._measured_ms = context.clock.now_ms()
         self._measured_cpu = process_time()
@@ -128,6 +130,7 @@ class BatchEngine:
         self.checkpoints.pump(now)
         self._stalls.pump(now)
         self._quotas.pump(now)
+        self._deadlines.pump(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
         """What was copied since the last call, a record for every lane with something to say."""
@@ -145,17 +148,17 @@ class BatchEngine:
         for one in metrics:
             place = TopicPartition(one.topic, one.kafka_partition)
             lane = self.runner.lanes.get(LaneKey(GroupName(one.datastream), place))
-            found.append(None if lane is None else self._position(lane, one))
+            found.append(None if lane is None else self._position(lane, one.lag_ms, one.time_ms))
         return found
 
-    def _position(self, lane: LiveLane, metric: MirrorMetric) -> LanePosition:
-        end, lag_ms = lane.high_watermark, metric.lag_ms
+    def _position(self, lane: LiveLane, lag_ms: int | None, now_ms: int) -> LanePosition:
+        end = lane.high_watermark
         is_late = end > lane.checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.readable_end < end)
         kept = (
             self._retention.of(lane.spec.source, lane.key.partition.topic) if is_late else UNKNOWN_RETENTION
         )
         readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
-        hidden_ms = age_ms(metric.time_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
+        hidden_ms = age_ms(now_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
         return LanePosition(lane.checkpoint, readable, end, lane.log_start, kept, hidden_ms)
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:

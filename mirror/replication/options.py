@@ -26,6 +26,7 @@ class CopyingOptions:
     fetch_wait_ms: int = 500
     gather_ms: int = 0
     merge_small_batches: bool = True
+    deadline_first: bool = True
     request_timeout_seconds: float = 30.0
     probe_first_seconds: float = 1.0
     probe_longest_seconds: float = 60.0

@@ -39,6 +39,8 @@ class CopyingSettings(Settings):
     """Wait between two fetches of up-to-date partitions: fewer and larger requests for more latency."""
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
     """Merge small batches that have piled up; brokers pay for each batch."""
+    deadline_first: bool = _DEFAULTS.deadline_first
+    """Partitions whose source would delete records first catch up first; others give way where that helps."""
     request_timeout_seconds: Seconds = _DEFAULTS.request_timeout_seconds
     """A broker that has not answered for this time is given up and asked again."""
     probe_first_seconds: Seconds = _DEFAULTS.probe_first_seconds

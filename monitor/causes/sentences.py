@@ -156,6 +156,8 @@ def _held(hold: QuotaHold | None) -> str:
             return f"{_broker(hold)} of the source throttles {share}"
         case QuotaOwner.DESTINATION:
             return f"{_broker(hold)} of the destination throttles {share}"
+        case QuotaOwner.OTHERS:
+            return f"it gives way {share} to partitions that would lose records sooner"
 
 
 def _broker(hold: QuotaHold) -> str:

@@ -98,6 +98,8 @@ class QuotaOwner(StrEnum):
     DATASTREAM = "datastream"
     SOURCE = "source brokers"
     DESTINATION = "destination brokers"
+    OTHERS = "partitions in danger"
+    """It gives way to partitions that would lose records sooner."""
 
 
 class QuotaHold(NamedTuple):

@@ -404,12 +404,12 @@ class Fetcher:
         if lane.reader is not None:
             lane.reader.detach(lane)
 
-    def change_tier(self, lane: LiveLane, *, live: bool) -> None:
-        """Move the lane to the other tier's channel."""
+    def change_tier(self, lane: LiveLane, *, live: bool, waits: bool = False) -> None:
+        """Move the lane to the other tier's channel, where it is read later if it `waits`."""
         if lane.is_live != live:
             self.detach(lane)
             lane.is_live = live
-            self.attach(lane)
+            self.attach(lane, waits=waits)
 
     def relocate(self, lanes: Iterable[LiveLane]) -> None:
         """Look for the leaders of these again and go on with them."""

@@ -116,4 +116,7 @@ def _note(found: dict[LiveLane, Brake], lane: LiveLane, brake: Brake) -> None:
 
 
 def _name_of(bucket: TokenBucket) -> str:
+    if bucket.for_catching_up:
+        left = f"{bucket.bytes_per_second:,.0f} bytes/s"
+        return f"that partitions which would lose records sooner go first, with {left} left for others here,"
     return f"the quota of its {bucket.owner}, {bucket.bytes_per_second:,.0f} bytes/s here,"

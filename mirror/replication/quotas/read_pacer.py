@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Final
 
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane, Reader
+from mirror.replication.live_lane import LiveLane
 from mirror.replication.quotas.quota_watch import QuotaWatch
 
 _BEHIND_BYTES_SHARE: Final = 0.9
@@ -36,10 +36,14 @@ class ReadPacer:
         if lane.bytes_in_hand > self._settings.lane_buffer_bytes:
             reader.exclude(lane)
             return
-        if lane.buckets and self._waits_for_quota(lane, reader):
-            return
-        if not self.change_tier(lane, received):
-            reader.include(lane)
+        wait = self._quota_wait(lane) if lane.buckets else 0.0
+        if not self.change_tier(lane, received, waits=wait > 0):
+            if wait:
+                reader.exclude(lane)
+            else:
+                reader.include(lane)
+        if wait:
+            self._runner.later(lane, wait, self._include)
 
     def resume(self, lane: LiveLane) -> None:
         """The lane holds less than before: read on if it was full."""
@@ -53,27 +57,31 @@ class ReadPacer:
             reader.exclude(lane)
             self._runner.later(lane, _RETRY_SECONDS, self._include)
 
-    def change_tier(self, lane: LiveLane, received: int) -> bool:
-        """Whether the lane goes to the channel of the other tier: it has caught up, or has fallen behind."""
+    def change_tier(self, lane: LiveLane, received: int, *, waits: bool = False) -> bool:
+        """Whether the lane goes to the channel of the other tier: it has caught up, or has fallen behind.
+        There it `waits` before it is read."""
         end = lane.readable_end
         if lane.is_live:
-            full = received >= _BEHIND_BYTES_SHARE * min(lane.fetch_bytes, self._settings.live_fetch_bytes)
-            if full and lane.position < end:
-                self._runner.source(lane).change_tier(lane, live=False)
+            most = min(lane.fetch_bytes, self._settings.live_fetch_bytes)
+            if lane.position < end and (waits or received >= _BEHIND_BYTES_SHARE * most):
+                self._runner.source(lane).change_tier(lane, live=False, waits=waits)
                 return True
-        elif lane.position >= end:
-            self._runner.source(lane).change_tier(lane, live=True)
+        elif 0 <= end <= lane.position:
+            self._runner.source(lane).change_tier(lane, live=True, waits=waits)
             return True
         return False
 
-    def _waits_for_quota(self, lane: LiveLane, reader: Reader) -> bool:
+    def _quota_wait(self, lane: LiveLane) -> float:
+        """Seconds until the quotas of the lane let it read on."""
         now = self._loop.now()
-        wait, bucket = max([(one.seconds_until_open(now), one) for one in lane.buckets], key=itemgetter(0))
+        is_behind = not lane.is_live and lane.position < lane.readable_end
+        buckets = [one for one in lane.buckets if is_behind or not one.for_catching_up]
+        if not buckets:
+            return 0.0
+        wait, bucket = max([(one.seconds_until_open(now), one) for one in buckets], key=itemgetter(0))
         if wait > 0:
             self._quotas.waits(lane, bucket, wait)
-            reader.exclude(lane)
-            self._runner.later(lane, wait, self._include)
-        return wait > 0
+        return wait
 
     def _include(self, lane: LiveLane) -> None:
         if lane.reader is not None and lane.waits:

@@ -70,6 +70,29 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     assert not fakes.engine.take_throttled()
 
 
+def test_lanes_that_a_quota_keeps_behind_are_read_as_such(fakes: MirroredFakes) -> None:
+    """The tier of those that are up to date has memory and connections for them."""
+    fakes.make_topic("t", 6)
+    for number in range(6):
+        write(fakes, 80, number)
+    fakes.start("t", 6, policy=CopyPolicy(bytes_per_second=40_000))
+    fakes.run(30)
+    for number in range(6):
+        lane = fakes.lane("t", number)
+        assert lane.checkpoint < 80
+        assert not lane.is_live, number
+    group = fakes.lane("t").key.group
+    fakes.engine.share_quotas({group: 100_000_000.0})
+    fakes.run(10)
+    assert all(fakes.lane("t", number).is_live for number in range(6))
+    fakes.engine.share_quotas({group: 40_000.0})
+    write(fakes, 1)
+    fakes.run(1)
+    write(fakes, 80)
+    fakes.run(5)
+    assert not fakes.lane("t").is_live, "it has fallen behind"
+
+
 def test_a_lane_below_its_quota_says_nothing(fakes: MirroredFakes) -> None:
     fakes.make_topic("t")
     fakes.start("t", policy=CopyPolicy(bytes_per_second=40_000))

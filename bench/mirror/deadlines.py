@@ -1,0 +1,118 @@
+"""Partitions that lose records while the budget is too small, by fair shares and by deadline first.
+
+A whole engine between fake brokers, in virtual time: records come into every partition all the time, and
+after two minutes retention deletes each of them, copied or not; a partition that has lost some halts. Beside
+it, how long before its loss `loses_data` of /v1/datastreams/{name}/lag was true for a partition, the shortest
+of all. `BENCH_CASES=skewed,outage` takes some cases only.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mirror.model.datastreams.policy import CopyPolicy
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
+from monitor.movement.judge import judge_lane
+from monitor.movement.states import LaneFacts
+from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.retained import RetainedTraffic, Stream
+
+_KIB: Final = 1024
+_KEPT_SECONDS: Final = 120
+_REPORT_SECONDS: Final = 5
+_SECONDS: Final = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Streams of one datastream; `backlog`: seconds of records that wait when it begins."""
+
+    name: str
+    what: str
+    streams: list[Stream]
+    budget: int
+    backlog: int = 0
+
+
+class Outcome(NamedTuple):
+    """Seconds from the beginning, by topic."""
+
+    lost: dict[str, float]
+    alarmed: dict[str, float]
+
+
+def _streams(count: int, rate: int, kept: int | None = _KEPT_SECONDS, name: str = "t") -> list[Stream]:
+    return [Stream(f"{name}{number}", rate * _KIB, kept) for number in range(count)]
+
+
+def _cases() -> Iterable[Case]:
+    alike = _streams(12, 16)
+    yield Case("alike", "12 alike, budget 2/3 of what comes", alike, 128 * _KIB)
+    sizes = [4, 4, 4, 4, 8, 8, 8, 16, 16, 32, 48, 64]
+    skewed = [Stream(f"t{number}", size * _KIB, _KEPT_SECONDS) for number, size in enumerate(sizes)]
+    yield Case("skewed", "12 from 4 to 64 KiB/s, budget 2/3", skewed, sum(sizes) * _KIB * 2 // 3)
+    mixed = [*_streams(6, 16), *_streams(6, 16, None, "week")]
+    yield Case("mixed", "6 keep 2 min, 6 a week, budget 2/3", mixed, 128 * _KIB)
+    budget = sum(sizes) * _KIB * 21 // 20
+    yield Case("outage", "4 to 64 KiB/s, 90 s behind, budget 21/20", skewed, budget, 90)
+    yield Case("stopped", "12 alike, budget 1/12", alike, 16 * _KIB)
+
+
+def main() -> None:
+    """Print what each case loses, in both orders, and how long before the loss it was said."""
+    logging.disable(logging.CRITICAL)
+    wanted = os.environ.get("BENCH_CASES", "").split(",")
+    print(f"retention {_KEPT_SECONDS} s, {_SECONDS} s of virtual time; partitions that lost no record")
+    head = f"{'case':40}partitions  fair shares  deadline first"
+    print(f"  {head}  alarm ahead, s: fair  first")
+    for case in _cases():
+        if wanted == [""] or case.name in wanted:
+            fair, first = (_run(case, deadline_first=one) for one in (False, True))
+            kept = [len(case.streams) - len(one.lost) for one in (fair, first)]
+            ahead = f"{_ahead(fair):>22}{_ahead(first):>7}"
+            numbers = f"{len(case.streams):10}{kept[0]:13}{kept[1]:16}"
+            print(f"  {case.what:40}{numbers}{ahead}", flush=True)
+
+
+def _ahead(outcome: Outcome) -> str:
+    if not outcome.lost:
+        return "-"
+    return f"{min(at - outcome.alarmed[name] for name, at in outcome.lost.items()):.0f}"
+
+
+def _run(case: Case, *, deadline_first: bool) -> Outcome:
+    traffic = RetainedTraffic(case.streams)
+    fakes = MirroredFakes(script=traffic.run, options={"deadline_first": deadline_first})
+    try:
+        traffic.begin(fakes, case.backlog)
+        began = fakes.clock.monotonic()
+        for one in case.streams:
+            fakes.start(one.name, group="g", policy=CopyPolicy(bytes_per_second=case.budget))
+        histories: dict[str, LaneHistory] = {}
+        alarmed: dict[str, float] = {}
+        while (passed := fakes.clock.monotonic() - began) < _SECONDS:
+            fakes.run(_REPORT_SECONDS)
+            for name in _losing(fakes, histories):
+                alarmed.setdefault(name, passed + _REPORT_SECONDS)
+        return Outcome(traffic.lost, alarmed)
+    finally:
+        fakes.close()
+
+
+def _losing(fakes: MirroredFakes, histories: dict[str, LaneHistory]) -> Iterable[str]:
+    """Topics that would lose records as things stand, by what an instance makes of its worker's reports."""
+    now = fakes.clock.monotonic()
+    metrics = fakes.engine.metrics()
+    for metric, place in zip(metrics, fakes.engine.positions(metrics), strict=True):
+        if place is None:
+            continue
+        at = Waypoint(now, place.checkpoint, place.readable_end, place.end, metric.lag_ms, place.log_start)
+        each = metric.bytes_copied / metric.records_copied if metric.records_copied else None
+        history = histories.get(metric.topic, NO_HISTORY).after(at, None, place.retention, each)
+        histories[metric.topic] = history
+        if judge_lane(history, LaneFacts(), now).loses_data:
+            yield metric.topic

@@ -1,0 +1,157 @@
+"""Lanes that would lose records first catch up first: looks at all that catch up, and lets others give way.
+
+Who gives way is decided in `precedence`. It is done by a quota that those lanes have together besides their
+own, and so reported like one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mirror.lane.flow import TokenBucket
+from mirror.model.datastreams.lanes import QuotaOwner
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, LanePosition, Waypoint
+from mirror.model.movement.loss import seconds_to_loss
+from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.quotas.precedence import CatchUp, Precedence, decide
+from mirror.replication.quotas.read_pacer import ReadPacer
+from mirror.replication.reports.measurements import lag_ms
+
+_LOOK_SECONDS: Final = 2.0
+_LANES_A_SECOND: Final = 250
+"""Of more lanes each is looked at less often, so that looking costs the same."""
+_GROWTH_SECONDS: Final = 4.0
+"""A time to loss is compared with what it was before that, or longer ago."""
+_LOOKS: Final = 5
+
+
+class _LaneLook(NamedTuple):
+    """At a moment in monotonic seconds: bytes copied since the lane began, and seconds to loss."""
+
+    at: float
+    size_bytes: int
+    left: float | None
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What is remembered of a lane that catches up. `looks`: the last ones, oldest first."""
+
+    history: LaneHistory
+    looks: tuple[_LaneLook, ...]
+
+
+class DeadlineWatch:
+    """`position`: where a lane stands and what its source keeps, by the age of what waits and the present, in
+    milliseconds."""
+
+    def __init__(
+        self,
+        runner: LaneRunner,
+        pacer: ReadPacer,
+        position: Callable[[LiveLane, int | None, int], LanePosition],
+    ) -> None:
+        self._runner = runner
+        self._pacer = pacer
+        self._position = position
+        self._bench = runner.bench
+        self._is_on = runner.bench.settings.deadline_first
+        self._watched: dict[LiveLane, _Watched] = {}
+        self._precedence = Precedence()
+        self._quota: TokenBucket | None = None
+        """Of those that give way; None where nobody does."""
+        self._held: set[LiveLane] = set()
+        self._next = 0.0
+
+    def pump(self, now: float) -> None:
+        """Look at the lanes that catch up, every few seconds."""
+        if now < self._next or not self._is_on:
+            return
+        lanes = [lane for lane in self._runner.lanes.values() if not lane.is_live and _catches_up(lane)]
+        self._next = now + max(_LOOK_SECONDS, len(lanes) / _LANES_A_SECOND)
+        if not lanes and not self._watched and not self._held:
+            return
+        now_ms = self._bench.clock.now_ms()
+        before, self._watched = self._watched, {}
+        found = [self._look(lane, before.get(lane), now, now_ms) for lane in lanes]
+        self._precedence = decide(self._precedence, found, now)
+        self._apply(lanes, now)
+
+    def _look(self, lane: LiveLane, before: _Watched | None, now: float, now_ms: int) -> CatchUp:
+        records, size_bytes = _copied(lane)
+        each = size_bytes / records if records else None
+        age = lag_ms(lane, now_ms, is_heard=True)
+        place = self._position(lane, age, now_ms)
+        offsets = place.checkpoint, place.readable_end, place.end
+        waypoint = Waypoint(now, *offsets, age, place.log_start, place.hidden_ms)
+        history, looks = (before.history, before.looks) if before is not None else (NO_HISTORY, ())
+        history = history.after(waypoint, None, place.retention, each)
+        look = _LaneLook(now, size_bytes, seconds_to_loss(history, now))
+        looks = (*looks, look)[-_LOOKS:]
+        self._watched[lane] = _Watched(history, looks)
+        passed = now - looks[0].at
+        speed = (size_bytes - looks[0].size_bytes) / passed if passed else 0.0
+        return CatchUp(lane.key, look.left, _growth(looks), need_of(history), speed)
+
+    def _apply(self, lanes: list[LiveLane], now: float) -> None:
+        waiting, rate = self._precedence.waiting, self._precedence.rate
+        held = {lane for lane in lanes if lane.key in waiting}
+        if held and self._quota is None:
+            self._quota = TokenBucket(rate, now, QuotaOwner.OTHERS, for_catching_up=True)
+        quota = self._quota
+        if quota is None:
+            return
+        quota.set_rate(rate, now)
+        for lane in held:
+            self._limit(lane, (*_own(lane), quota))
+        for lane in self._held - held:
+            self._limit(lane, _own(lane))
+            self._runner.guard(lane, self._pacer.resume)
+        self._held = held
+        if not held:
+            self._quota = None
+
+    def _limit(self, lane: LiveLane, buckets: tuple[TokenBucket, ...]) -> None:
+        lane.limit(self._bench.fetch_bytes(buckets), buckets)
+
+
+def need_of(history: LaneHistory) -> float:
+    """Bytes a second that have to be copied for the time to loss to stay: what waits takes up that much of
+    the log for each second of it, or what comes does, where the age of what waits is not known."""
+    each, waypoints = history.record_bytes, history.waypoints
+    if each is None or not waypoints:
+        return 0.0
+    newest, first = waypoints[-1], waypoints[0]
+    if newest.lag_ms:
+        return newest.waiting * each * 1000 / newest.lag_ms
+    return (newest.end - first.end) * each / (newest.at - first.at) if newest.at > first.at else 0.0
+
+
+def _catches_up(lane: LiveLane) -> bool:
+    return lane.may_read and lane.is_writable and lane.reader is not None
+
+
+def _own(lane: LiveLane) -> tuple[TokenBucket, ...]:
+    """The quotas that it has besides."""
+    return tuple(one for one in lane.buckets if not one.for_catching_up)
+
+
+def _copied(lane: LiveLane) -> tuple[int, int]:
+    """Records and bytes, since its engine took it."""
+    records, size_bytes = lane.counters.records_copied, lane.counters.bytes_copied
+    if lane.totals is not None:
+        records, size_bytes = records + lane.totals.records_copied, size_bytes + lane.totals.bytes_copied
+    return records, size_bytes
+
+
+def _growth(looks: tuple[_LaneLook, ...]) -> float | None:
+    """Seconds of time to loss gained in a second."""
+    newest = looks[-1]
+    for one in looks[:-1]:
+        seconds = newest.at - one.at
+        if one.left is not None and newest.left is not None and seconds >= _GROWTH_SECONDS:
+            return (newest.left - one.left) / seconds
+    return None
