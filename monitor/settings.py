@@ -70,6 +70,8 @@ class MonitorSettings(Settings):
     """Compacted topic of incidents at `mirror.metrics_cluster`; empty: they end with the monitor."""
     incidents_days: int = Field(default=90, ge=1)
     """How long the topic keeps an incident after it changed last, as it is made."""
+    incident_rows_topic: str = "headrace-incident-rows"
+    """Topic of the same incidents as rows for Pinot's table `incidents`; empty: there are none."""
     alerts: AlertSettings = AlertSettings()
 
     @field_validator("burn_rates")

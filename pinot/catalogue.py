@@ -20,6 +20,7 @@ from pinot.time_range import TimeRange
 
 _QUESTIONS: Final[Mapping[str, Callable[..., Sequence[Any]]]] = {
     "freshness": loads.freshness,
+    "incidents": queries.incidents,
     "lag": queries.lag_by_partition,
     "latency": queries.latency_by_datastream,
     "latency-by-partition": queries.latency_by_partition,

@@ -13,6 +13,7 @@ from typing import Final
 from mirror.model.metrics import LATENCY_BUCKETS, ChangeKind, PlacementEvent, percentile_ms
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from pinot.client import PinotClient, Row, Value
+from pinot.tables import IncidentRow
 from pinot.time_range import TimeRange
 
 MOST_GROUPS: Final = 1_000_000
@@ -238,6 +239,38 @@ def _event(row: Row) -> PlacementEvent:
     is_known = event.bytes_per_second is not None and event.bytes_per_second >= 0
     rate = event.bytes_per_second if is_known else None
     return replace(event, kind=ChangeKind(event.kind), bytes_per_second=rate)
+
+
+_INCIDENT_COLUMNS: Final = tuple(field.name for field in fields(IncidentRow))
+
+
+def incidents(
+    client: PinotClient, when: TimeRange, datastream: str | None = None, limit: int = 1000
+) -> list[IncidentRow]:
+    """Incidents that changed in the range in their newest state, the newest first."""
+    parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
+    only = ""
+    if datastream is not None:
+        parameters["datastream"] = datastream
+        only = "and datastream = %(datastream)s"
+    answer = client.ask(
+        f"select {', '.join(_INCIDENT_COLUMNS)} from incidents "  # noqa: S608
+        f"where changed_ms >= %(since)s and changed_ms < %(until)s {only} "
+        f"order by opened_ms desc, id limit {int(limit)}",
+        parameters,
+    )
+    return [_incident(IncidentRow(*row)) for row in answer.rows]
+
+
+def _incident(row: IncidentRow) -> IncidentRow:
+    """With None where -1 stands for what is not known."""
+
+    def known(value: float | None) -> float | None:
+        return None if value == UNKNOWN else value
+
+    closed_ms = None if row.closed_ms == UNKNOWN else row.closed_ms
+    worst_ms, spent = known(row.worst_ms), known(row.budget_spent)
+    return replace(row, closed_ms=closed_ms, worst_ms=worst_ms, budget_spent=spent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ KAFKA_20: Final = "org.apache.pinot.plugin.stream.kafka20.KafkaConsumerFactory"
 """Known from 0.11 to 1.5, where it is an alias of the newest one."""
 
 _AVRO_DECODER: Final = "org.apache.pinot.plugin.inputformat.avro.SimpleAvroMessageDecoder"
+_LONG_TEXT: Final = 262_144
+"""Characters; Pinot cuts texts at 512 otherwise."""
 _PINOT_TYPES: Final = {
     ColumnType.LONG: "LONG",
     ColumnType.DOUBLE: "DOUBLE",
@@ -94,6 +96,8 @@ def _field(table: Table, column: Column) -> dict[str, Any]:
     spec: dict[str, Any] = {"name": column.name, "dataType": _PINOT_TYPES[column.type]}
     if column.name in table.nullable:
         spec["defaultNullValue"] = UNKNOWN
+    if column.name in table.long:
+        spec["maxLength"] = _LONG_TEXT
     return spec
 
 

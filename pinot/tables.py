@@ -80,6 +80,29 @@ class PartitionMetricHourly:
     shrunk: int
 
 
+@dataclass(frozen=True, slots=True)
+class IncidentRow:
+    """An incident as of `changed_ms`. Of a number that is not known -1 stands; `closed_ms` is that while it
+    lasts. `matters` has names of alerts, with commas between them; `evidence` and `timeline` are JSON.
+    `budget_spent`: the largest share of an error budget that it cost. `is_late`: 1 or 0."""
+
+    changed_ms: int
+    id: str
+    datastream: str
+    cluster: str
+    opened_ms: int
+    closed_ms: int | None
+    worst_ms: float | None
+    is_late: int
+    matters: str
+    cause: str
+    evidence: str
+    bad_seconds: float
+    unknown_seconds: float
+    budget_spent: float | None
+    timeline: str
+
+
 class Statistic(StrEnum):
     """Which number stands for a partition's load over a range of time."""
 
@@ -91,7 +114,8 @@ class Statistic(StrEnum):
 @dataclass(frozen=True)
 class Table:
     """One realtime table. `key` must follow from the Kafka message key, so that equal keys meet in
-    one partition; `inverted` are the columns that queries filter on."""
+    one partition; `inverted` are the columns that queries filter on; `long` are texts of more than 512
+    characters."""
 
     name: str
     topic: str
@@ -101,6 +125,7 @@ class Table:
     key: tuple[str, ...] = ()
     nullable: frozenset[str] = frozenset()
     inverted: tuple[str, ...] = ()
+    long: frozenset[str] = frozenset()
     version: int = 1
 
     @property
@@ -162,11 +187,23 @@ PLACEMENT_EVENTS: Final = Table(
     inverted=("datastream", "kind"),
 )
 
+INCIDENTS: Final = Table(
+    name="incidents",
+    topic="headrace-incident-rows",
+    columns=columns_of(IncidentRow),
+    time_column="changed_ms",
+    retention_days=90,
+    key=("id",),
+    inverted=("datastream",),
+    long=frozenset({"evidence", "timeline"}),
+)
+
 TABLES: Final = (
     PARTITION_METRICS,
     PARTITION_METRICS_HOURLY,
     MIRROR_METRICS,
     PLACEMENT_EVENTS,
+    INCIDENTS,
 )
 
 

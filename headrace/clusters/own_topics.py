@@ -18,6 +18,7 @@ def own_topics(settings: HeadraceSettings) -> frozenset[str]:
             pmp.hourly_topic,
             pmp.dead_letter_topic,
             settings.monitor.incidents_topic,
+            settings.monitor.incident_rows_topic,
         }
         - {""}
     )

@@ -54,4 +54,7 @@ def kept_incidents(settings: HeadraceSettings) -> RecordReader:
 def incident_topic(settings: HeadraceSettings) -> IncidentTopic:
     """Where incidents are kept."""
     cluster = ClusterDirectory(settings.clusters).resolve(ClusterRef(settings.mirror.metrics_cluster))
-    return IncidentTopic(cluster, settings.monitor.incidents_topic, settings.monitor.incidents_days)
+    monitor = settings.monitor
+    return IncidentTopic(
+        cluster, monitor.incidents_topic, monitor.incidents_days, monitor.incident_rows_topic
+    )

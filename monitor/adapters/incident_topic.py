@@ -1,35 +1,52 @@
-"""Incidents in a compacted topic, JSON by their ids. Satisfies `monitor.records.keeper.RecordStore`."""
+"""Incidents in a compacted topic, JSON by their ids, and as rows for Pinot in another one.
+
+Satisfies `monitor.records.keeper.RecordStore`.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Final
 
+import fastavro
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings, producer_settings
 from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.errors import DamagedState, TimedOut, Unreachable
+from mirror.errors import DamagedState, HeadraceError, TimedOut, Unreachable
+from mirror.model.rows import row_of
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
 from monitor.records.record import NOTES, IncidentRecord, Stored, record_from_json, record_to_json
+from monitor.records.row import row_of_incident
+from pinot.schemas import avro_schema
+from pinot.tables import INCIDENTS
 
 _log = structlog.get_logger(__name__)
 
 _PATIENCE_SECONDS: Final = 15.0
 _WAIT_SECONDS: Final = 0.1
 """For a thousand messages, of which the last ones do not come."""
+_MOST_ROWS: Final = 1_000
 _DAY_MS: Final = 24 * 3_600_000
 
 
 class IncidentTopic:
-    """Used by one thread. `days`: retention of the topic where it is made."""
+    """Used by one thread. `days`: retention of the topic where it is made. `rows`: topic of Pinot's table
+    `incidents`; empty: none. Rows that cannot be written wait for the next write, and never keep an incident
+    from being stored."""
 
-    def __init__(self, cluster: KafkaCluster, topic: str, days: int) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, days: int, rows: str = "") -> None:
         self._cluster = cluster
+        self._rows = rows
+        self._waiting_rows: dict[str, IncidentRecord] = {}
+        self._row_trouble = ""
+        self._row_schema = fastavro.parse_schema(avro_schema(INCIDENTS))
         settings = {"cleanup.policy": "compact,delete", "retention.ms": str(days * _DAY_MS)}
         self._description = TopicDescription(topic, 1, settings=settings)
         self._producer: Producer | None = None
@@ -45,6 +62,14 @@ class IncidentTopic:
     def _make(self) -> None:
         with closing(KafkaAdmin(self._cluster)) as admin:
             admin.create(self._description)
+            if self._rows:
+                self._make_rows(admin)
+
+    def _make_rows(self, admin: KafkaAdmin) -> None:
+        try:
+            admin.create(TopicDescription(self._rows, 1))
+        except HeadraceError as error:
+            self._tell_of_rows(str(error))
 
     def read(self) -> Stored:
         """All of them in their newest state. What is no incident is left out, and the log says so. Raises
@@ -78,17 +103,19 @@ class IncidentTopic:
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         """And wait for the acknowledgements. Raises Unreachable, Refused."""
-        values: dict[str, bytes | None] = {one.id: record_to_json(one) for one in records}
+        name = self._description.name
+        values = dict(notes) | {one.id: record_to_json(one) for one in records}
         if self._producer is None:
             self._make()
             self._producer = Producer(
                 producer_settings(self._cluster, "headrace-monitor") | {"message.timeout.ms": 10_000}
             )
         self._failure = None
-        name = self._description.name
         try:
-            for key, value in (values | dict(notes)).items():
+            for key, value in values.items():
                 self._producer.produce(name, key=key.encode(), value=value, on_delivery=self._delivered)
+            if self._rows:
+                self._produce_rows(self._producer, records)
         except (KafkaException, BufferError) as error:
             raise Unreachable(f"writing to {name}: {error}") from error
         left = self._producer.flush(_PATIENCE_SECONDS)
@@ -97,6 +124,34 @@ class IncidentTopic:
             raise translate(self._failure, f"writing to {name}")
         if left:
             raise Unreachable(f"{left} incidents were not acknowledged by {self._cluster.bootstrap_servers}")
+
+    def _produce_rows(self, producer: Producer, records: Sequence[IncidentRecord]) -> None:
+        for one in records:
+            self._waiting_rows.pop(one.id, None)
+            self._waiting_rows[one.id] = one
+        for old in list(self._waiting_rows)[: max(0, len(self._waiting_rows) - _MOST_ROWS)]:
+            del self._waiting_rows[old]
+        for key, one in list(self._waiting_rows.items()):
+            written = partial(self._row_delivered, one)
+            producer.produce(self._rows, key=key.encode(), value=self._row(one), on_delivery=written)
+
+    def _row_delivered(self, record: IncidentRecord, error: KafkaError | None, _: Message) -> None:
+        self._tell_of_rows("" if error is None else error.str())
+        if error is None and self._waiting_rows.get(record.id) is record:
+            del self._waiting_rows[record.id]
+
+    def _tell_of_rows(self, reason: str) -> None:
+        """A line when it begins, when its reason changes and when it is over."""
+        if reason and reason != self._row_trouble:
+            _log.warning("incidents are not written for Pinot", topic=self._rows, reason=reason)
+        elif self._row_trouble and not reason:
+            _log.info("incidents are written for Pinot again", topic=self._rows)
+        self._row_trouble = reason
+
+    def _row(self, record: IncidentRecord) -> bytes:
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, self._row_schema, row_of(row_of_incident(record)))
+        return buffer.getvalue()
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:

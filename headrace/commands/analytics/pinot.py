@@ -99,6 +99,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
     from pinot.deployment.java_kafka import by_reference, client_properties
     from pinot.schemas import Placement
     from pinot.tables import (
+        INCIDENTS,
         MIRROR_METRICS,
         PARTITION_METRICS,
         PARTITION_METRICS_HOURLY,
@@ -113,6 +114,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
         PARTITION_METRICS_HOURLY.name: settings.pmp.hourly_topic,
         MIRROR_METRICS.name: settings.mirror.metrics_topic,
         PLACEMENT_EVENTS.name: settings.mirror.events_topic,
+        INCIDENTS.name: settings.monitor.incident_rows_topic or INCIDENTS.topic,
     }
     return {
         table: Placement(

@@ -39,6 +39,15 @@ def test_the_newest_state_of_each_incident_comes_back(destination_kafka: Servers
     assert settings["retention.ms"] == str(90 * 24 * 3_600_000)
 
 
+def test_rows_for_pinot_that_cannot_be_written_keep_no_incident_from_being_stored(
+    destination_kafka: Servers,
+) -> None:
+    cluster, name = KafkaCluster(bootstrap_servers=destination_kafka.address), f"incidents-{uuid4().hex}"
+    one = IncidentRecord("orders-1", "orders", "east", 1).noted(1, Phase.DETECTED, "late")
+    IncidentTopic(cluster, name, 90, "this is no name of a topic!").write([one], {})
+    assert list(IncidentTopic(cluster, name, 90).load().records) == [one]
+
+
 def test_a_cluster_that_is_away_may_come_back() -> None:
     with pytest.raises(HeadraceError) as raised:
         IncidentTopic(KafkaCluster(bootstrap_servers="127.0.0.1:1"), "incidents", 90).load()

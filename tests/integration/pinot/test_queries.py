@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from mirror.model.metrics import ChangeKind, PlacementEvent, latency_bucket
+from mirror.settings import KafkaCluster
+from monitor.adapters.incident_topic import IncidentTopic
+from monitor.records.record import BudgetCost, IncidentRecord, Phase
 from pinot.partitions.loads import freshness, partition_rates, partition_rates_pages, top_movers, topic_rates
 from pinot.partitions.offending_partitions import Advice, offending_partitions
 from pinot.partitions.pages import Grain
 from pinot.partitions.rollups import HOUR_MS, Hour, hour_pages, rolled_up_hours, sampled_hours
 from pinot.queries import (
     MirrorRateRow,
+    incidents,
     lag_by_partition,
     latency_by_datastream,
     latency_by_partition,
@@ -20,14 +27,17 @@ from pinot.queries import (
     placement_events,
 )
 from pinot.tables import (
+    INCIDENTS,
     MIRROR_METRICS,
     PARTITION_METRICS,
     PARTITION_METRICS_HOURLY,
     PLACEMENT_EVENTS,
+    IncidentRow,
     Statistic,
 )
 from pinot.time_range import TimeRange
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -265,3 +275,30 @@ def an_event(datastream: str, key: str, time_ms: int, kind: ChangeKind) -> Place
         bytes_per_second=1.0,
         sentence="because",
     )
+
+
+def test_an_incident_is_there_once_in_its_newest_state(metrics_world: MetricsWorld) -> None:
+    name = fresh_name("incidents")
+    topic = IncidentTopic(KafkaCluster(bootstrap_servers=metrics_world.address), name, 90, INCIDENTS.topic)
+    sentence = "a record has waited for 99999 ms, " * 30
+    late = IncidentRecord(f"{name}-1", name, "east", HOUR, judged_ms=HOUR).noted(
+        HOUR, Phase.DETECTED, sentence
+    )
+    topic.write([late], {"alerts/x": b"{}"})
+    cost = BudgetCost("99 % within 1 ms over 30 d", 0.75, 0.5)
+    known = replace(late, judged_ms=HOUR + 60_000, bad_seconds=60.0, cause="source-bound", costs=(cost,))
+    over = replace(
+        known.noted(HOUR + 60_000, Phase.CLOSED, "well"), closed_ms=HOUR + 60_000, evidence={"a": 1.5}
+    )
+    topic.write([over, replace(late, id=f"{name}-2", opened_ms=HOUR + 1)], {})
+
+    def found() -> list[IncidentRow]:
+        return incidents(metrics_world.client, ALL, datastream=name)
+
+    wait_until(lambda: [one.cause for one in found()] == ["", "source-bound"], "both, the newest first")
+    lasts, ended = found()
+    assert (lasts.closed_ms, lasts.budget_spent, lasts.worst_ms) == (None, None, None)
+    assert (ended.closed_ms, ended.budget_spent, ended.bad_seconds) == (HOUR + 60_000, 0.25, 60.0)
+    assert json.loads(ended.evidence) == {"a": 1.5}
+    assert len(ended.timeline) > 512, "Pinot cuts no text"
+    assert [one["text"] for one in json.loads(ended.timeline)] == [one.text for one in over.timeline]

@@ -1,0 +1,32 @@
+"""An incident as a row of Pinot's table `incidents`. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from monitor.records.record import IncidentRecord
+from pinot.tables import IncidentRow
+
+
+def row_of_incident(record: IncidentRecord) -> IncidentRow:
+    """As of its last change."""
+    times = [record.judged_ms, record.opened_ms, *(one.time_ms for one in record.timeline[-1:])]
+    spent = [one.spent for one in record.costs if one.spent is not None]
+    return IncidentRow(
+        changed_ms=max(times),
+        id=record.id,
+        datastream=record.datastream,
+        cluster=record.cluster,
+        opened_ms=record.opened_ms,
+        closed_ms=record.closed_ms,
+        worst_ms=record.worst_ms,
+        is_late=int(record.is_late),
+        matters=",".join(record.matters),
+        cause=record.cause,
+        evidence=json.dumps(dict(record.evidence)),
+        bad_seconds=record.bad_seconds,
+        unknown_seconds=record.unknown_seconds,
+        budget_spent=max(spent, default=None),
+        timeline=json.dumps([asdict(one) for one in record.timeline]),
+    )
