@@ -3,7 +3,7 @@
 Each late lane has one cause, that of the first rule that fits it. The cause of most of them is the
 datastream's, and the one of the next most is named beside it. A lane is late when its oldest waiting record
 or the mean latency of its batches is beyond the objective, or when it does not copy or does not come nearer
-to the end; where that is so of none, all are looked at.
+to the end; where that is so of none, and every instance was heard, all are looked at.
 
     rule | holds of a late lane                                              | cause
     -----|-------------------------------------------------------------------|---------------------------------
@@ -22,7 +22,15 @@ to the end; where that is so of none, all are looked at.
          |   spent until the destination acknowledges                        | destination-bound
          |   spent being received                                            | source-bound
          |   spent in both, neither alone                                    | network
-     9   | otherwise                                                         | unknown
+     9   | they wait in our queue for the destination, for most of it or for |
+         | longer than the objective                                         | destination-bound
+    10   | they wait at the source for most of it: and become fewer          | backlog after an outage
+         | the worker process has time                                       | source-bound
+    11   | otherwise                                                         | unknown
+
+A destination that is slow to acknowledge has a few requests under way, and the rest waits in the queue, until
+that is full; then it waits at the source. A source that is slow to answer shows only as waiting there. So who
+waits for whom is known by what the worker process does meanwhile (rule 7 comes first).
 """
 
 from __future__ import annotations
@@ -58,10 +66,12 @@ _NOT_COPIED: Final = frozenset(
 def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     """Why records are later than `limit_ms`."""
     lanes = evidence.lanes
-    late = [lane for lane in lanes if is_late(lane, limit_ms)] or list(lanes)
+    late = [lane for lane in lanes if is_late(lane, limit_ms)]
+    if not late and not evidence.silent:
+        late = list(lanes)
     by_cause: dict[Cause, list[LaneEvidence]] = {}
     for lane in late:
-        by_cause.setdefault(_cause_of(lane, lanes), []).append(lane)
+        by_cause.setdefault(_cause_of(lane, lanes, limit_ms), []).append(lane)
     ranked = sorted(by_cause, key=lambda one: (one is Cause.UNKNOWN, -len(by_cause[one]), _ORDER[one]))
     first = ranked[0] if ranked else Cause.UNKNOWN
     others = [one for one in ranked[1:] if one is not Cause.UNKNOWN]
@@ -86,7 +96,7 @@ def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
     return lane.phases is not None and lane.phases.total > limit_ms
 
 
-def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause:
+def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float) -> Cause:
     if lane.state in _NOT_COPIED:
         return Cause.PAUSED
     match lane.state:
@@ -102,7 +112,7 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause:
         return Cause.BACKLOG
     if lane.hold is not None and lane.hold.owner is not QuotaOwner.TASK:
         return Cause.QUOTA
-    return _overload(lane, lanes) or _bound(lane.phases)
+    return _overload(lane, lanes) or _bound(lane, lane.phases, limit_ms)
 
 
 def _overload(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause | None:
@@ -141,17 +151,29 @@ def hottest(mates: Sequence[LaneEvidence]) -> LaneEvidence | None:
     return top if total > 0 and (top.bytes_per_second or 0.0) > _HOT_SHARE * total else None
 
 
-def _bound(phases: Phases | None) -> Cause:
-    if phases is None or phases.total <= 0:
+def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause:
+    """By where the latency is spent, of a lane that neither a quota nor a busy process holds back."""
+    if phases is None or phases.total <= 0 or not _explains(lane, phases, limit_ms):
         return Cause.UNKNOWN
-    produce, fetch = phases.produce / phases.total, phases.fetch / phases.total
-    if produce > _MOST:
+    total, behind = phases.total, phases.queue + phases.produce
+    if phases.produce > _MOST * total:
         return Cause.DESTINATION_BOUND
-    if fetch > _MOST:
+    if phases.fetch > _MOST * total:
         return Cause.SOURCE_BOUND
-    if min(produce, fetch) >= _LEAST_OF_BOTH and produce + fetch > _MOST:
+    if min(phases.produce, phases.fetch) >= _LEAST_OF_BOTH * total:
         return Cause.NETWORK
-    return Cause.UNKNOWN
+    has_time = lane.worker_cpu is not None
+    if behind > min(_MOST * total, limit_ms) and (has_time or phases.produce >= _LEAST_OF_BOTH * behind):
+        return Cause.DESTINATION_BOUND
+    if phases.wait > _MOST * total and lane.state is State.CATCHING_UP:
+        return Cause.BACKLOG
+    return Cause.SOURCE_BOUND if phases.wait > _MOST * total and has_time else Cause.UNKNOWN
+
+
+def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
+    """Whether what arrived was late, where what waits is: else its latency says nothing of that."""
+    is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
+    return not is_waiting or phases.total >= limit_ms / 2
 
 
 def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, late: int) -> Findings:

@@ -105,7 +105,8 @@ def _details(cause: Cause, found: Findings) -> Sequence[str]:
         case Cause.QUOTA:
             return (_held(found.hold), _slowest(found.phases))
         case Cause.SOURCE_BOUND | Cause.DESTINATION_BOUND | Cause.NETWORK:
-            return (_away(found.lanes) or _slowest(found.phases), _held(found.hold))
+            away = _away(found.lanes)
+            return (away,) if away else (_slowest(found.phases), _held(found.hold), _has_time(found))
         case Cause.BACKLOG:
             return (_backlog(found.lanes),)
         case Cause.START_UP:
@@ -143,6 +144,12 @@ def _busy(found: Findings) -> str:
         return ""
     more = f", and waits for a core for {min(waited, 1.0):.0%}" if waited else ""
     return f"the worker process is busy for {min(cores, 1.0):.0%} of the time{more}"
+
+
+def _has_time(found: Findings) -> str:
+    """What says that it is not the mirror that is slow."""
+    cores = found.worker_cpu
+    return f"the worker process is busy for {min(cores, 1.0):.0%} of the time" if cores is not None else ""
 
 
 def _held(hold: QuotaHold | None) -> str:

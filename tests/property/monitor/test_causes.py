@@ -43,7 +43,7 @@ lanes = st.builds(
     | st.builds(QuotaHold, st.sampled_from(QuotaOwner), st.floats(0, 1), st.none() | st.integers(0, 9)),
 )
 evidence = st.builds(
-    Evidence, st.lists(lanes, max_size=6).map(tuple), st.lists(st.sampled_from(["one", "two"])).map(tuple)
+    Evidence, st.lists(lanes, max_size=4).map(tuple), st.lists(st.sampled_from(["one", "two"])).map(tuple)
 )
 
 
@@ -87,7 +87,7 @@ def test_the_order_of_lanes_does_not_matter(found: Evidence) -> None:
         assert (one.cause, one.second) == (other.cause, other.second)
 
 
-@given(st.lists(lanes, min_size=1, max_size=5), st.sampled_from(WAITING))
+@given(st.lists(lanes, min_size=1, max_size=4), st.sampled_from(WAITING))
 def test_more_lanes_of_a_cause_never_make_it_less_likely(
     few: list[LaneEvidence], state: MovementState
 ) -> None:

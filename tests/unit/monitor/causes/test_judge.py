@@ -200,10 +200,40 @@ CASES = [
         (lane(0, phases=Phases(10, 20, 30, 500)),),
         C.DESTINATION_BOUND,
     ),
+    Case(
+        "what is sent waits for a destination that is slow", (late(0, phases=QUEUEING),), C.DESTINATION_BOUND
+    ),
+    Case(
+        "the queue is full, and the rest waits at the source",
+        (late(0, phases=Phases(90_000, 0, 9_000, 4_000)),),
+        C.DESTINATION_BOUND,
+    ),
+    Case(
+        "it acknowledges late, and nobody knows what the worker does",
+        (late(0, phases=Phases(0, 0, 3_000, 900), worker_cpu=None),),
+        C.DESTINATION_BOUND,
+    ),
+    Case(
+        "what arrived was in time, and what waits does not say",
+        (late(0, phases=Phases(0, 0, 10, 90)),),
+        C.UNKNOWN,
+    ),
     Case("half of it is not most of it", (late(0, phases=Phases(1_000, 0, 0, 1_000)),), C.UNKNOWN),
     Case("slow to acknowledge, and catching up", (catching_up(0, phases=PRODUCING),), C.BACKLOG),
     # source-bound
     Case("fetch takes it all", (late(0, phases=FETCHING),), C.SOURCE_BOUND),
+    Case(
+        "it waits at the source while the worker has time",
+        (late(0, phases=WAITING), late(1, phases=WAITING)),
+        C.SOURCE_BOUND,
+    ),
+    Case(
+        "it waits there while the worker has none",
+        (busy(0, phases=WAITING), busy(1, phases=WAITING)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
     Case("the source does not answer", (silent(0, S.SOURCE_AWAY), silent(1, S.SOURCE_AWAY)), C.SOURCE_BOUND),
     Case(
         "the source does not answer, and its worker is busy",
@@ -220,7 +250,7 @@ CASES = [
         None,
         True,
     ),
-    Case("both little", (late(0, phases=Phases(2_000, 300, 100, 300)),), C.UNKNOWN),
+    Case("both little", (late(0, phases=Phases(2_000, 300, 100, 300)),), C.SOURCE_BOUND),
     # backlog
     Case("what waits becomes less", (catching_up(0), catching_up(1)), C.BACKLOG),
     Case(
@@ -238,7 +268,7 @@ CASES = [
         (catching_up(0, hold=QuotaHold(Q.DATASTREAM, 0.9)),),
         C.BACKLOG,
     ),
-    Case("nearer without certainty says nothing", (catching_up(0, eta=None),), C.UNKNOWN),
+    Case("nearer, and not for long enough to be certain", (catching_up(0, eta=None),), C.BACKLOG),
     Case(
         "nearer without certainty, at the task's quota",
         tuple(catching_up(n, eta=None, hold=QuotaHold(Q.TASK, 0.9)) for n in range(3)),
@@ -270,8 +300,16 @@ CASES = [
     ),
     # unknown
     Case("nothing says why", (late(0), late(1)), C.UNKNOWN),
-    Case("the queue alone", (late(0, phases=QUEUEING),), C.UNKNOWN),
-    Case("waiting at the source alone", (late(0, phases=WAITING),), C.UNKNOWN),
+    Case(
+        "the queue, and nobody knows what the worker does",
+        (late(0, phases=QUEUEING, worker_cpu=None),),
+        C.UNKNOWN,
+    ),
+    Case(
+        "waiting at the source, and nobody knows what the worker does",
+        (late(0, phases=WAITING, worker_cpu=None),),
+        C.UNKNOWN,
+    ),
     Case("it stands still, and nobody knows why", (late(0, state=S.STALL, phases=None),), C.UNKNOWN),
     Case("no lane is known", (), C.UNKNOWN),
     Case("its instance is not heard", (lane(0),), C.UNKNOWN, silent=("two",)),
@@ -354,8 +392,9 @@ def test_there_are_histories_of_every_cause() -> None:
                 late(1, phases=Phases(20, 10, 20, 900)),
                 held(2, Q.SOURCE, phases=None),
             ),
-            "destination-bound: produce takes 900 of 950 ms on average (2 of 3 late partitions); besides, "
-            "quota: broker 3 of the source throttles for 60% of the time (1 of 3 late partitions)",
+            "destination-bound: produce takes 900 of 950 ms on average; the worker process is "
+            "busy for 30% of the time (2 of 3 late partitions); besides, quota: "
+            "broker 3 of the source throttles for 60% of the time (1 of 3 late partitions)",
         ),
         (
             (hot(0), busy(1), busy(2)),

@@ -1,0 +1,137 @@
+"""What slow clusters, quotas and outages look like in what a whole engine measures, and the causes that
+follow: from the engine through the pipe of its worker and `/v1/lanes` to a diagnosis, in virtual time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from api.schemas.lanes import LaneAnswer
+from mirror.instance.workers.lane_table import LaneTable
+from mirror.model.datastreams.policy import CopyPolicy
+from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.topics import TopicSelection
+from mirror.worker.protocol import LaneRates, MessageReader, encode_message
+from mirror.worker.reports import MetricReports
+from monitor.adapters.lane_answers import evidence_of
+from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.causes.judge import diagnose
+from monitor.latency import Source
+from tests.fakes.broker.faults import Delay, Throttle
+from tests.fakes.broker.mirrored import MirroredFakes
+
+PRODUCE, FETCH = 0, 1
+LIMIT_MS: Final = 500
+INTERVAL_SECONDS: Final = 5.0
+_TICK_SECONDS: Final = 0.1
+
+
+class Nowhere:
+    """A sink of measurements."""
+
+    def publish(self, metrics: Sequence[MirrorMetric]) -> None:
+        """Nobody asks for them."""
+
+    def drops(self) -> Drops:
+        return Drops()
+
+
+class Mirrored:
+    """Partition 0 of a topic with a batch every tenth of a second."""
+
+    def __init__(self, fakes: MirroredFakes, policy: CopyPolicy | None = None) -> None:
+        self.fakes = fakes
+        self._heard = 0
+        fakes.make_topic("t")
+        fakes.start("t", group="orders", policy=policy or CopyPolicy())
+        self._table = LaneTable(fakes.clock)
+        self._table.begin(fakes.lane("t").spec, 0)
+        self._reports = MetricReports(fakes.engine, Nowhere(), fakes.clock, INTERVAL_SECONDS)
+        self._listen()
+
+    def run(self, seconds: float, size: int = 200) -> None:
+        for tick in range(round(seconds / _TICK_SECONDS)):
+            now_ms = self.fakes.clock.now_ms()
+            self.fakes.source.write("t", [(now_ms, b"k", os.urandom(size), [])], 0)
+            self.fakes.run(_TICK_SECONDS)
+            if tick % round(INTERVAL_SECONDS / _TICK_SECONDS) == 0:
+                self._listen()
+        self._listen()
+
+    def diagnosed(self) -> Diagnosis:
+        now, now_ms = self.fakes.clock.monotonic(), self.fakes.clock.now_ms()
+        lanes = [
+            LaneAnswer.from_lane(key, state, now, now_ms).model_dump(mode="json")
+            for key, state in self._table.states.items()
+        ]
+        answer = {"lanes": lanes, "instances": []}
+        return diagnose(evidence_of(answer, Source("orders", "source"), TopicSelection("t")), LIMIT_MS)
+
+    def _listen(self) -> None:
+        for event in self.fakes.events[self._heard :]:
+            self._table.note(event)
+        self._heard = len(self.fakes.events)
+        (message,) = self._reports.closing()
+        (said,) = MessageReader().feed(encode_message(message))
+        assert isinstance(said, LaneRates)
+        self._table.measure(said.rates)
+
+
+@pytest.fixture
+def mirrored(fakes: MirroredFakes) -> Mirrored:
+    return Mirrored(fakes)
+
+
+def test_a_destination_that_acknowledges_late_is_the_cause(mirrored: Mirrored) -> None:
+    mirrored.fakes.target.faults.plant(PRODUCE, Delay(0.8), times=None)
+    mirrored.run(15)
+    found = mirrored.diagnosed()
+    assert found.cause is Cause.DESTINATION_BOUND, found
+    assert found.evidence["produce_ms"] > LIMIT_MS  # type: ignore[operator]
+
+
+def test_also_where_it_takes_less_than_is_written(mirrored: Mirrored) -> None:
+    mirrored.fakes.target.faults.plant(PRODUCE, Delay(0.8), times=None)
+    mirrored.run(25, size=20_000)
+    found = mirrored.diagnosed()
+    assert (found.cause, found.placement_can_help) == (Cause.DESTINATION_BOUND, False), found
+
+
+def test_a_source_that_answers_late_is_the_cause(mirrored: Mirrored) -> None:
+    mirrored.fakes.source.faults.plant(FETCH, Delay(1.5), times=None)
+    mirrored.run(15)
+    found = mirrored.diagnosed()
+    assert (found.cause, found.placement_can_help) == (Cause.SOURCE_BOUND, False), found
+    assert "waiting at the source takes" in found.sentence
+
+
+def test_brokers_that_throttle_are_the_cause_and_named(mirrored: Mirrored) -> None:
+    mirrored.fakes.target.faults.plant(PRODUCE, Throttle(2_000), times=None)
+    mirrored.run(30)
+    found = mirrored.diagnosed()
+    assert found.cause is Cause.QUOTA, found
+    assert found.evidence["broker"] == mirrored.fakes.target.partition("t", 0).leader
+
+
+def test_the_quota_of_a_datastream_is_the_cause(fakes: MirroredFakes) -> None:
+    mirrored = Mirrored(fakes, CopyPolicy(bytes_per_second=20_000))
+    mirrored.run(40, size=20_000)
+    found = mirrored.diagnosed()
+    assert found.cause is Cause.QUOTA, found
+    assert found.sentence.startswith("quota: the quota of the datastream holds it back for ")
+
+
+def test_what_an_outage_has_left_is_a_backlog(mirrored: Mirrored) -> None:
+    mirrored.run(5)
+    mirrored.fakes.source.faults.plant(FETCH, Delay(3_600), times=None)
+    mirrored.run(60)
+    away = mirrored.diagnosed()
+    assert away.cause is Cause.SOURCE_BOUND, away
+    mirrored.fakes.source.faults.clear()
+    mirrored.fakes.engine.share_quotas({mirrored.fakes.lane("t").key.group: 4_000.0})
+    mirrored.run(45, size=20)
+    found = mirrored.diagnosed()
+    assert found.cause is Cause.BACKLOG, found
