@@ -13,6 +13,8 @@ from mirror.model.identifiers import ClusterRef
 from mirror.ports import Clock
 
 _IDLE_SECONDS: Final = 60.0
+_MOST: Final = 500
+"""Callers may choose addresses of clusters. Beyond it the one that has not been asked for longest goes."""
 
 
 class AdminPool:
@@ -34,6 +36,9 @@ class AdminPool:
             idle = [one for one, (_, used_at) in self._known.items() if now - used_at > _IDLE_SECONDS]
             for one in idle:
                 del self._known[one]
-            admin = self._known[cluster][0] if cluster in self._known else self._make(cluster)
+            known = self._known.pop(cluster, None)
+            admin = known[0] if known is not None else self._make(cluster)
             self._known[cluster] = admin, now
+            if len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
         return admin

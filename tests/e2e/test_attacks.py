@@ -329,6 +329,7 @@ def test_topics_that_grow_take_no_more_than_the_quota(besieged: Besieged) -> Non
     make_topic(source, topic, 2)
     made = besieged.ask("bills", "POST", "/v1/datastreams", a_body("few", topic))
     assert made.status_code == 201, made.text
+    wait_until(lambda: topic in besieged.ask("viewer", "GET", "/v1/plan").text, "it is copied")
     grow_topic(source, topic, 20)
     shown = "/v1/datastreams/few"
     wait_until(lambda: "18 partitions wait" in besieged.ask("viewer", "GET", shown).text, "the growth waits")

@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
+from mirror.errors import Busy
+from mirror.model.clusters import is_address
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import TopicAdmin
 
@@ -20,6 +22,9 @@ _T = TypeVar("_T")
 _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1
 """Seconds to wait for a cluster that did not answer in time within the last `_LATE_SECONDS`."""
+_MOST_ADDRESSES: Final = 32
+"""Questions under way to clusters that no alias names: callers choose these addresses, and each question to
+one that does not answer holds a thread. More are not asked, as if they did not answer in time."""
 _Run = Callable[[Callable[[], None]], None]
 
 
@@ -56,8 +61,12 @@ class Questions:
         self, what: str, clusters: Iterable[ClusterRef], ask: Callable[[TopicAdmin], _T]
     ) -> Mapping[ClusterRef, _T]:
         """All are asked side by side."""
-        asked = {cluster: self._question(what, cluster, ask) for cluster in dict.fromkeys(clusters)}
-        found: dict[ClusterRef, _T] = {}
+        asked, found = dict[ClusterRef, _Pending[_T]](), dict[ClusterRef, _T]()
+        for cluster in dict.fromkeys(clusters):
+            try:
+                asked[cluster] = self._question(what, cluster, ask)
+            except Busy as busy:
+                _log.info("cluster is not asked", cluster=cluster, question=what, reason=reason_of(busy))
         for cluster, question in asked.items():
             if not wait([question], self._patience_with(cluster, question)).done:
                 self._note_late(cluster)
@@ -81,11 +90,14 @@ class Questions:
             self._late = {**late, cluster: now}
 
     def _question(self, what: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]) -> _Pending[_T]:
+        """Raises Busy."""
         key = (what, cluster)
         with self._lock:
             known = self._under_way.get(key)
             if known is not None:
                 return known
+            if is_address(cluster) and sum(is_address(one) for _, one in self._under_way) >= _MOST_ADDRESSES:
+                raise Busy(f"{_MOST_ADDRESSES} questions to addresses are under way")
             question = self._under_way[key] = _Pending[_T]()
         self._run(partial(self._carry_out, key, question, ask))
         return question

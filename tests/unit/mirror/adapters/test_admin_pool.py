@@ -34,3 +34,12 @@ def test_clusters_that_nobody_asks_about_any_more_are_forgotten() -> None:
     clock.advance(61)
     pool(ClusterRef("127.0.0.1:31"))
     assert len(pool) == 1
+
+
+def test_addresses_that_callers_choose_leave_a_bounded_number() -> None:
+    pool = a_pool(ManualClock())
+    mine = pool(ClusterRef("mine:9092"))
+    for number in range(2_000):
+        pool(ClusterRef(f"h{number}:9092"))
+        assert pool(ClusterRef("mine:9092")) is mine
+    assert len(pool) == 500
