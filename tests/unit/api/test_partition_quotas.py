@@ -34,6 +34,12 @@ def body(name: str, topics: str, owner: str = "few") -> dict[str, Any]:
     )
 
 
+def back(name: str, topics: str, owner: str) -> dict[str, Any]:
+    """The other way."""
+    ends = {"source": {"cluster": "destination", "topics": topics}, "destination": {"cluster": "source"}}
+    return {**body(name, topics, owner), **ends}
+
+
 def create(site: Site, name: str, topics: str) -> None:
     assert site.client.post("/v1/datastreams", json=body(name, topics)).status_code == 201
     site.tick()
@@ -136,3 +142,16 @@ def test_a_source_that_does_not_answer_lets_nothing_pass_in_silence(site: Site) 
     assert copied(site) == {"t": 2}
     assert "u: 4 partitions wait" in problem(site, "two")
     assert "4 partitions wait" in site.client.get("/v1/health").text
+
+
+def test_what_is_copied_from_a_source_that_is_away_still_counts(site: Site) -> None:
+    create(site, "one", "v")
+    site.destination.topics["w"] = TopicDescription("w", 3)
+    assert site.client.post("/v1/datastreams", json=back("two", "w", "other")).status_code == 201
+    stored = site.definitions.get(DatastreamName("two"))
+    metadata = {**stored.datastream.metadata, "owner": "few"}
+    site.definitions.replace(stored, replace(stored.datastream, metadata=metadata))
+    site.source.failure = Unreachable("away")
+    site.tick(3)
+    verdict = site.leader.watch.look(site.definitions.all().datastreams, site.services.plan())
+    assert {name: set(topics) for name, topics in verdict.waiting.items()} == {"two": {"w"}}

@@ -281,7 +281,7 @@ def test_what_was_adopted_is_written_also_by_who_may_not_adopt_any_more(land: La
     assert "was not made for this datastream: add partitions" in prepared(land, a_datastream())["t"]
     assert wanted(land, a_datastream()) == 2
     never = a_datastream(metadata={"owner": "x", "headrace.adopt-existing": "false"})
-    assert prepared(narrowed(land), never).keys() == {"t", "u"}
+    assert "let it adopt topics" in prepared(narrowed(land), never)["t"]
 
 
 def test_what_a_version_without_a_record_had_adopted_stays_adopted(land: Land) -> None:
