@@ -231,6 +231,7 @@ class MonitorLoop:
 
     def run(self) -> Ended:
         """Until `stop`, or until another monitor judges."""
+        trouble = ""
         while not self._stopping.wait(self._interval):
             movements = NOTHING_KNOWN
             try:
@@ -242,10 +243,13 @@ class MonitorLoop:
                 movements = self._cycle.movements()
                 findings = self._cycle.turn()
             except HeadraceError as error:
-                _log.warning("nothing can be judged", reason=str(error))
+                if trouble != str(error):
+                    _log.warning("nothing can be judged", reason=str(error))
+                trouble = str(error)
                 for listener in self._listeners:
                     listener.nothing_judged(str(error), movements)
                 continue
+            trouble = ""
             for name, finding in findings.items():
                 self._tell(name, finding)
             for listener in self._listeners:

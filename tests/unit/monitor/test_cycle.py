@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
@@ -444,6 +445,26 @@ def test_without_anything_to_judge_nobody_is_asked_for_measurements(rig: Rig) ->
     world = Unmeasured()
     world.wanted = {}
     assert MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0).turn() == {}
+
+
+def test_a_reason_that_lasts_is_logged_once(rig: Rig) -> None:
+    answers = iter(["away", "away", "away", "", "away", "frozen"])
+
+    class Away(World):
+        def hold(self) -> Hold:
+            reason = next(answers, None)
+            if reason is None:
+                loop.stop()
+            if reason:
+                raise Unreachable(reason)
+            return super().hold()
+
+    world = Away()
+    loop = MonitorLoop(MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0), 0.001)
+    with capture_logs() as lines:
+        loop.run()
+    reasons = [one["reason"] for one in lines if one["event"] == "nothing can be judged"]
+    assert reasons == ["away", "away", "frozen"]
 
 
 def test_the_loop_ends_where_another_monitor_judges(rig: Rig) -> None:
