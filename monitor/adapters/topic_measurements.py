@@ -27,6 +27,10 @@ _LONGEST_WINDOW_MS: Final = 3_600_000
 """Rows of an hour are read again where the connection breaks, and kept by minute."""
 
 
+_ONE_LOOK_MS: Final = 1_000
+"""Other windows are of the look before, if that was not longer ago."""
+
+
 def _passing() -> Retrying:
     """Attempts, because a leader moves now and then; not where nobody answers, which takes long enough."""
     is_passing = retry_if_exception(
@@ -38,9 +42,10 @@ def _passing() -> Retrying:
 class TopicMeasurements:
     """Reads the topic from the beginning of the window on, and at every look what has come since the last.
 
-    The connection is kept between looks; one that fails is made again, from the beginning of the longest
-    window that was asked for. A look that comes later than that after the last one begins there, too. Windows
-    are an hour at most. `remark`: why it is read instead of something else.
+    Several windows that are asked for one after the other, as in a turn, are of one look. The connection is
+    kept between looks; one that fails is made again, from the beginning of the longest window that was asked
+    for. A look that comes later than that after the last one begins there, too. Windows are an hour at most.
+    `remark`: why it is read instead of something else.
     """
 
     def __init__(
@@ -62,6 +67,8 @@ class TopicMeasurements:
         """Offset to read next, by partition."""
         self._rows = RecentRows()
         self._looked_ms = self._longest_ms = 0
+        self._answered: set[int] = set()
+        """Windows that the last look was good for."""
         self._has_left_out = False
 
     def observe(self, window_seconds: float) -> Observations:
@@ -78,18 +85,21 @@ class TopicMeasurements:
         if window_ms > self._longest_ms or now_ms - self._looked_ms > self._longest_ms:
             self.close()
             self._longest_ms = max(window_ms, self._longest_ms)
-        for attempt in _passing():
-            with attempt:
-                self._look(now_ms - self._longest_ms)
-        self._looked_ms = now_ms
-        self._rows.forget(now_ms, self._longest_ms)
+        if window_ms in self._answered or not 0 <= now_ms - self._looked_ms < _ONE_LOOK_MS:
+            self._answered.clear()
+            for attempt in _passing():
+                with attempt:
+                    self._look(now_ms - self._longest_ms)
+            self._looked_ms = now_ms
+            self._rows.forget(now_ms, self._longest_ms)
+        self._answered.add(window_ms)
         return self._rows.observe(now_ms, window_ms)
 
     def close(self) -> None:
         """Let go of the connection and of what was read."""
         if self._consumer is not None:
             self._consumer.close()
-        self._consumer, self._next, self._rows = None, {}, RecentRows()
+        self._consumer, self._next, self._rows, self._looked_ms = None, {}, RecentRows(), 0
 
     def _look(self, since_ms: int) -> None:
         try:

@@ -79,6 +79,20 @@ def test_a_look_reads_on_where_the_last_one_ended_and_forgets_what_is_old(
         reader.observe(3_601.0)
 
 
+def test_the_windows_of_a_turn_are_of_one_look(
+    source_kafka: Servers, topic: str, reader: TopicMeasurements, clock: ManualClock
+) -> None:
+    write(source_kafka, topic, a_row(0, clock))
+    assert reader.observe(5 * WINDOW)[SOURCE]["t"].records == 10
+    write(source_kafka, topic, a_row(0, clock))
+    assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 10
+    assert reader.observe(WINDOW)[SOURCE]["t"].records == 10
+    assert reader.observe(5 * WINDOW)[SOURCE]["t"].records == 20, "another turn"
+    write(source_kafka, topic, a_row(0, clock))
+    clock.advance(1)
+    assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 30, "a turn that asks for other windows"
+
+
 def test_what_is_no_measurement_is_left_out(
     source_kafka: Servers, topic: str, reader: TopicMeasurements, clock: ManualClock
 ) -> None:
