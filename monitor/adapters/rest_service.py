@@ -63,9 +63,11 @@ class RestService:
         return Movements(found, answer["is_complete"])
 
     def has_own_monitor(self) -> bool:
-        """As the health of any instance says; `/v1/health` itself answers 503 where something is not well."""
-        answers = self._rest.get("/v1/instances")
-        return any(PART in one["health"]["parts"] for one in answers if one["health"] is not None)
+        """As the health of the leader says, or of the next that answers: while instances are upgraded the
+        leader may have none, and no other instance judges then. `/v1/health` itself answers 503 where
+        something is not well."""
+        answers = [one["health"] for one in self._rest.get("/v1/instances")]
+        return any(PART in one["parts"] for one in [one for one in answers if one is not None][:1])
 
     def hold(self) -> Hold:
         """Renew the lease, or take it where no other monitor has it. An instance of an older version knows of

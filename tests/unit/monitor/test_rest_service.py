@@ -173,6 +173,17 @@ def test_an_instance_with_a_monitor_of_its_own_says_so_also_where_something_is_n
     assert service.has_own_monitor()
 
 
+def test_only_a_monitor_of_the_leader_judges(site: Site) -> None:
+    service, other = service_over(InProcess(site.app)), Site(site.server, "two")
+    for one in (site, other):
+        one.tick()
+    assert [one["name"] for one in site.client.get("/v1/instances").json()] == ["one", "two"]
+    other.health.report(PART, True, "it judges while this instance leads")
+    assert not service.has_own_monitor()
+    site.health.report(PART, True, "it judges")
+    assert service.has_own_monitor()
+
+
 def test_what_the_service_refuses_is_an_error_with_its_words(service: Service) -> None:
     with pytest.raises(HeadraceError, match="there is no datastream orders"):
         service.preview_rebalance(ORDERS)
