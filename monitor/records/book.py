@@ -209,9 +209,11 @@ def _is_bad(finding: Finding | None, matters: Sequence[Matter]) -> bool | None:
 
 
 def _act_of(finding: Finding) -> str:
-    """What was done or tried in the turn, without the news that an incident is open."""
+    """What was done or tried in the turn, without the news that an incident is open. A cause alone is no act:
+    no cool-down begins with it."""
     opened = f"incident opened: {finding.verdict.sentence}"
-    return finding.action.removeprefix(opened).removeprefix("; ")
+    act = finding.action.removeprefix(opened).removeprefix("; ")
+    return "" if finding.diagnosis is not None and act == finding.diagnosis.sentence else act
 
 
 def _is_recovered(record: IncidentRecord) -> bool:

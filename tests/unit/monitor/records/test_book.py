@@ -14,7 +14,7 @@ from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing, Verdict
-from monitor.records.book import NO_MATTERS, IncidentBook, Matter
+from monitor.records.book import NO_MATTERS, IncidentBook, Matter, resumed
 from monitor.records.record import IncidentRecord, Phase
 
 ORDERS: Final = DatastreamName("orders")
@@ -135,3 +135,17 @@ def test_a_cause_is_noted_when_it_is_another_one_and_its_figures_stay_the_newest
     (closed,) = book.judged(well(), 31_000)
     assert (closed.cause, closed.evidence) == ("hot partition", {"share": 0.95})
     assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
+
+
+def test_a_cause_alone_is_no_act_so_that_no_cool_down_begins_with_it() -> None:
+    book, found = IncidentBook(), Diagnosis(Cause.QUOTA, "quota: broker 3 throttles")
+    breached = a_finding(Standing.BREACHED)
+    said = f"incident opened: {breached.verdict.sentence}; {found.sentence}"
+    (record,) = book.judged({ORDERS: replace(breached, action=said, diagnosis=found)}, 1_000)
+    assert phases(record) == [Phase.DETECTED, Phase.CLASSIFIED]
+    assert resumed(record, 2_000, 100.0).helped_at is None
+    hot = Diagnosis(Cause.HOT_PARTITION, "hot partition: t-0")
+    acted = replace(breached, action=f"{hot.sentence}; rebalance r-1 asked for", diagnosis=hot)
+    (record,) = book.judged({ORDERS: acted}, 3_000)
+    assert phases(record)[2:] == [Phase.CLASSIFIED, Phase.ACTED]
+    assert resumed(record, 5_000, 100.0).helped_at == 98.0
