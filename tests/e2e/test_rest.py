@@ -277,6 +277,7 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
     assert [(one["state"], one["health"]["instance"]) for one in instances] == [
         ("answered", name) for name in names
     ]
+    asked.ask("GET", "/v1/movement")
     everything = asked.ask("GET", "/v1/lanes").json()
     assert {one["name"]: one["state"] for one in everything["instances"]} == dict.fromkeys(names, "answered")
     assert {lane["partition"] for lane in everything["lanes"]} == world.partitions()

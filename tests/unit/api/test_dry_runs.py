@@ -14,9 +14,9 @@ from tests.unit.api.test_plans import make_heavy
 PATH: Final = "/v1/datastreams/orders"
 DRY: Final = {"dry_run": "true"}
 ACTIONS: Final[dict[str, tuple[str, str, Any]]] = {
-    "pause": ("POST", f"{PATH}/pause", None),
+    "pause": ("POST", f"{PATH}/pause", {}),
     "stop": ("POST", f"{PATH}/stop", {"reason": "x"}),
-    "resume": ("POST", f"{PATH}/resume", None),
+    "resume": ("POST", f"{PATH}/resume", {}),
     "delete": ("DELETE", PATH, None),
     "pause-partitions": ("POST", f"{PATH}/pause-partitions", {"partitions": {"t": "1"}}),
     "resume-partitions": ("POST", f"{PATH}/resume-partitions", {"partitions": {"t": "0"}}),

@@ -16,7 +16,7 @@ from tests.fakes.site import Site
 
 PATH: Final = "/v1/datastreams/orders"
 WRITES: Final[dict[str, tuple[str, str, Any]]] = {
-    "pause": ("POST", "/pause", None),
+    "pause": ("POST", "/pause", {}),
     "stop": ("POST", "/stop", {"reason": "x"}),
     "pause-partitions": ("POST", "/pause-partitions", {"partitions": {"t": "0"}}),
     "resume-partitions": ("POST", "/resume-partitions", {"partitions": {"t": "1"}}),
