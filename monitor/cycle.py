@@ -19,7 +19,7 @@ from monitor.incidents import Incident, IncidentPolicy, Step, advance
 from monitor.latency import Standing, Subject, Verdict
 from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
-from monitor.objectives.verdicts import judge_all, windows_of
+from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_of
 from monitor.ports import Measurements, Service
 from monitor.rebalances import Done, Help, Rebalancing
 
@@ -136,7 +136,11 @@ class MonitorCycle:
     def _judged(self, subjects: Mapping[DatastreamName, Subject]) -> dict[DatastreamName, Verdict]:
         windows = windows_of(subjects.values(), self._window)
         # The longest first: the metrics topic is not read again from further back for it.
-        seen = {seconds: self._measurements.observe(seconds) for seconds in sorted(windows, reverse=True)}
+        least_ms = least_objective_ms(subjects.values())
+        seen = {
+            seconds: self._measurements.observe(seconds, least_ms)
+            for seconds in sorted(windows, reverse=True)
+        }
         return {name: judge_all(one, seen, self._window) for name, one in sorted(subjects.items())}
 
     def _with_budgets(

@@ -35,18 +35,18 @@ class FallbackMeasurements:
         """Why `second` is asked; empty while `first` answers."""
         return self._reason
 
-    def observe(self, window_seconds: float) -> Observations:
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
         """What was measured in the window. Raises what `second` raises, when neither answers."""
         if self._clock.monotonic() - self._failed_at >= _ASK_AGAIN_SECONDS:
             try:
-                found = self._first.observe(window_seconds)
+                found = self._first.observe(window_seconds, least_ms)
             except (Unreachable, AnalyticsError) as error:
                 self._failed_at = self._clock.monotonic()
                 self._note(str(error))
             else:
                 self._note("")
                 return found
-        return self._second.observe(window_seconds)
+        return self._second.observe(window_seconds, least_ms)
 
     def _note(self, reason: str) -> None:
         if reason and not self._reason:

@@ -103,6 +103,7 @@ class Measurements(Protocol):
         """Why it is not read where it is usually; empty where it is."""
         ...
 
-    def observe(self, window_seconds: float) -> Observations:
-        """What was measured in the window. Raises Unreachable, AnalyticsError."""
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+        """What was measured in the window. Ages up to `least_ms` may be left out, as 0: where nearly all is
+        in time, nearly nothing is read then. Raises Unreachable, AnalyticsError."""
         ...

@@ -23,6 +23,14 @@ _SLOT_MS: Final = 10_000
 """Lanes measure at least once in this, by default."""
 _MOST_AGES: Final = 20
 """In one query."""
+_SILENT_MS: Final = 4_000
+"""Beyond two of its intervals: a lane of which records wait, and that has said nothing since then."""
+_HAVING_NEWS: Final = (
+    "having lastwithtime(lag_ms, time_ms, 'long') > %(least)s "
+    f"or lastwithtime(lag_ms, time_ms, 'long') = {UNKNOWN} "
+    "or (lastwithtime(lag_records, time_ms, 'long') > 0 "
+    "and max(time_ms) + 2 * lastwithtime(interval_ms, time_ms, 'long') < %(silent)s)"
+)
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
@@ -136,20 +144,27 @@ class LagRow:
     interval_ms: int
 
 
-def lag_by_partition(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LagRow]:
-    """Lag of every partition that reported in the range, most records first."""
+def lag_by_partition(
+    client: PinotClient, when: TimeRange, datastream: str | None = None, least_ms: int | None = None
+) -> list[LagRow]:
+    """Lag of every partition that reported in the range, most records first. With `least_ms` those are left
+    out that have nothing older than that, and would have said so by the end of the range if they had."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""
     if datastream is not None:
         parameters["datastream"] = datastream
         only = "and datastream = %(datastream)s"
+    having = ""
+    if least_ms is not None:
+        parameters |= {"least": least_ms, "silent": when.until_ms - _SILENT_MS}
+        having = _HAVING_NEWS
     answer = client.ask(
         "select datastream, topic, kafka_partition, lastwithtime(task, time_ms, 'string'), "  # noqa: S608
         "lastwithtime(lag_records, time_ms, 'long'), lastwithtime(lag_ms, time_ms, 'long'), max(time_ms), "
         "lastwithtime(source_cluster, time_ms, 'string'), sum(records_copied), "
         "lastwithtime(interval_ms, time_ms, 'long') "
         f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only} "
-        f"group by datastream, topic, kafka_partition limit {MOST_GROUPS}",
+        f"group by datastream, topic, kafka_partition {having} limit {MOST_GROUPS}",
         parameters,
     )
     rows = [
@@ -178,8 +193,9 @@ def staleness_by_topic(client: PinotClient, when: TimeRange, ages_ms: Sequence[i
     for first in range(0, max(len(ages_ms), 1), _MOST_AGES):
         for row in _staleness(client, when, ages_ms[first : first + _MOST_AGES]):
             place = row.datastream, row.source_cluster, row.topic
-            before = found[place].stale_seconds if place in found else {}
-            found[place] = replace(row, stale_seconds={**before, **row.stale_seconds})
+            before = found.get(place)
+            known = {**before.stale_seconds, **row.stale_seconds} if before is not None else None
+            found[place] = row if known is None else replace(row, stale_seconds=known)
     return list(found.values())
 
 

@@ -15,12 +15,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, Final
 
 LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
 """Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144; one more bucket holds the rest."""
 
 LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
+_NO_COUNTS: Final = (0,) * LATENCY_BUCKETS
 LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
 """The counter whose stages together are the latency of all batches."""
 _CLOCK_SKEW_MS: Final = 1_000
@@ -200,11 +202,7 @@ def latency_bucket(milliseconds: float) -> int:
 
 def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
     """Bucket-wise sum of histograms."""
-    total = [0] * LATENCY_BUCKETS
-    for row in rows:
-        for index, count in enumerate(row):
-            total[index] += count
-    return tuple(total)
+    return tuple(map(sum, zip_longest(_NO_COUNTS, *rows, fillvalue=0)))
 
 
 def percentile_ms(counts: Sequence[int], percentile: float) -> float | None:

@@ -23,8 +23,9 @@ class PinotMeasurements:
         self._client = client
         self._clock = clock
 
-    def observe(self, window_seconds: float) -> Observations:
-        """One observation for each topic with rows in the window. Raises Unreachable, AnalyticsError."""
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+        """One observation for each topic with rows in the window; partitions that are younger than `least_ms`
+        stay at Pinot. Raises Unreachable, AnalyticsError."""
         now_ms = self._clock.now_ms()
         when = TimeRange.up_to(now_ms, int(window_seconds * 1000))
         lags = [
@@ -36,7 +37,7 @@ class PinotMeasurements:
                 row.time_ms,
                 row.interval_ms,
             )
-            for row in lag_by_partition(self._client, when)
+            for row in lag_by_partition(self._client, when, least_ms=least_ms)
         ]
         latencies = [
             TopicLatency(Source(row.datastream, row.source_cluster), row.topic, row.records, row.counts)

@@ -71,8 +71,8 @@ class TopicMeasurements:
         """Windows that the last look was good for."""
         self._has_left_out = False
 
-    def observe(self, window_seconds: float) -> Observations:
-        """One observation for each topic with rows in the window.
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+        """One observation for each topic with rows in the window, with every age: all rows are read anyway.
 
         Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, AnalyticsError for a longer window.
         """

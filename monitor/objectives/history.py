@@ -12,7 +12,7 @@ from mirror.model.metrics import add_counts
 from mirror.model.topics import TopicSelection
 from monitor.burn.pieces import Piece, pieces_of
 from monitor.burn.tally import NOTHING, Tally, late_records
-from monitor.latency import Source, Subject
+from monitor.latency import Source, Subject, selects
 
 _SETTLED_MS: Final = 30_000
 """After that, what was measured of a piece is in Pinot."""
@@ -163,7 +163,7 @@ def _is_settled(piece: Piece, now_ms: int) -> bool:
 
 def _tally(wanted: Wanted, topics: Mapping[str, TopicPast], piece: Piece) -> Tally:
     """Of several topics, the one that waited longest says how long it was stale, at least."""
-    own = [one for topic, one in topics.items() if wanted.selection.matches(topic)]
+    own = [one for topic, one in topics.items() if selects(wanted.selection, topic)]
     if not own:
         return NOTHING
     counts = add_counts(one.counts for one in own)

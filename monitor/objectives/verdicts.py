@@ -23,6 +23,19 @@ def windows_of(subjects: Iterable[Subject], own_seconds: float) -> frozenset[flo
     }
 
 
+def least_objective_ms(subjects: Iterable[Subject]) -> int:
+    """A record that waits for no longer than this is late for nobody, in milliseconds."""
+    return min(
+        (
+            one.milliseconds
+            for subject in subjects
+            for one in (subject.objective, *subject.objectives)
+            if one is not None
+        ),
+        default=0,
+    )
+
+
 def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds: float) -> Verdict:
     """`seen`: what was measured, by window. Where several are as bad as the worst, all of them are said."""
     now = observed(subject, seen[own_seconds])
@@ -31,7 +44,8 @@ def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds:
         verdicts.append(replace(judge(subject, now), limit_ms=subject.objective.milliseconds))
     for objective in subject.objectives:
         short = LatencyObjective(objective.milliseconds, objective.percentile)
-        arrived = observed(subject, seen[objective.window_seconds])
+        seconds = objective.window_seconds
+        arrived = now if seconds == own_seconds else observed(subject, seen[seconds])
         found = judge(replace(subject, objective=short), _as_of_now(now, arrived))
         verdicts.append(replace(found, limit_ms=objective.milliseconds))
     worst = min((one.standing for one in verdicts), key=_WORST_FIRST.index)

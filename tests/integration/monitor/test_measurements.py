@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 
@@ -84,6 +85,7 @@ def _judge_rows(client: PinotClient, address: str) -> None:
         "waiting": Standing.BREACHED,
     }
     ages = [1_000, 5_000, *range(100_000, 100_020)]
+    _assert_the_same_with_what_is_late_alone(PinotMeasurements(client, clock), source, subjects, standings)
     past = PinotMeasurements(client, clock).past(Piece(now_ms - 60_000, now_ms), ages)[source]
     assert past["slow"].counts == slow.latency_counts
     assert {topic: one.stale_seconds[1_000] for topic, one in past.items()} == {
@@ -92,3 +94,19 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     }
     assert [past["waiting"].stale_seconds[age] for age in ages[1:]] == [0.0] * 21
     assert source not in PinotMeasurements(client, clock).past(Piece(now_ms - 1_000, now_ms), ages)
+
+
+def _assert_the_same_with_what_is_late_alone(
+    stored: PinotMeasurements,
+    source: Source,
+    subjects: Mapping[str, Subject],
+    standings: Mapping[str, Standing],
+) -> None:
+    """Ages that are late for nobody stay at Pinot, and change no verdict."""
+    whole, late = stored.observe(60.0), stored.observe(60.0, 1_000)
+    assert {name: judge(one, observed(one, late)).standing for name, one in subjects.items()} == standings
+    ages = {name: one.lag_ms for name, one in late[source].items()}
+    assert ages == {name: one.lag_ms if one.lag_ms > 1_000 else 0 for name, one in whole[source].items()}
+    assert {name: one.unaged for name, one in late[source].items()} == {
+        name: one.unaged for name, one in whole[source].items()
+    }

@@ -97,7 +97,7 @@ class World:
     def release(self) -> None:
         self.released += 1
 
-    def observe(self, window_seconds: float) -> Observations:
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
         assert window_seconds == 60.0
         return self.seen
 
@@ -307,7 +307,7 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
     answers = iter((bad, Unreachable("Pinot is away"), bad))
 
     class Answering(World):
-        def observe(self, window_seconds: float) -> Observations:
+        def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
             answer = next(answers, None)
             if answer is None:
                 loop.stop()
@@ -439,7 +439,7 @@ def test_a_service_that_knows_of_no_leases_has_the_limits_of_what_was_done_here(
 
 def test_without_anything_to_judge_nobody_is_asked_for_measurements(rig: Rig) -> None:
     class Unmeasured(World):
-        def observe(self, window_seconds: float) -> Observations:
+        def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
             raise AssertionError
 
     world = Unmeasured()

@@ -23,7 +23,7 @@ class Place:
         self.failure: HeadraceError | None = None
         self.looks = 0
 
-    def observe(self, window_seconds: float) -> Observations:
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
         assert window_seconds == 60.0
         self.looks += 1
         if self.failure is not None:

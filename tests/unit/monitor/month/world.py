@@ -118,7 +118,7 @@ class World:
             self._apply(name)
         return f"r-{len(self.asked)}"
 
-    def observe(self, window_seconds: float) -> Observations:
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
         self._answer()
         first = max(0, self.step + 1 - int(window_seconds) // STEP_SECONDS)
         return {

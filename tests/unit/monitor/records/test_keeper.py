@@ -83,7 +83,7 @@ class Site:
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         return {ORDERS: Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"), self.halted)}
 
-    def observe(self, window_seconds: float) -> Observations:
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
         return {SOURCE: {"t": self.seen}}
 
     def movements(self) -> Movements:

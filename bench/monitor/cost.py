@@ -1,0 +1,267 @@
+"""What the monitor takes of a core: 1,000 datastreams, 10,000 topics, 200,000 partitions on 50 instances.
+
+Two sides. The turns of the monitor, every 10 s: from the answers of REST and Pinot, as JSON, to verdicts,
+budgets, incidents and alerts. And what instances do to know the state of each partition: they take in a
+report of each busy lane every 5 s, say every 10 s which partitions are not OK, and are scraped every 15 s.
+One instance with 4,000 lanes is measured, and counts fifty times. What servers take, and the network, is not
+in it. The clock is moved by hand.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import structlog
+
+from api.movement.metrics import movement_metrics
+from api.movement.topics import own_topics, topics_told
+from api.services import Services
+from headrace.process.interpreter import collect_seldom
+from mirror.instance.workers.lane_table import LaneTable
+from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.movement.history import LanePosition
+from mirror.model.topics import TopicPartition
+from mirror.worker.protocol import LaneRate
+from monitor.adapters.pinot_measurements import PinotMeasurements
+from monitor.adapters.rest_service import RestService
+from monitor.alerts.alert import Style
+from monitor.alerts.conditions import AlertPatience, Conditions
+from monitor.alerts.dispatch import AlertDispatch
+from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.told import ToldAlerts, matters_of
+from monitor.burn.rates import read_rule
+from monitor.cycle import MonitorCycle
+from monitor.incidents import IncidentPolicy
+from monitor.objectives.budgets import Budgets
+from monitor.records.keeper import IncidentKeeper
+from monitor.records.record import IncidentRecord, Stored
+from monitor.settings import MonitorSettings
+from pinot.client import Answer, PinotClient, Value
+from tests.fakes.clock import ManualClock
+
+DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, INSTANCES = 1_000, 10, 20, 50
+_TURNS, _REPORTS = 12, 36
+_REPORT_SECONDS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 5.0, 2, 3
+_LANES: Final = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH // INSTANCES
+_HISTOGRAM: Final = [0, 0, 10, 200, 3000, 800, 90, 4] + [0] * (LATENCY_BUCKETS - 8)
+_WITHIN_MS: Final = 2_000
+
+
+class _Servers:
+    """REST and Pinot, whose answers are texts that are made between turns. `late`: how many datastreams have
+    a record that waits too long. `lags`: the answer about partitions."""
+
+    def __init__(self, clock: ManualClock, late: int) -> None:
+        self._clock, self._late = clock, late
+        self._names = [f"stream-{number:04}" for number in range(DATASTREAMS)]
+        topics = [(name, "east", f"{name}.topic-{one}") for name in self._names for one in range(TOPICS_EACH)]
+        self._topics = topics
+        self._list = json.dumps([_datastream(name) for name in self._names])
+        self._latencies = json.dumps([[*one, 4104, 410_400, 9, 400, *_HISTOGRAM] for one in topics])
+        self._stale = json.dumps([[*one, 5_000, *_HISTOGRAM, 1, 1] for one in topics])
+        self.lags = ""
+
+    def prepare(self) -> None:
+        """The next answer about partitions."""
+        at = self._clock.now_ms() - 2_000
+        late = set(self._names[: self._late])
+        self.lags = json.dumps(
+            [
+                [name, topic, number, f"{name}-0", 9, 30_000 if name in late else 400, at, east, 900, 5_000]
+                for name, east, topic in self._topics
+                if name in late  # as HAVING leaves out the others
+                for number in range(PARTITIONS_EACH)
+            ]
+        )
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        """The list of datastreams, what partitions do, or no lanes."""
+        if path == "/v1/datastreams":
+            return json.loads(self._list)
+        return {"datastreams": [], "is_complete": True} if path == "/v1/movement" else {"lanes": []}
+
+    def post(self, path: str, body: object) -> Any:
+        """Of a rebalance that would move nothing."""
+        return {"sentence": "nothing moves", "moves": [], "loads_known": True}
+
+    def put(self, path: str, document: object, version: str) -> Any:
+        """Nobody asks for the lease."""
+
+    def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
+        """Nobody has one."""
+
+    def ask(self, sql: str, _parameters: Mapping[str, Value] | None = None) -> Answer:
+        """Lags by partition, what was stale, or latencies."""
+        is_of_past = "distinctcount" in sql
+        text = self.lags if "lastwithtime" in sql else self._stale if is_of_past else self._latencies
+        return Answer((), json.loads(text), 0, 0)
+
+
+class _NoTopic:
+    """Where incidents would be kept."""
+
+    def load(self) -> Stored:
+        """Nothing was left."""
+        return Stored()
+
+    def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
+        """Taken."""
+
+
+def _datastream(name: str) -> Mapping[str, Any]:
+    objective = {"milliseconds": _WITHIN_MS, "target_percent": 99.5, "percentile": 99.0}
+    return {
+        "name": name,
+        "status": "READY",
+        "source": {"cluster": "east", "topics": rf"{name}\..*", "exclude": "", "internal": False},
+        "destination": {"cluster": "west"},
+        "metadata": {"owner": "bench"},
+        "objective": None,
+        "objectives": [{**objective, "window_seconds": 60, "period_days": 30}],
+        "pauses": {},
+        "problem": None,
+    }
+
+
+def _turns(late: int) -> None:
+    clock, settings = ManualClock(), MonitorSettings()
+    servers = _Servers(clock, late)
+    stored = PinotMeasurements(cast(PinotClient, servers), clock)
+    rules = [read_rule(text) for text in settings.burn_rates]
+    budgets = Budgets(stored, clock, rules, settings.minimum_records, 14)
+    policy = IncidentPolicy(settings.open_after, settings.close_after, settings.cooldown_seconds)
+    cycle = MonitorCycle(RestService(servers), stored, policy, clock, settings.window_seconds, budgets)
+    conditions = Conditions(AlertPatience())
+    alerts = AlertDispatch(conditions, Style({}, "", ""), lambda: (), (), clock, AlertMetrics())
+    told = ToldAlerts()
+    keeper = IncidentKeeper(
+        _NoTopic(),
+        clock,
+        lambda _: None,
+        lambda: told.records(alerts.firing),
+        lambda: matters_of(alerts.firing),
+    )
+    spent = {"turn": 0.0, "alerts and incidents": 0.0}
+
+    def turn() -> None:
+        clock.advance(settings.interval_seconds)
+        servers.prepare()
+        began = time.process_time()
+        movements, findings = cycle.movements(), cycle.turn()
+        judged = time.process_time()
+        alerts.judged(findings, movements)
+        keeper.judged(findings, movements)
+        spent["turn"] += judged - began
+        spent["alerts and incidents"] += time.process_time() - judged
+
+    budgets.judge(RestService(servers).subjects())  # of all of the past
+    servers.prepare()
+    turn()
+    spent = dict.fromkeys(spent, 0.0)
+    for _ in range(_TURNS):
+        turn()
+    whole = sum(spent.values()) / _TURNS
+    servers.prepare()
+    reads = _seconds(lambda: stored.observe(settings.window_seconds))
+    lists = _seconds(RestService(servers).subjects)
+    share = whole / settings.interval_seconds * 100
+    print(f"  {f'a turn, {late} datastreams late':44}{whole * 1000:10.0f} ms {share:7.2f} %")
+    print(f"    {'of it measurements read':42}{reads * 1000:10.0f} ms")
+    print(f"    {'datastreams read over REST':42}{lists * 1000:10.0f} ms")
+    print(
+        f"    {'alerts and incidents':42}{spent['alerts and incidents'] / _TURNS * 1000:10.0f} ms", flush=True
+    )
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def _instances(what: str, busy: float, late: float, *, segments: bool) -> None:
+    """`busy`: the part of lanes that report each time; `late`: of lanes that are behind. `segments`: the
+    source deletes some every two minutes, and so every lane has a time to loss."""
+    noted, said, scraped = _of_one_instance(busy, late, segments=segments, with_position=True)
+    plain, _, _ = _of_one_instance(busy, late, segments=segments, with_position=False)
+    shares = [one / (_REPORTS * _REPORT_SECONDS) * INSTANCES * 100 for one in (noted - plain, said, scraped)]
+    print(f"  {what:36}" + "".join(f"{one:10.2f} %" for one in (*shares, sum(shares))), flush=True)
+
+
+def _of_one_instance(
+    busy: float, late: float, *, segments: bool, with_position: bool
+) -> tuple[float, float, float]:
+    clock = ManualClock()
+    table = LaneTable(clock)
+    specs = [_spec(number) for number in range(_LANES)]
+    for spec in specs:
+        table.begin(spec, 0)
+        table.note(LaneStarted(spec.key, 0))
+    status = SimpleNamespace(lanes=table.states, uncopied=())
+    services = cast(Services, SimpleNamespace(status=status, clock=clock))
+    noted = said = scraped = 0.0
+    heard_at: float | None = None
+    for number in range(_REPORTS + 12):
+        is_counted = number >= 12
+        clock.advance(_REPORT_SECONDS)
+        count = _LANES if number == 0 else int(_LANES * busy)
+        start = number // 24 * 100 if segments else 0
+        rates = [
+            _report(spec, number, start, waiting, with_position=with_position)
+            for at, spec in enumerate(specs[:count])
+            for waiting in [
+                0 if at >= _LANES * busy else 100_000 - number * 100 if at < _LANES * late else 50
+            ]
+        ]
+        began = time.process_time()
+        table.measure(rates, heard_at)
+        noted += (time.process_time() - began) * is_counted
+        heard_at = clock.monotonic()
+        if number % _REPORTS_A_TURN == 0:
+            began = time.process_time()
+            topics_told(own_topics(services))
+            said += (time.process_time() - began) * is_counted
+        if number % _REPORTS_A_SCRAPE == 0:
+            began = time.process_time()
+            for metric in movement_metrics(tuple(table.states.values()), (), clock.monotonic()):
+                assert metric.name
+            scraped += (time.process_time() - began) * is_counted
+    return noted, said, scraped
+
+
+def _report(spec: LaneSpec, number: int, start: int, waiting: int, *, with_position: bool) -> LaneRate:
+    at, age_ms = number * 500, min(waiting * 8, 60_000)
+    place = LanePosition(at, at + waiting, at + waiting, start) if with_position else None
+    return LaneRate(spec.key, spec.source, 1e5, 100.0, waiting, age_ms, (1.0, 2.0, 3.0), place)
+
+
+def _spec(number: int) -> LaneSpec:
+    group, topic = GroupName(f"stream-{number // 200:04}"), f"topic-{number // 20}"
+    key = LaneKey(group, TopicPartition(topic, number % 20))
+    return LaneSpec(key, TaskName(f"{group}-0"), ClusterRef("east"), ClusterRef("west"), topic)
+
+
+def main() -> None:
+    """Print both sides, in percent of a core."""
+    collect_seldom()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    gc.collect()
+    partitions = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH
+    print(f"{DATASTREAMS:,} datastreams, {partitions:,} partitions; percent of one core, all together")
+    heading = ("reports", "said", "scrapes", "together")
+    print(f"  {'states of partitions, by instances':36}" + "".join(f"{one:>12}" for one in heading))
+    _instances("every lane busy, all in time", 1.0, 0.0, segments=False)
+    _instances("a tenth busy, all in time", 0.1, 0.0, segments=False)
+    _instances("every lane busy, sources delete", 1.0, 0.0, segments=True)
+    _instances("every lane busy, 1 % late", 1.0, 0.01, segments=False)
+    print(f"  {'the monitor':44}{'a turn':>13}{'of a core':>10}")
+    _turns(0)
+    _turns(10)
