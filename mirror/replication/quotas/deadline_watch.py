@@ -23,6 +23,8 @@ from mirror.replication.reports.measurements import lag_ms
 _LOOK_SECONDS: Final = 2.0
 _LANES_A_SECOND: Final = 250
 """Of more lanes each is looked at less often, so that looking costs the same."""
+_AT_ONCE: Final = 50
+"""Between two turns of everything else."""
 _GROWTH_SECONDS: Final = 4.0
 """A time to loss is compared with what it was before that, or longer ago."""
 _LOOKS: Final = 5
@@ -59,7 +61,12 @@ class DeadlineWatch:
         self._position = position
         self._bench = runner.bench
         self._is_on = runner.bench.settings.deadline_first
+        self._to_look_at: list[LiveLane] = []
+        """Of this round."""
+        self._before: dict[LiveLane, _Watched] = {}
+        """Of the round before, by lane."""
         self._watched: dict[LiveLane, _Watched] = {}
+        self._found: list[CatchUp] = []
         self._precedence = Precedence()
         self._quota: TokenBucket | None = None
         """Of those that give way; None where nobody does."""
@@ -67,20 +74,25 @@ class DeadlineWatch:
         self._next = 0.0
 
     def pump(self, now: float) -> None:
-        """Look at the lanes that catch up, every few seconds."""
-        if now < self._next or not self._is_on:
-            return
-        lanes = [lane for lane in self._runner.lanes.values() if not lane.is_live and _catches_up(lane)]
-        self._next = now + max(_LOOK_SECONDS, len(lanes) / _LANES_A_SECOND)
-        if not lanes and not self._watched and not self._held:
-            return
+        """Look at the lanes that catch up, every few seconds, some of them at a time."""
+        if not self._to_look_at:
+            if now < self._next or not self._is_on:
+                return
+            self._begin_round(now)
         now_ms = self._bench.clock.now_ms()
-        before, self._watched = self._watched, {}
-        found = [self._look(lane, before.get(lane), now, now_ms) for lane in lanes]
-        self._precedence = decide(self._precedence, found, now)
-        self._apply(lanes, now)
+        part, self._to_look_at = self._to_look_at[:_AT_ONCE], self._to_look_at[_AT_ONCE:]
+        self._found += [self._look(lane, now, now_ms) for lane in part if _catches_up(lane)]
+        if not self._to_look_at and (self._watched or self._held):
+            self._precedence = decide(self._precedence, self._found, now)
+            self._apply(now)
 
-    def _look(self, lane: LiveLane, before: _Watched | None, now: float, now_ms: int) -> CatchUp:
+    def _begin_round(self, now: float) -> None:
+        self._to_look_at = [lane for lane in self._runner.lanes.values() if _catches_up(lane)]
+        self._next = now + max(_LOOK_SECONDS, len(self._to_look_at) / _LANES_A_SECOND)
+        self._before, self._watched, self._found = self._watched, {}, []
+
+    def _look(self, lane: LiveLane, now: float, now_ms: int) -> CatchUp:
+        before = self._before.get(lane)
         records, size_bytes = _copied(lane)
         each = size_bytes / records if records else None
         age = lag_ms(lane, now_ms, is_heard=True)
@@ -96,9 +108,9 @@ class DeadlineWatch:
         speed = (size_bytes - looks[0].size_bytes) / passed if passed else 0.0
         return CatchUp(lane.key, look.left, _growth(looks), need_of(history), speed)
 
-    def _apply(self, lanes: list[LiveLane], now: float) -> None:
+    def _apply(self, now: float) -> None:
         waiting, rate = self._precedence.waiting, self._precedence.rate
-        held = {lane for lane in lanes if lane.key in waiting}
+        held = {lane for lane in self._watched if lane.key in waiting}
         if held and self._quota is None:
             self._quota = TokenBucket(rate, now, QuotaOwner.OTHERS, for_catching_up=True)
         quota = self._quota
@@ -131,7 +143,7 @@ def need_of(history: LaneHistory) -> float:
 
 
 def _catches_up(lane: LiveLane) -> bool:
-    return lane.may_read and lane.is_writable and lane.reader is not None
+    return not lane.is_live and lane.may_read and lane.is_writable and lane.reader is not None
 
 
 def _own(lane: LiveLane) -> tuple[TokenBucket, ...]:

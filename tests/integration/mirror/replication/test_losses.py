@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.policy import CopyPolicy, OnLoss
+from mirror.model.movement.history import NO_HISTORY, Waypoint
+from mirror.model.movement.loss import seconds_to_loss
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, delete_topic, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -299,3 +301,31 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     assert lane.offset_map.forward(29).offset == 29
     assert lane.offset_map.forward(30).offset == look(engine.destination, topic)[60].offset
     assert values(engine.destination, topic)[60:] == texts(30, 30)
+
+
+def test_who_would_lose_records_first_goes_first(engine: EngineUnderTest) -> None:
+    """Two alike share a quota; the topic of one keeps its records for less than ten minutes more."""
+    made_ms = int(time.time() * 1000) - 100_000
+    for topic, settings in (("hurried", {"retention_ms": "600000"}), ("patient", {})):
+        make_topic(engine.source, topic, 1, **settings)
+        make_topic(engine.destination, topic)
+        records = [Record(0, None, bytes(10_000), (), made_ms) for _ in range(60)]
+        write(engine.source, topic, records, per_batch=1)
+    for topic in ("hurried", "patient"):
+        engine.start(topic, group="losses", policy=CopyPolicy(bytes_per_second=80_000))
+    left: dict[str, float | None] = {}
+
+    def is_done() -> bool:
+        metrics = engine.engine.metrics()
+        now = time.monotonic()
+        for one, place in zip(metrics, engine.engine.positions(metrics), strict=True):
+            if place is not None:
+                waypoint = Waypoint(now, place.checkpoint, place.readable_end, place.end, one.lag_ms)
+                found = seconds_to_loss(NO_HISTORY.after(waypoint, None, place.retention), now)
+                left[one.topic] = left.get(one.topic) or found
+        return engine.lane("hurried").checkpoint == 60
+
+    engine.run_until(is_done, "it has caught up")
+    assert engine.lane("patient").checkpoint <= 50, "by fair shares both would be there"
+    assert 0 < (left["hurried"] or 0) <= 500, "it was said before"
+    assert left["patient"] is None, "it keeps everything"
