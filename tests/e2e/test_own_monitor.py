@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from mirror.errors import IllegalTransition
 from monitor.adapters.rest_service import RestService
-from monitor.alerts.catalogue import LATE
+from monitor.alerts.catalogue import LATE, PAUSED
 from stack.process.managed_process import ManagedProcess
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import CheckingAlertmanager
@@ -90,6 +91,38 @@ def test_the_leader_judges_and_the_next_one_after_it(
         assert len(incidents) == 1, "the incident continues"
         other.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
         wait_until(lambda: not firing(receiver), "nothing is left to judge")
+
+
+def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
+    new_instance: NewInstance, kafka_pair: KafkaPair
+) -> None:
+    name, destination = fresh_name("refused"), kafka_pair.destination.address
+    make_topic(kafka_pair.source.address, name)
+    make_topic(destination, f"copy.{name}", max_message_bytes="1000")
+    with CheckingAlertmanager() as receiver:
+        at_once = {"monitor__alerts__partitions_after_seconds": "0", "monitor__alerts__keep_seconds": "0"}
+        rest = new_instance("one", **settings(receiver), **at_once).rest
+        rest.post(
+            "/v1/datastreams",
+            {
+                "name": name,
+                "source": {"cluster": "source", "topics": name},
+                "destination": {"cluster": "destination", "name": "copy.*"},
+                "metadata": {"owner": "tests"},
+            },
+        )
+        produce(kafka_pair.source.address, name, [Record(0, None, os.urandom(2_000), (), 1_700_000_000_000)])
+        wait_until(lambda: PAUSED.name in {one["labels"]["alertname"] for one in firing(receiver)})
+        (alert,) = [one for one in firing(receiver) if one["labels"]["alertname"] == PAUSED.name]
+        assert alert["labels"]["datastream"] == name
+        told = alert["annotations"]
+        assert (told["partitions"], told["worst_partition"]) == ("1", f"{name}-0")
+        wait_until(lambda: name in str(rest.get("/v1/incidents")), "the incident is kept")
+        (incident,) = [one for one in rest.get("/v1/incidents") if one["datastream"] == name]
+        assert (incident["is_late"], PAUSED.name in incident["matters"]) == (False, True)
+        rest.delete(f"/v1/datastreams/{name}")
+        wait_until(lambda: not firing(receiver), "nothing is the matter any more")
+        wait_until(lambda: incident["id"] not in str(rest.get("/v1/incidents", open="true")), "it is closed")
 
 
 def test_of_two_monitors_one_judges_and_the_other_takes_over(
