@@ -16,8 +16,8 @@ from monitor.causes.judge import diagnose
 
 _log = structlog.get_logger(__name__)
 
-LEAST_SECONDS: Final = 10.0
-"""Between two questions about a datastream."""
+LEAST_SECONDS: Final = 5.0
+"""Between two questions about a datastream: lanes report about so often, by default."""
 MOST_QUESTIONS: Final = 10
 """Of a turn. Each makes every instance say what lanes of one group do, and a dead one is waited for: the
 others' turn comes, as who was asked lately is not asked again."""

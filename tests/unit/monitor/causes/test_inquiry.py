@@ -86,7 +86,7 @@ def test_so_many_are_asked_in_a_turn_and_the_others_in_the_next(
     assert lanes.asked == MOST_QUESTIONS
     assert [one.failure for one in answers[-2:]] == ["others are looked at first"] * 2
     inquiry.begin(names)
-    answers = [look(5.0, name) for name in names]
+    answers = [look(LEAST_SECONDS / 2, name) for name in names]
     assert lanes.asked == MOST_QUESTIONS + 2
     assert all(one.diagnosis is not None for one in answers)
 
