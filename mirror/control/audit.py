@@ -21,6 +21,8 @@ AUDIT: Final = "audit"
 """What all of them have as their event."""
 SERVICE: Final = Caller("headrace", "service")
 """The leader, where nobody has asked just now. No token and no certificate has this role."""
+MONITOR: Final = Caller("monitor", "service")
+"""The monitor of the instance that leads."""
 _VALUE_SHOWN: Final = 2_000
 
 

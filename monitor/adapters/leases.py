@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
+from mirror.control.audit import MONITOR
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
 from mirror.control.monitors.acts import Acting
@@ -22,7 +23,7 @@ class HeldLease:
 
     def __init__(self, acting: Acting, control: Control, instance: InstanceName) -> None:
         self._acting = acting
-        self._control = control
+        self._control = control.of(MONITOR)
         self._instance = instance
         self._holder = f"{secrets.token_hex(_TOKEN_BYTES)} within {instance}"[:LONGEST_NAME]
         self._lease = ""

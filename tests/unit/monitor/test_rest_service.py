@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from api.fleet.lanes_now import LanesNow
 from api.fleet.movements import FleetMovements
 from headrace.console.client import RestClient
+from mirror.control.audit import AUDIT
+from mirror.control.commands import TriggerRebalance
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import DamagedState, HeadraceError, Unreachable
@@ -96,6 +99,17 @@ def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_grou
     assert subject.remark == "a remark"
     site.leader.stores.problems.put(ORDERS, Problem("the source does not answer", 1))
     assert service.subjects()[ORDERS].halted == "the source does not answer"
+
+
+def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> None:
+    site.create()
+    lease = HeldLease(site.services.acting, site.services.control, site.services.status.name)
+    lease.hold()
+    with capture_logs() as logged:
+        lease.rebalance(TriggerRebalance(ORDERS, full=False, requested_by="monitor", reason="a breach"))
+    (line,) = [one for one in logged if one["event"] == AUDIT]
+    assert (line["principal"], line["role"], line["action"]) == ("monitor", "service", "rebalance")
+    assert (line["requested_by"], line["reason"]) == ("monitor", "a breach")
 
 
 def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) -> None:
