@@ -183,6 +183,7 @@ CASES = [
     Case("brokers of the destination throttle", (held(0, Q.DESTINATION), held(1, Q.DESTINATION)), C.QUOTA),
     Case("brokers of the source throttle", (held(0, Q.SOURCE), lane(1)), C.QUOTA),
     Case("the datastream's own quota", (held(0, Q.DATASTREAM), held(1, Q.DATASTREAM)), C.QUOTA),
+    Case("partitions in danger go first", (held(0, Q.OTHERS), held(1, Q.OTHERS)), C.QUOTA),
     Case("throttled, and it shows in produce", (held(0, Q.DESTINATION, phases=PRODUCING),), C.QUOTA),
     Case("throttled, and the worker is busy", (held(0, Q.DESTINATION, worker_cpu=0.99),), C.QUOTA),
     Case("throttled, and not behind by movement", (held(0, Q.SOURCE, state=S.OK),), C.QUOTA),
@@ -385,6 +386,10 @@ def test_there_are_histories_of_every_cause() -> None:
             (held(0, Q.DESTINATION, 0.45, phases=Phases(20, 10, 20, 900)),),
             "quota: broker 3 of the destination throttles for 45% of the time; produce takes 900 of 950 ms "
             "on average",
+        ),
+        (
+            (held(0, Q.OTHERS, phases=None),),
+            "quota: it gives way for 60% of the time to partitions that would lose records sooner",
         ),
         (
             (
