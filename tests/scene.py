@@ -15,8 +15,12 @@ import httpx
 from headrace.console.client import RestClient, tls_context
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
+from mirror.model.topics import TopicSelection
+from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.rest_service import RestService
-from monitor.latency import Observation, Standing, judge
+from monitor.causes.diagnosis import Diagnosis
+from monitor.causes.judge import diagnose
+from monitor.latency import Observation, Source, Standing, judge
 from tests.kafka_data import Record, make_topic, produce
 from tests.mirrored import create_datastream
 from tests.patience import wait_until
@@ -28,7 +32,7 @@ PARTITIONS: Final = 2
 _INTERVAL_SECONDS: Final = 0.2
 _ANSWER_SECONDS: Final = 5.0
 """After so long there is no answer."""
-_OBJECTIVE: Final = {"milliseconds": 5_000}
+OBJECTIVE_MS: Final = 5_000
 _SMALL_BATCHES: Final = {"batch.size": 20_000}
 """A quota takes whole batches."""
 
@@ -62,7 +66,9 @@ class Scene:
         self.write()
         selected = more.pop("topics", self.name)
         self._since = time.monotonic()
-        create_datastream(self.instance, self.name, selected, objective=_OBJECTIVE, **more)
+        create_datastream(
+            self.instance, self.name, selected, objective={"milliseconds": OBJECTIVE_MS}, **more
+        )
 
     def begin_copied(self, **more: Any) -> None:
         """The same, and all of it has arrived; what happens then belongs to the situation."""
@@ -218,6 +224,13 @@ class Scene:
             return {"name": self.name}
         age = {"as_of_ms": answer.headers["As-Of-Ms"]} if "As-Of-Ms" in answer.headers else {}
         return {**answer.json(), **age}
+
+
+def diagnosed(seen: Snapshot) -> Diagnosis:
+    """Why the monitor says that records are late, by these lanes."""
+    source = Source(str(seen.datastream["name"]), "source")
+    lanes = {"lanes": seen.lanes, "instances": []}
+    return diagnose(evidence_of(lanes, source, TopicSelection(".*")), OBJECTIVE_MS)
 
 
 def lanes_are(seen: Snapshot, phase: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from monitor.latency import Standing
+from headrace.console.client import RestClient
+from mirror.adapters.system_clock import SystemClock
+from mirror.model.identifiers import DatastreamName
+from mirror.model.metrics import LATENCY_BUCKETS
+from monitor.adapters.rest_service import RestService
+from monitor.causes.diagnosis import Cause
+from monitor.cycle import MonitorCycle
+from monitor.incidents import IncidentPolicy
+from monitor.latency import Observation, Observations, Source, Standing
 from stack.kafka import KafkaCluster
 from stack.ports import LOOPBACK, free_ports
 from tests.acls import PERMISSIVE, Forbidden, add_rules
@@ -31,7 +39,17 @@ from tests.freezing import frozen
 from tests.kafka_data import read_all
 from tests.mirrored import by_partition
 from tests.patience import wait_until
-from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, is_held_back, lanes_are, stands_still
+from tests.scene import (
+    OBJECTIVE_MS,
+    PARTITIONS,
+    Scene,
+    Shown,
+    diagnosed,
+    is_0_somewhere,
+    is_held_back,
+    lanes_are,
+    stands_still,
+)
 from tests.servers import KafkaPair, NewKafka
 from tests.situations import SERVERS, SLOW, Snapshot
 from tests.throttling import READING, WRITING, throttled
@@ -122,6 +140,7 @@ def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: 
         side = source if THROTTLED[situation] == READING else destination
         ending.enter_context(throttled(side.address, THROTTLED[situation], "headrace-one", QUOTA))
         scene.write(40, size=QUOTA // PARTITIONS)
+        ending.callback(no_rebalance_is_asked_for, scene, THROTTLED[situation])
         return
     side = source if situation.startswith("the source") else destination
     if "may not" in situation and "described" not in situation:
@@ -146,6 +165,36 @@ def _allow_the_rest(address: str, topic: str) -> None:
     """A topic of which anything is forbidden is otherwise closed, and not even shown."""
     what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", AclOperation.ALL)
     add_rules(AdminClient({"bootstrap.servers": address}), [AclBinding(*what, AclPermissionType.ALLOW)])
+
+
+class Late:
+    """Measurements by which a datastream is late. Satisfies `monitor.ports.Measurements`."""
+
+    remark = ""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+        late = Observation(0, (0,) * LATENCY_BUCKETS, OBJECTIVE_MS + 1)
+        return {Source(self._name, "source"): {self._name: late}}
+
+
+def no_rebalance_is_asked_for(scene: Scene, side: str) -> None:
+    """The monitor of a datastream that brokers throttle says whose quota it is, and leaves it at that."""
+    with closing(RestClient(scene.instance.address)) as client:
+        service, policy = RestService(client), IncidentPolicy(open_after=1)
+        cycle = MonitorCycle(service, Late(scene.name), policy, SystemClock(), 60.0)
+        finding = cycle.turn()[DatastreamName(scene.name)]
+        operations = client.get("/v1/operations", datastream=scene.name)
+    found = finding.diagnosis
+    assert found is not None, finding
+    assert found.cause is Cause.QUOTA, found
+    assert ("of the source throttles for" in found.sentence) == (side == READING), found
+    assert isinstance(found.evidence["broker"], int)
+    assert found.sentence in finding.action
+    assert "rebalance" not in finding.action
+    assert not [one for one in operations if one["kind"] == "rebalance"]
 
 
 def part_stands_still(seen: Snapshot) -> bool:
@@ -180,8 +229,23 @@ def is_held_back_for_writing(seen: Snapshot) -> bool:
     return is_held_back(seen, "brokers' quota of cluster destination for writing")
 
 
+def stands_still_for(cause: Cause, seen: Snapshot) -> bool:
+    """And the monitor finds that cause, which no other placement ends."""
+    if not stands_still(seen):
+        return False
+    found = diagnosed(seen)
+    return found.cause is cause and not found.placement_can_help
+
+
+CAUSES: Final = {
+    "the source is frozen": Cause.SOURCE_BOUND,
+    "the source is dead": Cause.SOURCE_BOUND,
+    "the destination is frozen": Cause.DESTINATION_BOUND,
+    "the destination is dead": Cause.DESTINATION_BOUND,
+}
 SHOWN: Final[Mapping[str, Shown]] = {
     **dict.fromkeys(SERVERS, stands_still),
+    **{situation: partial(stands_still_for, cause) for situation, cause in CAUSES.items()},
     **dict(zip(THROTTLED, (is_held_back_for_reading, is_held_back_for_writing), strict=True)),
     "a disk of the destination has failed": part_stands_still,
     "the source topic may not be described": is_hidden,
@@ -206,6 +270,7 @@ def answers_late(seen: Snapshot) -> bool:
         and all(" answers after " in lane["reason"] for lane in seen.lanes)
         and not is_0_somewhere(seen)
         and seen.status == 503
+        and diagnosed(seen).cause is Cause.SOURCE_BOUND
     )
 
 
