@@ -1,0 +1,1 @@
+"""What they run on."""

@@ -1,0 +1,159 @@
+"""An instance that judges itself, with Pinot behind it and somebody who is called."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from bench.coordination.rig.service import started
+from bench.monitor.rig.arrivals import Arrivals
+from stack.pinot import PinotPorts, PinotServer
+from stack.server import Jvm
+from stack.traffic.writer import Traffic
+from stack.wait import wait_until
+from tests.fakes.alert_receivers import CheckingAlertmanager
+from tests.kafka_data import make_topic
+from tests.metrics_data import apply_tables
+from tests.running import RunningInstance
+
+PARTITIONS: Final = 6
+LIMIT: Final = 300_000
+"""Bytes a second that a task may copy."""
+OBJECTIVE_MS: Final = 1_500
+LIGHT: Final = 2_000.0
+_PATIENCE_SECONDS: Final = 900.0
+_LOOK_SECONDS: Final = 0.1
+
+
+class Judged:
+    """One datastream of two tasks and its traffic."""
+
+    def __init__(
+        self,
+        instance: RunningInstance,
+        called: CheckingAlertmanager,
+        traffic: Traffic,
+        arrivals: Arrivals,
+        name: str,
+    ) -> None:
+        self.instance = instance
+        self.arrivals = arrivals
+        self.name = name
+        self._called = called
+        self._traffic = traffic
+
+    def write(self, rates: Mapping[int, float]) -> float:
+        """Set bytes a second of these partitions, and little of the others; the moment."""
+        wanted = {str(number): rates.get(number, LIGHT) for number in range(PARTITIONS)}
+        self._traffic.set_rates(json.dumps({self.name: wanted}))
+        return time.monotonic()
+
+    def tasks(self) -> list[set[int]]:
+        """Partitions of each task by the plan."""
+        return [{int(one.rpartition("-")[2]) for one in names} for names in self._plan().values()]
+
+    def is_in_force(self, first: int, second: int) -> bool:
+        """Whether the two are apart, and every lane copies where the plan has it."""
+        if any({first, second} <= one for one in self.tasks()):
+            return False
+        plan, lanes = self._plan(), self.instance.lanes()
+        return len(lanes) == PARTITIONS and all(
+            one["phase"] == "copying" and one["partition"] in plan.get(one["task"], ()) for one in lanes
+        )
+
+    def _plan(self) -> dict[str, list[str]]:
+        return {task["task"]: task["partitions"] for task in self.instance.rest.get("/v1/plan")["tasks"]}
+
+    def is_late(self) -> bool:
+        """Whether p99 of what arrived in the last five seconds is above the objective."""
+        return self.arrivals.p99_ms(5.0) > OBJECTIVE_MS
+
+    def has_said(self, text: str) -> bool:
+        """Whether its log has that."""
+        return text in self.instance.log_file.read_text()
+
+    def is_called(self, alert: str, *, resolved: bool = False) -> bool:
+        """Whether somebody was told of the alert; `resolved`: and, at last, that it is over."""
+        states = [
+            one["endsAt"] <= _now()
+            for request in self._called.requests
+            for one in request.document
+            if one["labels"]["alertname"] == alert
+        ]
+        return bool(states) and (states[-1] if resolved else True)
+
+    def until(self, is_so: Callable[[], bool], what: str) -> float:
+        """The moment at which it is."""
+        wait_until(is_so, _PATIENCE_SECONDS, what, interval_seconds=_LOOK_SECONDS)
+        return time.monotonic()
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + ".999Z"
+
+
+@contextmanager
+def judged(settings: Mapping[str, str], objectives: list[dict[str, Any]]) -> Iterator[Judged]:
+    """Everything that is not in the settings is as it comes; it ends with the context."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        pinot = PinotServer("pinot", folder / "pinot", PinotPorts.free(), jvm=Jvm(heap_mib=1024))
+        pinot.start()
+        stack.callback(pinot.kill)
+        called = stack.enter_context(CheckingAlertmanager())
+        site = started(stack, (), {})
+        source, target, name = site.pair.source.address, site.pair.target.address, f"load-{uuid4().hex[:8]}"
+        apply_tables(pinot, target)
+        make_topic(source, name, PARTITIONS)
+        environment = {
+            "HEADRACE_ZOOKEEPER__SERVERS": site.zookeeper.address,
+            "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": source,
+            "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": target,
+            "HEADRACE_PINOT__CONTROLLER": pinot.controller_address,
+            "HEADRACE_PINOT__BROKER": pinot.broker_address,
+            "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+            "HEADRACE_MIRROR__WORKER__TASK_BYTES_PER_SECOND_LIMIT": str(LIMIT),
+            "HEADRACE_MIRROR__LEADER__TASK_CAPACITY_BYTES_PER_SECOND": str(LIMIT),
+            "HEADRACE_MONITOR__ENABLED": "true",
+            "HEADRACE_MONITOR__ALERTS__ALERTMANAGERS__HERE__URL": called.url,
+            **settings,
+        }
+        instance = RunningInstance("one", folder, environment)
+        stack.callback(instance.stop)
+        instance.start()
+        _create(instance, name, objectives)
+        traffic = Traffic(source)
+        thread = threading.Thread(target=traffic.run, name="traffic")
+        stack.callback(thread.join)
+        stack.callback(traffic.stop)
+        thread.start()
+        arrivals = stack.enter_context(Arrivals(target, f"copy.{name}", PARTITIONS))
+        yield Judged(instance, called, traffic, arrivals, name)
+
+
+def _create(instance: RunningInstance, name: str, objectives: list[dict[str, Any]]) -> None:
+    instance.rest.post(
+        "/v1/datastreams",
+        {
+            "name": name,
+            "source": {"cluster": "source", "topics": name},
+            "destination": {"cluster": "destination", "name": "copy.*"},
+            "limits": {"min_tasks": 2, "max_tasks": 2},
+            "objective": {"milliseconds": OBJECTIVE_MS},
+            "objectives": objectives,
+            "metadata": {"owner": "bench"},
+        },
+    )
+
+    def copies() -> bool:
+        lanes = instance.lanes()
+        return len(lanes) == PARTITIONS and all(one["phase"] == "copying" for one in lanes)
+
+    wait_until(copies, 120.0, "every lane copies")

@@ -1,0 +1,75 @@
+"""From a breach to the rebalance that ends it; from a burning error budget to its alert and its end.
+
+An instance that judges itself, two brokers, ZooKeeper, Pinot and a receiver of alerts on one machine. A hot
+partition: two that carry 70 % of what a task may copy each lie in one task; placement counts with what the
+mirror itself measures (`load_provider = "self"`). A breach begins when p99 of what arrived in the last five
+seconds, by a consumer of the copy, is above the objective, and is over when it is not. A burning budget: one
+partition gets twice what its task may copy, which no placement helps. `BENCH_CASES`: default, fastest, burn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from bench.mirror.rig.clusters import chosen
+from bench.monitor.rig.judged import LIMIT, OBJECTIVE_MS, Judged, judged
+
+_HEAVY: Final = LIMIT * 0.7
+_CALM_SECONDS: Final = 45.0
+_BURN_SECONDS: Final = 60.0
+_FASTEST: Final[Mapping[str, str]] = {
+    "HEADRACE_MONITOR__INTERVAL_SECONDS": "1",
+    "HEADRACE_MONITOR__WINDOW_SECONDS": "6",
+    "HEADRACE_MONITOR__OPEN_AFTER": "1",
+    "HEADRACE_MIRROR__WORKER__METRICS_INTERVAL_SECONDS": "1",
+}
+_ONE_RULE: Final = {"HEADRACE_MONITOR__BURN_RATES": '["14.4 over 1 h and 5 m"]'}
+_BURNING: Final = "HeadraceErrorBudgetBurning"
+_BUDGET: Final = {"milliseconds": OBJECTIVE_MS, "target_percent": 99.5}
+
+
+def main() -> None:
+    """Print the seconds of each step."""
+    for name, settings in (("default", {}), ("fastest", _FASTEST)):
+        if chosen(name):
+            with judged(settings, []) as site:
+                _hot_partition(name, site)
+    if chosen("burn"):
+        with judged(_ONE_RULE, [_BUDGET]) as site:
+            _burning(site)
+
+
+def _hot_partition(name: str, site: Judged) -> None:
+    first, second, *_ = sorted(site.tasks()[0])
+    site.write({})
+    time.sleep(_CALM_SECONDS)
+    shifted = site.write({first: _HEAVY, second: _HEAVY})
+    breach = site.until(site.is_late, "a breach")
+    detected = site.until(lambda: site.has_said("latency objective breached"), "it is detected")
+    asked = site.until(lambda: site.has_said("rebalance asked for"), "a rebalance is asked for")
+    in_force = site.until(lambda: site.is_in_force(first, second), "it is in force")
+    met = site.until(lambda: not site.is_late(), "the objective is met again")
+    print(f"hot partition, {name} settings (seconds)")
+    print(f"  traffic shifts to breach          {breach - shifted:7.1f}")
+    print(f"  breach to detected                {detected - breach:7.1f}")
+    print(f"  breach to rebalance asked for     {asked - breach:7.1f}")
+    print(f"  breach to rebalance in force      {in_force - breach:7.1f}")
+    print(f"  detected to p99 in the objective  {met - detected:7.1f}", flush=True)
+
+
+def _burning(site: Judged) -> None:
+    site.write({0: _HEAVY})
+    time.sleep(_CALM_SECONDS)
+    began = site.write({0: LIMIT * 2.0})
+    breach = site.until(site.is_late, "a breach")
+    called = site.until(lambda: site.is_called(_BURNING), "somebody is called")
+    time.sleep(max(0.0, began + _BURN_SECONDS - time.monotonic()))
+    site.write({0: _HEAVY})
+    ended = site.until(lambda: not site.is_late(), "its cause ends")
+    over = site.until(lambda: site.is_called(_BURNING, resolved=True), "its end is told")
+    print("error budget of 0.5 %, 14.4 over 1 h and 5 m, default settings (seconds)")
+    print(f"  breach to called                  {called - breach:7.1f}")
+    print(f"  the breach lasts for              {ended - breach:7.1f}")
+    print(f"  end of the breach to resolved     {over - ended:7.1f}", flush=True)
