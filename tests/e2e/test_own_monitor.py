@@ -16,7 +16,7 @@ from monitor.adapters.rest_service import RestService
 from monitor.alerts.catalogue import LATE, PAUSED
 from stack.process.managed_process import ManagedProcess
 from tests.e2e.conftest import NewInstance
-from tests.fakes.alert_receivers import CheckingAlertmanager
+from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver
 from tests.kafka_data import Record, make_topic, produce
 from tests.metrics_data import fresh_name
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -43,6 +43,12 @@ def firing(receiver: CheckingAlertmanager) -> list[dict[str, Any]]:
     return found
 
 
+def heard(hook: HttpReceiver) -> set[tuple[str, str]]:
+    """Each alert with a state that it was told in."""
+    alerts = [one for request in hook.requests for one in request.document["alerts"]]
+    return {(one["labels"]["alertname"], one["status"]) for one in alerts}
+
+
 def has_judged(instance: RunningInstance) -> bool:
     return BREACHED in instance.log_file.read_text()
 
@@ -58,8 +64,12 @@ def test_the_leader_judges_and_the_next_one_after_it(
 ) -> None:
     name = fresh_name("judged")
     make_topic(kafka_pair.source.address, name)
-    with CheckingAlertmanager() as receiver:
-        first, second = (new_instance(one, **settings(receiver)) for one in ("one", "two"))
+    with CheckingAlertmanager() as receiver, HttpReceiver() as hook:
+        hooked = {
+            "monitor__alerts__webhooks__chat__url": hook.url,
+            "monitor__alerts__gather_seconds": "0.5",
+        }
+        first, second = (new_instance(one, **settings(receiver), **hooked) for one in ("one", "two"))
         first.rest.post(
             "/v1/datastreams",
             {
@@ -84,13 +94,19 @@ def test_the_leader_judges_and_the_next_one_after_it(
             assert outside.wait(PATIENCE_SECONDS) == 0
         assert "the service judges itself" in (tmp_path / "outside.log").read_text()
         wait_until(lambda: name in str(other.rest.get("/v1/incidents")), "the incident is kept")
+        (incident,) = [one for one in other.rest.get("/v1/incidents") if one["datastream"] == name]
+        wait_until(lambda: (LATE.name, "firing") in heard(hook), "the webhook hears of it")
         leader.kill()
         told = len(receiver.requests)
         wait_until(lambda: len(receiver.requests) > told + 2, f"the next leader calls; log: {other.log_file}")
         incidents = [one for one in other.rest.get("/v1/incidents") if one["datastream"] == name]
-        assert len(incidents) == 1, "the incident continues"
+        assert [one["id"] for one in incidents] == [incident["id"]], "the incident continues"
+        assert (LATE.name, "resolved") not in heard(hook), "it is not over because its monitor is"
         other.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
         wait_until(lambda: not firing(receiver), "nothing is left to judge")
+        wait_until(
+            lambda: (LATE.name, "resolved") in heard(hook), "the webhook hears the end from the next one"
+        )
 
 
 def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
