@@ -35,7 +35,17 @@ class LaneTrack:
     for who judges the time to loss: when it has done so last, in monotonic seconds, and
     what it has found."""
 
-    __slots__ = ("_checkpoint", "_kept", "_start", "_steps", "_waits", "loss_look", "may_lose", "rate")
+    __slots__ = (
+        "_checkpoint",
+        "_kept",
+        "_sized",
+        "_start",
+        "_steps",
+        "_waits",
+        "loss_look",
+        "may_lose",
+        "rate",
+    )
 
     def __init__(self, history: LaneHistory = NO_HISTORY, rate: LaneRate | None = None) -> None:
         self.rate = rate
@@ -53,6 +63,7 @@ class LaneTrack:
     def _keep(self, history: LaneHistory) -> None:
         self._steps = _steps_of(history)
         self._kept = (history, self._steps)
+        self._sized: LaneRate | None = None  # the newest report that is not in the history
         self.may_lose = len(history.starts) > 2 or history.retention != UNKNOWN_RETENTION
 
     def silenced(self) -> LaneTrack:
@@ -80,6 +91,7 @@ class LaneTrack:
             and rate.messages_per_second
             and (heard_at is None or heard_at <= steps[-1][0])
         ):
+            self._sized = rate
             if now - steps[-2][0] < LEAST_SECONDS:
                 steps[-1] = (now, age, place)
             else:
@@ -96,7 +108,7 @@ class LaneTrack:
         history, steps = self._kept
         if steps is None:
             return history
-        recent, rate = tuple(steps)[-MOST_IN_TIME:], self.rate
+        recent, rate = tuple(steps)[-MOST_IN_TIME:], self._sized
         if not isinstance(recent[-1][2], LanePosition):
             return history
         waypoints = tuple(made for one in recent if (made := _waypoint(one)) is not None)

@@ -67,6 +67,17 @@ anything = st.builds(
 )
 
 
+def test_what_a_record_measured_stays_known_when_nothing_is_copied_any_more() -> None:
+    track = LaneTrack()
+    for number, messages in enumerate([0, 0, 5, 5, 0]):
+        at = 1_000 + number
+        place = LanePosition(at, at, at, 10)
+        track.note(
+            LaneRate(a_key("t-0"), SOURCE, messages * 90.0, messages, 0, 0, (), place), number * 5.0, None
+        )
+    assert track.history.record_bytes == 90.0
+
+
 @given(
     st.lists(st.lists(steady, max_size=12) | st.lists(anything, max_size=3), max_size=12), st.floats(0, 90)
 )
