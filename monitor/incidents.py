@@ -4,7 +4,9 @@ An incident opens when a datastream was BREACHED in `open_after` verdicts in a r
 `close_after` verdicts WITHIN in a row that have lasted for `close_seconds`: what comes and goes near its
 objective is one incident. UNKNOWN counts for neither; HALTED neither opens one nor lets one
 close: good verdicts are counted from the start again. While it is open, a rebalance is asked for at most once
-in `cooldown_seconds` (the last one must have had time to show), and not while something is not copied at all.
+in `cooldown_seconds` (the last one must have had time to show), and not while something is not copied at all,
+nor sooner than that after it was seen so: what an outage has left is copied as fast as that can be done, and
+looks like an overload until it shows that less and less waits.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class IncidentPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What is remembered of one datastream. Times are monotonic seconds."""
+    """What is remembered of one datastream. Times are monotonic seconds. `halted_at`: when it was
+    last seen that something of it is not copied."""
 
     is_open: bool = False
     breaches: int = 0
@@ -49,6 +52,7 @@ class Incident:
     opened_at: float | None = None
     helped_at: float | None = None
     good_since: float | None = None
+    halted_at: float | None = None
 
 
 def advance(
@@ -57,20 +61,23 @@ def advance(
     """The incident after a verdict, and the steps to take, in order."""
     if verdict.standing is Standing.UNKNOWN:
         return incident, ()
+    if verdict.is_halted or verdict.standing is Standing.HALTED:
+        incident = replace(incident, halted_at=now)
     if verdict.standing is Standing.HALTED:
         return replace(incident, goods=0, good_since=None), ()
     if verdict.standing is Standing.WITHIN:
         since = now if incident.good_since is None else incident.good_since
         good = replace(incident, goods=incident.goods + 1, breaches=0, good_since=since)
         if incident.is_open and good.goods >= policy.close_after and now - since >= policy.close_seconds:
-            return Incident(helped_at=incident.helped_at), (Step.CLOSE,)
+            return Incident(helped_at=incident.helped_at, halted_at=incident.halted_at), (Step.CLOSE,)
         return good, ()
     bad = replace(incident, breaches=incident.breaches + 1, goods=0, good_since=None)
     steps: list[Step] = []
     if not bad.is_open and bad.breaches >= policy.open_after:
         bad = replace(bad, is_open=True, opened_at=now)
         steps.append(Step.OPEN)
-    is_due = bad.helped_at is None or now - bad.helped_at >= policy.cooldown_seconds
+    moments = [moment for moment in (bad.helped_at, bad.halted_at) if moment is not None]
+    is_due = not moments or now - max(moments) >= policy.cooldown_seconds
     if bad.is_open and not verdict.is_halted and is_due:
         bad = replace(bad, helped_at=now)
         steps.append(Step.HELP)

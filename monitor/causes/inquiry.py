@@ -1,18 +1,24 @@
-"""Asks why datastreams are late, and not more often than is needed."""
+"""Asks why datastreams are late, and not more often than is needed.
+
+What was slow and is not any more is copied as fast as that can be done, which looks like an overload until
+enough reports show that less and less waits. So where another cause was found before, one of placement counts
+only for partitions of which not less waits than when they were looked at last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
 
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
-from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.causes.evidence import Evidence
+from monitor.causes.diagnosis import OF_PLACEMENT, Cause, Diagnosis
+from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.causes.judge import diagnose
+from monitor.movement.states import MovementState
 
 _log = structlog.get_logger(__name__)
 
@@ -21,6 +27,9 @@ LEAST_SECONDS: Final = 5.0
 MOST_QUESTIONS: Final = 10
 """Of a turn. Each makes every instance say what lanes of one group do, and a dead one is waited for: the
 others' turn comes, as who was asked lately is not asked again."""
+_COPYING: Final = frozenset(
+    {None, MovementState.OK, MovementState.WARN, MovementState.THROTTLED, MovementState.CATCHING_UP}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +54,11 @@ NO_ANSWER: Final = Answer()
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
+    """`waiting`: records of each partition."""
+
     asked_at: float
     answer: Answer
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 class Inquiry:
@@ -72,12 +84,35 @@ class Inquiry:
             return Answer(failure="others are looked at first")
         self._left -= 1
         try:
-            found = diagnose(ask(), limit_ms)
+            evidence = ask()
         except HeadraceError as error:
             _log.warning("cause not known", datastream=name, reason=str(error))
-            answer = Answer(failure=str(error))
+            self._known[name] = _Asked(now, Answer(failure=str(error)))
         else:
-            answer = Answer(found, is_news=self._causes.get(name) is not found.cause)
+            found, before = diagnose(evidence, limit_ms), self._causes.get(name)
+            if known is not None and before not in OF_PLACEMENT and found.cause in OF_PLACEMENT:
+                found = diagnose(_since(evidence, known, now), limit_ms)
             self._causes[name] = found.cause
-        self._known[name] = _Asked(now, answer)
-        return answer
+            self._known[name] = _Asked(
+                now, Answer(found, is_news=before is not found.cause), _waiting(evidence)
+            )
+        return self._known[name].answer
+
+
+def _waiting(evidence: Evidence) -> dict[str, int]:
+    return {one.partition: one.lag_records for one in evidence.lanes if one.lag_records is not None}
+
+
+def _since(evidence: Evidence, former: _Asked, now: float) -> Evidence:
+    """With lanes of which less waits than before as ones that catch up."""
+    seconds = now - former.asked_at
+    lanes = (_caught_up(one, former.waiting.get(one.partition), seconds) for one in evidence.lanes)
+    return replace(evidence, lanes=tuple(lanes))
+
+
+def _caught_up(lane: LaneEvidence, before: int | None, seconds: float) -> LaneEvidence:
+    waiting = lane.lag_records
+    if before is None or waiting is None or waiting >= before or lane.state not in _COPYING:
+        return lane
+    eta = waiting * seconds / (before - waiting)
+    return replace(lane, state=MovementState.CATCHING_UP, eta_seconds=eta)

@@ -47,6 +47,17 @@ def test_an_incident_closes_when_good_times_have_lasted() -> None:
     assert closed == [12], "30 s of it in a row; a halt begins them again, and what is unknown does not"
 
 
+def test_what_an_outage_has_left_has_a_cooldown_to_show_itself() -> None:
+    policy = IncidentPolicy(open_after=1, close_after=1, cooldown_seconds=30.0)
+    not_copied = Verdict(Standing.BREACHED, None, "", is_halted=True)
+    for halt in (Verdict(Standing.HALTED, None, "", is_halted=True), not_copied):
+        incident, helped = Incident(), list[float]()
+        for now, verdict in enumerate([halt, *[Verdict(Standing.BREACHED, None, "")] * 4]):
+            incident, found = advance(incident, verdict, policy, 10.0 * now)
+            helped += [10.0 * now] * (Step.HELP in found)
+        assert helped == [30.0]
+
+
 def test_an_incident_remembers_since_when_it_is_open() -> None:
     breach = Verdict(Standing.BREACHED, None, "")
     incident, _ = advance(Incident(), breach, IncidentPolicy(open_after=1), 5.0)

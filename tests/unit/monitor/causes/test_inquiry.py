@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -21,13 +22,15 @@ class Lanes:
 
     def __init__(self) -> None:
         self.owner: QuotaOwner | None = QuotaOwner.SOURCE
+        self.waiting = 900
         self.asked = 0
 
     def say(self) -> Evidence:
         self.asked += 1
         if self.owner is None:
             raise Unreachable("restarting")
-        return Evidence((LaneEvidence("t-0", task="a", lag_ms=9_000, hold=QuotaHold(self.owner, 0.5)),))
+        lane = LaneEvidence("t-0", task="a", lag_ms=9_000, lag_records=self.waiting)
+        return Evidence((replace(lane, hold=QuotaHold(self.owner, 0.5)),))
 
 
 Look = Callable[..., Answer]
@@ -99,3 +102,27 @@ def test_what_is_well_again_is_forgotten(inquiry: Inquiry, look: Look, lanes: La
     assert answer.is_news
     assert answer.diagnosis is not None
     assert answer.diagnosis.cause is Cause.QUOTA
+
+
+def test_what_is_caught_up_behind_another_cause_is_no_overload(look: Look, lanes: Lanes) -> None:
+    """It copies as fast as its task may, as long as less and less waits."""
+    look(0.0)
+    lanes.owner = QuotaOwner.TASK
+    for now, waiting in ((10.0, 600), (20.0, 300)):
+        lanes.waiting = waiting
+        found = look(now).diagnosis
+        assert found is not None
+        assert (found.cause, found.placement_can_help) == (Cause.BACKLOG, False)
+        assert f"{waiting} records of 1 partitions wait, for about {waiting // 30} s more" in found.sentence
+    found = look(30.0).diagnosis
+    assert found is not None
+    assert found.cause is Cause.OVERLOADED_TASK, "not less waits"
+
+
+def test_an_overload_that_was_found_first_stays_one_while_less_waits(look: Look, lanes: Lanes) -> None:
+    lanes.owner = QuotaOwner.TASK
+    for now, waiting in ((0.0, 900), (10.0, 600)):
+        lanes.waiting = waiting
+        found = look(now).diagnosis
+        assert found is not None
+        assert found.cause is Cause.OVERLOADED_TASK

@@ -57,6 +57,7 @@ class Flow:
         growth = (self.written - capacity) * STEP_SECONDS
         total = np.cumsum(growth)
         waiting = total - np.minimum(0.0, np.minimum.accumulate(total))
+        self.waiting: Floats = waiting
         came = np.cumsum(self.written) * STEP_SECONDS
         copied = came - waiting
         ends = np.arange(1, STEPS + 1) * float(STEP_SECONDS)
@@ -84,6 +85,16 @@ class Flow:
         far = np.maximum(milliseconds[None, :] - self._delay[:, None], 0.0) / self._median[:, None]
         odds = np.square(np.square(far))
         return np.asarray(odds / (1 + odds))
+
+    def fall(self, step: int) -> float:
+        """By how many a second what waits has become less in each of the last two steps; 0 where it has
+        not."""
+        before, between, now = self.waiting[step - 2 : step + 1].tolist()
+        return float((before - now) / (2 * STEP_SECONDS)) if before > between > now > 0 else 0.0
+
+    def late_ms(self, step: int) -> float:
+        """How long what arrives takes, about."""
+        return float(self._delay[step] + self._median[step])
 
     @property
     def is_stale(self) -> Flags:

@@ -1,6 +1,6 @@
 """A month of five datastreams in virtual time: days and weeks, noise, three outages, two shifts of
-traffic and a week in which a source gives too little. What is really the matter is found, once, and nothing
-else."""
+traffic, a week in which a source gives too little, and every other cause once. What is really the matter is
+found, once, and nothing else; a planner that would always move something is not asked in vain."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ import structlog
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import AlertKey
 from monitor.alerts.catalogue import BLIND, BURNING, HALTED, LATE, UNJUDGED, WEARING
+from monitor.causes.diagnosis import OF_PLACEMENT
+from monitor.records.record import Phase
 from tests.unit.monitor.month import truth
 from tests.unit.monitor.month.flow import PER_MINUTE, STEP_SECONDS, STEPS
 from tests.unit.monitor.month.run import Month, Span
 from tests.unit.monitor.month.truth import Truth
-from tests.unit.monitor.month.world import BUDGETED, OBJECTIVE, SHIFTED, START_MS
+from tests.unit.monitor.month.world import BUDGETED, HELPED, OBJECTIVE, START_MS
 
 SEEDS: Final = (1, 2)
 
@@ -36,15 +38,16 @@ def spans(month: Month, name: DatastreamName, *kinds: str) -> list[Span]:
     return sorted(found, key=lambda one: one.first)
 
 
-def incidents(month: Month, name: DatastreamName) -> list[Span]:
-    def step(moment_ms: int) -> int:
-        return (moment_ms - START_MS) // (1_000 * STEP_SECONDS) - 1
+def step_of(moment_ms: int) -> int:
+    return (moment_ms - START_MS) // (1_000 * STEP_SECONDS) - 1
 
+
+def incidents(month: Month, name: DatastreamName) -> list[Span]:
     return [
         Span(
             AlertKey(LATE.name, name),
-            step(one.opened_ms),
-            None if one.closed_ms is None else step(one.closed_ms),
+            step_of(one.opened_ms),
+            None if one.closed_ms is None else step_of(one.closed_ms),
         )
         for one in month.records.values()
         if one.datastream == name
@@ -72,8 +75,36 @@ def test_every_true_breach_is_one_incident_and_nothing_else_is(month: Month) -> 
 
 
 def test_a_rebalance_is_asked_for_where_it_helps_and_nowhere_else(month: Month) -> None:
-    assert sorted(name for _, name in month.world.asked) == sorted(SHIFTED)
-    assert sorted(month.world.helped) == sorted(SHIFTED)
+    """The planner would move something everywhere: only the causes keep it from that."""
+    assert sorted(name for _, name in month.world.asked) == sorted(HELPED)
+    assert sorted(month.world.tried) == sorted(HELPED), "nobody asks for a dry run in vain"
+    assert all(one.end < STEPS for troubles in month.world.troubles.values() for one in troubles)
+
+
+def test_the_incident_of_each_trouble_has_its_cause(month: Month) -> None:
+    for name, troubles in month.world.troubles.items():
+        for trouble in troubles:
+            found = [text for step, text in causes(month, name) if trouble.first <= step <= trouble.end]
+            assert any(text.startswith(f"{trouble.cause}: ") for text in found), (trouble, found)
+
+
+def test_a_cause_of_placement_is_found_only_where_it_is_one(month: Month) -> None:
+    for name, troubles in month.world.troubles.items():
+        for step, text in causes(month, name):
+            if text.startswith(tuple(OF_PLACEMENT)):
+                at_work = [one for one in troubles if one.first <= step <= one.end]
+                assert any(one.cause in OF_PLACEMENT for one in at_work), text
+
+
+def causes(month: Month, name: DatastreamName) -> list[tuple[int, str]]:
+    """What was found to be the cause, and at which step."""
+    return [
+        (step_of(entry.time_ms), entry.text)
+        for one in month.records.values()
+        if one.datastream == name
+        for entry in one.timeline
+        if entry.phase is Phase.CLASSIFIED
+    ]
 
 
 def test_alerts_fire_for_what_is_the_matter_once_each(month: Month) -> None:

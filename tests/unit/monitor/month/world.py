@@ -10,15 +10,15 @@ import numpy as np
 
 from mirror.errors import Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Act, Record
 from monitor.burn.pieces import Piece
-from monitor.causes.evidence import Evidence, LaneEvidence, Phases
+from monitor.causes.diagnosis import OF_PLACEMENT, Cause
+from monitor.causes.evidence import Evidence
 from monitor.latency import Observation, Observations, Source, Subject
-from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.history import TopicPast
 from monitor.ports import Hold, Preview
@@ -33,11 +33,15 @@ from tests.unit.monitor.month.flow import (
     Flow,
     daily,
 )
+from tests.unit.monitor.month.lanes import Sight, Trouble, lanes_in, lanes_without
 
 SHIFTED: Final = (DatastreamName("orders"), DatastreamName("clicks"))
-"""Their traffic shifts, each once, so that one task has too much: a rebalance helps."""
+"""Their traffic shifts, each once, so that one partition, or one task, has too much: a rebalance helps."""
 SOURCE_BOUND: Final = DatastreamName("billing")
 STEADY: Final = DatastreamName("steady")
+"""Once others keep its instance busy, so that a rebalance helps; everything else that makes records late
+happens to it, too."""
+HELPED: Final = (*SHIFTED, STEADY)
 QUIET: Final = DatastreamName("quiet")
 
 OBJECTIVE: Final = Objective(OBJECTIVE_MS, 99.5)
@@ -60,12 +64,9 @@ class World:
         self.step = 0
         self.changes = 0
         self.asked: list[tuple[int, DatastreamName]] = []
+        self.tried: list[DatastreamName] = []
         self.flows = _flows(rng)
-        self.shifts = {
-            name: int(rng.integers(day * PER_DAY, (day + 2) * PER_DAY))
-            for name, day in zip(SHIFTED, (7, 24), strict=True)
-        }
-        self.helped: dict[DatastreamName, int] = {}
+        self.troubles = _troubles(rng)
         self.blind = _outages(self, rng)
         self._subjects = {name: _subject(name) for name in self.flows}
         for name in self.flows:
@@ -92,29 +93,30 @@ class World:
     def release(self) -> None:
         """Nobody waits for it."""
 
-    def can_be_helped(self, name: DatastreamName, step: int) -> bool:
-        """Whether one task has too much while others have room."""
-        return name in self.shifts and self.shifts[name] <= step < self.helped.get(name, STEPS)
+    def trouble(self, name: DatastreamName) -> Trouble | None:
+        """What is the matter with it now."""
+        return next((one for one in self.troubles[name] if one.first <= self.step < one.end), None)
 
     def evidence(self, subject: Subject) -> Evidence:
         name = DatastreamName(subject.source.group)
-        late = LaneEvidence("t-0", task="t", lag_ms=OBJECTIVE_MS + 1, batches_per_second=1.0)
-        if self.can_be_helped(name, self.step):
-            late = replace(late, hold=QuotaHold(QuotaOwner.TASK, 0.9))
-        elif name == SOURCE_BOUND:
-            late = replace(late, phases=Phases(1.0, 9_000.0, 1.0, 5.0))
-        else:
-            late = replace(late, state=MovementState.CATCHING_UP, eta_seconds=60.0)
-        return Evidence((late, replace(late, partition="t-1")))
+        flow, step = self.flows[name], self.step
+        if self._is(flow.halted):
+            side = Cause.SOURCE_BOUND if self._is(flow.unknown) else Cause.DESTINATION_BOUND
+            return lanes_without(side, flow.waiting[step])
+        sight = Sight(round(flow.lag_ms[step]), flow.waiting[step], flow.fall(step), flow.late_ms(step))
+        return lanes_in(self.trouble(name), sight)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
-        moves = 2 * self.can_be_helped(name, self.step)
-        return Preview(f"{moves} partitions move", moves)
+        """There is always something that this planner would move."""
+        self.tried.append(name)
+        return Preview("2 partitions move", 2)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         self.asked.append((self.step, name))
-        if self.can_be_helped(name, self.step):
-            self.helped[name] = self.step + _REBALANCED
+        trouble = self.trouble(name)
+        if trouble is not None and trouble.cause in OF_PLACEMENT and not trouble.is_alone:
+            self.troubles[name].remove(trouble)
+            self.troubles[name].append(trouble._replace(end=self.step + _REBALANCED))
             self._apply(name)
         return f"r-{len(self.asked)}"
 
@@ -161,11 +163,10 @@ class World:
             raise Unreachable("Pinot does not answer")
 
     def _apply(self, name: DatastreamName) -> None:
-        """A task that has too much copies a third of it, from the shift until a rebalance is in force."""
         flow = self.flows[name]
-        if name in self.shifts:
-            flow.capacity = np.full(STEPS, _CAPACITY)
-            flow.capacity[self.shifts[name] : self.helped.get(name, STEPS)] *= 0.35
+        flow.capacity = np.full(STEPS, _CAPACITY)
+        for one in self.troubles[name]:
+            flow.capacity[one.first : one.end] *= one.share
         flow.run()
         self.changes += 1
 
@@ -175,20 +176,47 @@ _PEAK: Final = 500.0
 
 
 def _flows(rng: np.random.Generator) -> dict[DatastreamName, Flow]:
-    """Noise alone brings none of them to what can be copied. The source of one gives three quarters of what
-    is asked for at the peaks of a week."""
+    """Noise alone brings none of them to what can be copied."""
     enough = np.full(STEPS, _CAPACITY)
-    bound = enough.copy()
-    first = int(rng.integers(10 * PER_DAY, 13 * PER_DAY))
-    bound[first : first + 7 * PER_DAY] = _PEAK * 0.75
-    flows = {name: Flow(daily(rng, _PEAK, 200.0, weekend=0.8), enough.copy()) for name in SHIFTED}
-    flows[SOURCE_BOUND] = Flow(daily(rng, _PEAK, 60.0), bound)
-    flows[STEADY] = Flow(daily(rng, _PEAK, 400.0, weekend=1.0), enough.copy())
+    flows = {name: Flow(daily(rng, _PEAK, 200.0, weekend=0.8), enough) for name in SHIFTED}
+    flows[SOURCE_BOUND] = Flow(daily(rng, _PEAK, 60.0), enough)
+    flows[STEADY] = Flow(daily(rng, _PEAK, 400.0, weekend=1.0), enough)
     quiet = rng.poisson(0.02 * STEP_SECONDS, STEPS) / STEP_SECONDS
     late_ones = np.zeros(STEPS, bool)
     late_ones[rng.integers(PER_HOUR, STEPS, 25)] = True
-    flows[QUIET] = Flow(quiet, np.full(STEPS, 10.0), late_ones=late_ones)
+    flows[QUIET] = Flow(quiet, enough, late_ones=late_ones)
     return flows
+
+
+def _troubles(rng: np.random.Generator) -> dict[DatastreamName, list[Trouble]]:
+    """The source of one gives three quarters of what is asked for at the peaks of a week. Causes that another
+    placement ends last until it does."""
+
+    def some(day: int, cause: Cause, minutes: int) -> Trouble:
+        first = int(rng.integers(day * PER_DAY, (day + 2) * PER_DAY))
+        return Trouble(cause, first, first + minutes * PER_MINUTE)
+
+    def lasting(day: int, cause: Cause) -> Trouble:
+        return some(day, cause, 0)._replace(end=STEPS)
+
+    quota = some(12, Cause.QUOTA, 90)
+    week = some(10, Cause.SOURCE_BOUND, 7 * PER_DAY // PER_MINUTE)
+    return {
+        SHIFTED[0]: [lasting(7, Cause.HOT_PARTITION)],
+        SHIFTED[1]: [quota._replace(quota=QuotaOwner.DATASTREAM), lasting(24, Cause.OVERLOADED_TASK)],
+        SOURCE_BOUND: [week._replace(share=0.75 * _PEAK / _CAPACITY)],
+        STEADY: [
+            some(1, Cause.QUOTA, 60)._replace(quota=QuotaOwner.DESTINATION),
+            some(4, Cause.DESTINATION_BOUND, 60),
+            some(7, Cause.NETWORK, 40),
+            some(10, Cause.HOT_PARTITION, 60)._replace(is_alone=True),
+            some(13, Cause.OPEN_TRANSACTION, 15)._replace(share=0.0),
+            some(15, Cause.PAUSED, 15)._replace(share=0.0),
+            some(18, Cause.START_UP, 4)._replace(share=0.0),
+            lasting(24, Cause.OVERLOADED_INSTANCE),
+        ],
+        QUIET: [],
+    }
 
 
 def _outages(world: World, rng: np.random.Generator) -> Flags:
