@@ -11,9 +11,11 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from mirror.errors import IllegalTransition
+from mirror.errors import HeadraceError, IllegalTransition
 from monitor.adapters.rest_service import RestService
 from monitor.alerts.catalogue import LATE, PAUSED
+from monitor.causes.diagnosis import Cause
+from monitor.records.record import Phase
 from stack.process.managed_process import ManagedProcess
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver
@@ -22,10 +24,13 @@ from tests.metrics_data import fresh_name
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
+from tests.throttling import WRITING, throttled
 
 pytestmark = pytest.mark.servers
 
 BREACHED: Final = "latency objective breached"
+QUOTA: Final = 20_000
+"""Bytes a second that an instance may write then."""
 
 
 def settings(receiver: CheckingAlertmanager) -> dict[str, str]:
@@ -139,6 +144,53 @@ def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
         rest.delete(f"/v1/datastreams/{name}")
         wait_until(lambda: not firing(receiver), "nothing is the matter any more")
         wait_until(lambda: incident["id"] not in str(rest.get("/v1/incidents", open="true")), "it is closed")
+
+
+def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_is_rebalanced(
+    new_instance: NewInstance, kafka_pair: KafkaPair
+) -> None:
+    name, brokers = fresh_name("slow"), kafka_pair.destination.address
+    make_topic(kafka_pair.source.address, name, 2)
+    records = [Record(number % 2, None, os.urandom(10_000), (), 1_700_000_000_000) for number in range(1_000)]
+    with CheckingAlertmanager() as receiver, ExitStack() as quotas:
+        quick = {**settings(receiver), "monitor__cooldown_seconds": "1"}
+        instances = [new_instance(one, **quick) for one in ("one", "two")]
+        for one in instances:
+            quotas.enter_context(throttled(brokers, WRITING, f"headrace-{one.name}", QUOTA))
+        produce(kafka_pair.source.address, name, records)
+        definition = {
+            "name": name,
+            "source": {"cluster": "source", "topics": name},
+            "destination": {"cluster": "destination", "name": "copy.*"},
+            "objective": {"milliseconds": 1_000},
+            "metadata": {"owner": "tests"},
+        }
+        instances[0].rest.post("/v1/datastreams", definition)
+
+        def incident(at: RunningInstance) -> dict[str, Any]:
+            """The one that is kept, once brokers' quota is its cause; empty until then."""
+            try:
+                found: list[dict[str, Any]] = at.rest.get("/v1/incidents")
+            except HeadraceError:
+                return {}
+            mine = [one for one in found if one["datastream"] == name]
+            return mine[0] if len(mine) == 1 and mine[0]["cause"] == Cause.QUOTA else {}
+
+        before = wait_until(lambda: incident(instances[0]), "the quota is the cause")
+        assert isinstance(before["evidence"]["broker"], int | float)
+        leader = next(one for one in instances if has_judged(one))
+        (other,) = [one for one in instances if one is not leader]
+        leader.kill()
+
+        def is_judged_again() -> bool:
+            return "quota: broker" in other.log_file.read_text()
+
+        wait_until(is_judged_again, "the next leader finds it too")
+        after = wait_until(lambda: incident(other), "the incident continues")
+        assert after["id"] == before["id"]
+        assert not [one for one in after["timeline"] if one["phase"] == Phase.ACTED]
+        operations = other.rest.get("/v1/operations", datastream=name)
+        assert not [one for one in operations if one["kind"] == "rebalance"]
 
 
 def test_of_two_monitors_one_judges_and_the_other_takes_over(
