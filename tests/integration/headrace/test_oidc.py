@@ -205,12 +205,11 @@ def test_what_is_no_set_of_keys_lets_nobody_in(
     provider.status, provider.answer = status, answer
     with capture_logs() as logged:
         issuer = issuer_of(OidcSettings.model_validate(provider.settings()), provider.clock)
-    (told,) = [one["reason"] for one in logged if one["event"] == "the keys of the issuer cannot be read"]
-    assert reason in told
-    with pytest.raises(Unreachable):
-        issuer.principal_of(provider.token("ec"))
-    wait_until(lambda: len(provider.asked) == 2)
-    assert set(provider.asked) == {"/certs"}
+        with pytest.raises(Unreachable):
+            issuer.principal_of(provider.token("ec"))
+        # The first reading, and that of a token of which no key is known. Others may still log theirs.
+        wait_until(lambda: sum(reason in str(one.get("reason")) for one in logged) >= 2, reason)
+    assert provider.asked == ["/certs"] * 2
 
 
 def test_a_provider_that_is_slow_is_not_waited_for(provider: Provider) -> None:
