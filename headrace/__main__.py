@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -22,7 +23,8 @@ from headrace.commands.access import token
 from headrace.commands.analytics import loads, monitor, monitor_switch, pinot, plan, pmp, slo
 from headrace.commands.datastreams import group
 from headrace.commands.datastreams.apply import apply
-from headrace.console.terminal import complain
+from headrace.commands.fleet import instances, lag, lanes, status
+from headrace.console.terminal import complain, console
 from headrace.errors import exit_code_of, explain
 
 app = typer.Typer(
@@ -42,6 +44,10 @@ app.add_typer(slo.app, name="slo", help="Objectives of datastreams as OpenSLO do
 app.add_typer(pinot.app, name="pinot", help="Tables of metrics, and named queries over them.")
 app.add_typer(loads.app, name="loads", help="Recorded loads of partitions, as a file.")
 app.add_typer(pmp.app, name="pmp", help="Partition metrics: the Spark job, the sampler, the loads.")
+app.command()(status.status)
+app.command()(lag.lag)
+app.command()(lanes.lanes)
+app.command()(instances.instances)
 app.command()(serve.serve)
 app.command(hidden=True)(serve.worker)
 app.command()(plan.plan)
@@ -58,6 +64,35 @@ app.command()(verify.verify)
 app.command()(import_brooklin.import_brooklin)
 app.command()(translate.translate)
 app.command()(translate.progress)
+
+
+def _show_version(is_asked: bool) -> None:
+    if not is_asked:
+        return
+    import platform
+    from importlib.metadata import version
+
+    from headrace.process.machine_code import COMPILED, INTERPRETED, found
+
+    data_plane = COMPILED if found() else INTERPRETED
+    python = platform.python_version()
+    console().print(f"headrace {version('headrace')}, data plane {data_plane}, Python {python}")
+    raise typer.Exit
+
+
+@app.callback()
+def options_of_all(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version, and how the data plane runs, and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before the command."""
 
 
 def main() -> None:

@@ -28,7 +28,10 @@ def events(
         ),
     ] = "",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Show what happens from now on, until it is interrupted.")
+        bool,
+        typer.Option(
+            "--follow", "--watch", "-f", help="Show what happens from now on, until it is interrupted."
+        ),
     ] = False,
     since: Annotated[
         str,
@@ -69,7 +72,7 @@ def events(
         print_json(found)
         return
     for event in found:
-        console().print(line_of(event))
+        console().print(_dated(event), soft_wrap=True)
 
 
 def line_of(event: Mapping[str, Any]) -> str:
@@ -80,16 +83,19 @@ def line_of(event: Mapping[str, Any]) -> str:
     return f"epoch {event.get('plan_epoch')} {event.get('kind')}: {where}{moved}{event.get('sentence')}"
 
 
-def _tell(told: Told) -> None:
+def _dated(event: Mapping[str, Any]) -> str:
+    """The line of an event, after its time and its datastream."""
     from mirror.model.datastreams.pauses import moment_text
 
-    if told.event is None:
-        console().print(f"gap: {told.gap}", soft_wrap=True)
-        return
-    about = f"{told.event['datastream']} " if told.event.get("datastream") else ""
-    time_ms = told.event.get("time_ms")
+    about = f"{event['datastream']} " if event.get("datastream") else ""
+    time_ms = event.get("time_ms")
     when = moment_text(time_ms) if isinstance(time_ms, int) else "?"
-    console().print(f"{when} {about}{line_of(told.event)}", soft_wrap=True)
+    return f"{when} {about}{line_of(event)}"
+
+
+def _tell(told: Told) -> None:
+    text = f"gap: {told.gap}" if told.event is None else _dated(told.event)
+    console().print(text, soft_wrap=True)
 
 
 def _tell_a_program(told: Told) -> None:

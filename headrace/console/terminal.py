@@ -8,12 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
 from headrace.console.escapes import json_text, visible, visible_lines
 
 _CONTINUED: Final = "\n  "
+_BETWEEN: Final = 2
+"""Cells between two columns."""
+_NARROWEST: Final = 24
+"""Cells to which the columns of a table may be folded; where even that is too wide, each row is a record."""
+_NOTHING: Final = "-"
+"""What an empty cell is in a pipe, so that every line has as many fields."""
+
+Lines = list[str]
 
 
 class Terminal:
@@ -24,22 +34,65 @@ class Terminal:
         self._console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def print(self, text: str = "", **how: Any) -> None:
-        """One line. `how`: options of `rich.console.Console.print`."""
-        self._console.print(visible(text), **how)
+        """One line; a terminal wraps it between words, a pipe or a file gets it whole. `how`: options of
+        `rich.console.Console.print`."""
+        self._console.print(visible(text), **{"soft_wrap": not self._console.is_terminal, **how})
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Cells by row; None is an empty one, a list has a line for each of its texts."""
-        table = Table(title=visible(title), title_justify="left")
-        for column in columns:
-            table.add_column(visible(column))
-        for row in rows:
-            table.add_row(*map(_cell, row))
-        self._console.print(table)
+        """Cells by row; None is an empty one, a list has a line for each of its texts.
+
+        Nothing of a cell is cut off: columns that are too wide for the terminal are folded, and where that
+        would not be legible each row is a record of `column: value` lines. A pipe or a file gets a line for
+        each row, and a heading, whatever their width."""
+        cells = [[_cell(value) for value in row] for row in rows]
+        if not self._console.is_terminal:
+            self._plain(title, columns, cells)
+        elif _least_width(columns, cells) <= self._console.width:
+            self._console.print(_folded(title, columns, cells))
+        else:
+            self._records(title, columns, cells)
+
+    def _plain(self, title: str, columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> None:
+        self.print(title)
+        heading = [column.upper().replace(" ", "_") for column in columns]
+        lines = [heading, *([", ".join(cell) or _NOTHING for cell in row] for row in cells)]
+        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            padded = (text + " " * (width - cell_len(text)) for text, width in zip(line, widths, strict=True))
+            self.print((" " * _BETWEEN).join(padded).rstrip())
+
+    def _records(self, title: str, columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> None:
+        self.print(title)
+        widest = max(map(cell_len, columns))
+        for row in cells:
+            self.print("-" * min(widest, self._console.width))
+            for column, cell in zip(columns, row, strict=True):
+                name = column + " " * (widest - cell_len(column))
+                for text in cell if any(cell) else ():
+                    self.print(f"{name}  {text}", soft_wrap=True)
 
 
-def _cell(value: object) -> str:
-    lines = value if isinstance(value, list | tuple) else ["" if value is None else value]
-    return "\n".join(visible(str(one)) for one in lines)
+def _least_width(columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> int:
+    """Cells that a legible table needs: each column its widest line, or what it may be folded to."""
+    widest = [
+        max([cell_len(name), *(cell_len(text) for row in cells for text in row[number])])
+        for number, name in enumerate(columns)
+    ]
+    return sum(min(width, _NARROWEST) + _BETWEEN for width in widest)
+
+
+def _folded(title: str, columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> Table:
+    table = Table(title=visible(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(visible(column), overflow="fold")
+    for row in cells:
+        table.add_row(*("\n".join(cell) for cell in row))
+    return table
+
+
+def _cell(value: object) -> Lines:
+    texts = value if isinstance(value, list | tuple) else ["" if value is None else value]
+    return [visible(str(one)) for one in texts] or [""]
 
 
 def console() -> Terminal:

@@ -7,9 +7,12 @@ import io
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click import unstyle
 
 from headrace.console.files import write_file
 from headrace.console.terminal import console, print_table
@@ -37,6 +40,67 @@ def test_brackets_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr().out
     for text in ("of [a-z]+", "team-[a-z]+", "ends with [/x]", "one [b] two [/]"):
         assert text in shown
+
+
+COLUMNS = ("partition", "instance", "reason")
+ROWS: list[dict[str, Any]] = [
+    {
+        "partition": "orders-7",
+        "instance": "host-a.example.net:32311",
+        "reason": "the broker refuses it: " * 6,
+    },
+    {"partition": "orders-8", "instance": None, "reason": ["first line", "second line"]},
+]
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Rich asks these variables before the file that it writes to."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+@pytest.mark.parametrize("columns", [200, 80, 41, 12])
+def test_a_terminal_of_any_width_shows_all_of_a_cell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int
+) -> None:
+    on_a_terminal(monkeypatch, columns)
+    print_table("lanes", COLUMNS, ROWS)
+    shown = "".join(unstyle(capsys.readouterr().out).split())
+    assert shown.count("refusesit:") == 6 or columns < 200
+    letters = Counter(shown)
+    wanted = Counter("".join(f"{ROWS[0]['reason']}{ROWS[0]['instance']}orders-8second line".split()))
+    assert wanted <= letters
+    assert "…" not in shown
+
+
+def test_a_table_that_would_be_folded_to_nothing_is_records(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_a_terminal(monkeypatch, 30)
+    print_table("lanes", COLUMNS, ROWS[1:])
+    lines = [line.rstrip() for line in unstyle(capsys.readouterr().out).splitlines()]
+    assert lines == [
+        "lanes",
+        "---------",
+        "partition  orders-8",
+        "reason     first line",
+        "reason     second line",
+    ]
+
+
+def test_a_pipe_gets_a_line_for_each_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table("lanes", COLUMNS, [*ROWS, {"partition": "日本-0", "instance": "b", "reason": "a\nb"}])
+    console().print("word " * 30)
+    title, heading, first, second, third, text = capsys.readouterr().out.splitlines()
+    assert (title, heading.split()) == ("lanes", ["PARTITION", "INSTANCE", "REASON"])
+    assert first.endswith(ROWS[0]["reason"].rstrip())
+    assert second.split(maxsplit=2) == ["orders-8", "-", "first line, second line"]
+    assert third.split() == ["日本-0", "b", r"a\nb"]
+    assert text.rstrip() == ("word " * 30).rstrip()
 
 
 def test_a_file_without_room_is_named_with_what_to_do() -> None:

@@ -1,0 +1,81 @@
+"""`headrace lag`: how far the service is behind, by datastream."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from headrace.commands.datastreams.connection import complete_name, connect
+from headrace.commands.fleet.lanes import state_of
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import console, print_json, print_table
+
+
+def lag(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A datastream, for its partitions one by one; without it all datastreams.",
+            show_default=False,
+            autocompletion=complete_name,
+        ),
+    ] = "",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how far each datastream is behind, the furthest first; what is not known is said to be so.
+
+    Datastreams that share tasks are one line."""
+    if name:
+        from headrace.commands.datastreams.reads import lag as lag_of_one
+
+        lag_of_one(name, at, config, as_json)
+        return
+    found = connect(at, config).get("/v1/lanes")
+    rows = lags_of(found["lanes"])
+    silent = [one["name"] for one in found["instances"] if one["state"] != "answered"]
+    if as_json:
+        print_json({"datastreams": rows, "silent_instances": silent})
+        return
+    columns = ["datastream", "partitions", "lag_records", "lag_ms", "worst", "unknown", "movement"]
+    print_table(f"lag of {len(rows)} datastreams", columns, [_row(one) for one in rows])
+    if silent:
+        console().print(f"not heard, and not in the sums: {', '.join(silent)}")
+
+
+def lags_of(lanes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Sums by datastream of lanes as `/v1/lanes` has them, the furthest behind first. Records and age are
+    None where the lag of no partition is known; `unknown` counts partitions that are in no sum."""
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for lane in lanes:
+        groups[lane["datastream"]].append(lane)
+    return sorted((_sum_of(name, group) for name, group in groups.items()), key=_urgency)
+
+
+def _sum_of(name: str, lanes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    records = [one["lag_records"] for one in lanes if one["lag_records"] is not None]
+    aged = [one for one in lanes if one["lag_ms"] is not None]
+    worst = max(aged, key=lambda one: one["lag_ms"], default=None)
+    return {
+        "datastream": name,
+        "partitions": len(lanes),
+        "lag_records": sum(records) if records else None,
+        "lag_ms": worst["lag_ms"] if worst else None,
+        "worst": worst["partition"] if worst and worst["lag_ms"] else None,
+        "unknown": len(lanes) - len(records),
+        "movement": dict(Counter(map(state_of, lanes)).most_common()),
+    }
+
+
+def _urgency(row: Mapping[str, Any]) -> tuple[bool, float, str]:
+    return row["lag_ms"] is not None, -(row["lag_ms"] or 0), row["datastream"]
+
+
+def _row(one: Mapping[str, Any]) -> dict[str, Any]:
+    numbers = {key: "?" if one[key] is None else one[key] for key in ("lag_records", "lag_ms")}
+    states = [f"{count} {state}" for state, count in one["movement"].items()]
+    return {**one, **numbers, "unknown": one["unknown"] or None, "movement": ", ".join(states)}

@@ -1,0 +1,80 @@
+"""`headrace lanes`: the copying of every partition, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from headrace.commands.datastreams.connection import complete_name, connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import console, print_json, print_table
+
+_FINE: Final = "OK"
+
+
+def lanes(
+    datastream: Annotated[
+        str,
+        typer.Option(
+            help="Only those of this one, or of its group.", show_default=False, autocompletion=complete_name
+        ),
+    ] = "",
+    instance: Annotated[str, typer.Option(help="Only those of this instance.", show_default=False)] = "",
+    movement: Annotated[
+        list[str] | None,
+        typer.Option(help="Only those in this state of movement, as STALL; may be repeated."),
+    ] = None,
+    troubled: Annotated[bool, typer.Option("--troubled", help="Only those that are not OK.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many lines at most.")] = 100,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the copying of each partition: who copies it, how fast, how far behind, and what is the matter.
+
+    Those that are furthest behind come first; what is not known comes before all."""
+    named = {"datastream": datastream, "instance": instance}
+    found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
+    wanted = {one.upper() for one in movement or ()}
+    kept = [one for one in found["lanes"] if _is_wanted(one, wanted, troubled)]
+    kept.sort(key=_urgency)
+    if as_json:
+        print_json(found | {"lanes": kept})
+        return
+    columns = ["partition", "datastream", "instance", "worker", "phase", "movement", "lag_records", "lag_ms"]
+    columns += ["bytes_per_second", "reason"]
+    print_table(f"{len(kept)} of {len(found['lanes'])} lanes", columns, [_row(one) for one in kept[:limit]])
+    if len(kept) > limit:
+        console().print(f"{len(kept) - limit} more: --limit, or --json for all")
+    for one in found["instances"]:
+        if one["state"] != "answered":
+            console().print(f"not heard: {one['name']}, {one['state']}: {one['reason']}")
+
+
+def state_of(lane: Mapping[str, Any]) -> str:
+    """The state of its movement; `?` while nothing is known of that."""
+    return str(lane["movement"]["state"]) if lane.get("movement") else "?"
+
+
+def _is_wanted(lane: Mapping[str, Any], wanted: set[str], only_troubled: bool) -> bool:
+    state = state_of(lane)
+    return (not wanted or state in wanted) and not (only_troubled and state == _FINE)
+
+
+def _urgency(lane: Mapping[str, Any]) -> tuple[bool, float, str]:
+    lag = lane["lag_ms"]
+    return lag is not None, -(lag or 0), lane["partition"]
+
+
+def _row(lane: Mapping[str, Any]) -> dict[str, Any]:
+    known = ("lag_records", "lag_ms", "bytes_per_second")
+    numbers = {key: "?" if lane[key] is None else f"{lane[key]:.0f}" for key in known}
+    movement = lane.get("movement") or {"reason": ""}
+    return {
+        **{key: lane[key] for key in ("partition", "datastream", "instance", "worker", "phase")},
+        **numbers,
+        "movement": state_of(lane),
+        "reason": lane["reason"] or movement["reason"],
+    }

@@ -1,0 +1,150 @@
+"""`headrace status`, `lag`, `lanes` and `instances`: the service as it is, and what is not known of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from headrace.commands.fleet.instances import state_of, troubles_of
+from headrace.commands.fleet.lag import lags_of
+from mirror.instance.workers.lane_table import LanePhase
+from mirror.instance.workers.lane_track import LaneTrack
+from mirror.model.movement.history import Retention
+from monitor.records.record import IncidentRecord
+from tests.builders import a_key
+from tests.fakes.in_process import InProcess
+from tests.fakes.partition_lives import PartitionLife
+from tests.fakes.site import Site
+from tests.unit.headrace.conftest import Headrace, Serve
+
+
+def stall(site: Site, lane: str) -> None:
+    """Have a lane of `orders` stand still with records waiting."""
+    states, key = site.follower.workers._states, a_key(lane)
+    life = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(3_600_000))
+    track = LaneTrack(life.history_at(site.clock.monotonic()), states[key].rate)
+    states[key] = replace(states[key], phase=LanePhase.COPYING, track=track)
+    site.follower.turn()
+
+
+def a_lane(partition: str, records: int | None = 0, age: int | None = 0, **more: Any) -> dict[str, Any]:
+    """As `/v1/lanes` has it, with what sums read."""
+    return {"partition": partition, "datastream": "a", "lag_records": records, "lag_ms": age} | more
+
+
+def test_status_shows_what_is_the_matter_first(site: Site, headrace: Headrace) -> None:
+    site.create("a", metadata={}, owner="team", destination={"cluster": "destination", "name": "a.*"})
+    site.create(objective={"milliseconds": 800})
+    site.client.post("/v1/datastreams/orders/pause", json={"reason": "they move house"})
+    shown = headrace("status")
+    assert shown.code == 0
+    assert "instances: 1 well; one leads" in shown.out
+    assert "monitor: none runs, nothing is judged" in shown.out
+    lines = shown.out.splitlines()
+    orders, a = (next(n for n, one in enumerate(lines) if one.startswith(name)) for name in ("orders ", "a "))
+    assert orders < a
+    assert "p99 within 800 ms" in lines[orders]
+    assert "paused: they move house" in lines[orders]
+
+
+def test_status_has_movement_loss_and_open_incidents(site: Site, headrace: Headrace) -> None:
+    site.create()
+    stall(site, "t-0")
+    site.incidents.append(
+        IncidentRecord("i-1", "orders", "source", 1_700_000_000_000, is_late=True, cause="hot partition")
+    )
+    (row,) = [line for line in headrace("status").out.splitlines() if line.startswith("orders ")]
+    assert "late since 2023-11-14T22:13:20Z, cause: hot partition" in row
+    assert "1 STALL, for longest t-0" in row
+    found = json.loads(headrace("status", "--json").out)
+    assert found["unknown"] == {}
+    assert found["incidents"][0]["id"] == "i-1"
+
+
+def test_a_part_that_does_not_answer_is_unknown_and_the_rest_is_shown(
+    site: Site, serve: Serve, headrace: Headrace
+) -> None:
+    site.create()
+    service = InProcess(site.app)
+
+    class Broken(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path in dead:
+                problem = {"detail": "the topic does not answer", "kind": "Unreachable"}
+                return httpx.Response(503, json=problem, request=request)
+            return service.handle_request(request)
+
+    dead = {"/v1/incidents", "/v1/movement"}
+    serve(Broken())
+    shown = headrace("status")
+    assert shown.code == 0
+    assert "incidents: unknown: the topic does not answer" in shown.out
+    assert "orders" in shown.out
+    dead |= {"/v1/instances", "/v1/datastreams", "/v1/monitor"}
+    assert headrace("status").code != 0
+
+
+def test_instances_show_what_is_not_well(site: Site, headrace: Headrace) -> None:
+    site.tick()
+    site.health.report("workers", False, "worker 1 has died")
+    row = headrace("instances").out.splitlines()[-1]
+    assert row.startswith("one ")
+    assert "not well" in row
+    assert row.endswith("workers: worker 1 has died")
+    assert json.loads(headrace("instances", "--json").out)[0]["name"] == "one"
+
+
+def test_an_instance_that_does_not_answer_is_said_to_be_so() -> None:
+    silent = {"name": "two", "state": "timed out", "reason": "no answer in 2 s", "health": None}
+    assert (state_of(silent), list(troubles_of(silent))) == ("timed out", ["no answer in 2 s"])
+    leaving = {"health": {"is_well": True, "parts": {}}, "is_leaving": True}
+    assert state_of(leaving) == "leaving"
+
+
+def test_lanes_are_sorted_and_left_out_as_asked(site: Site, headrace: Headrace) -> None:
+    site.create()
+    stall(site, "t-1")
+    assert "2 of 2 lanes" in headrace("lanes").out
+    for asked in (("--movement", "stall"), ("--troubled", "--datastream", "orders")):
+        found = json.loads(headrace("lanes", *asked, "--json").out)
+        assert [one["movement"] and one["movement"]["state"] for one in found["lanes"]][-1:] == ["STALL"]
+    assert "1 more: --limit" in headrace("lanes", "--limit", "1").out
+    assert headrace("lanes", "--datastream", "nobody").out.startswith("0 of 0 lanes")
+
+
+def test_what_is_not_known_is_in_no_sum() -> None:
+    late = a_lane("t-0", 12, 900, movement={"state": "STALL"})
+    rows = lags_of([late, a_lane("t-1", None, None, movement=None), a_lane("u-0", datastream="b")])
+    assert [(one["datastream"], one["lag_records"], one["lag_ms"], one["unknown"]) for one in rows] == [
+        ("a", 12, 900, 1),
+        ("b", 0, 0, 0),
+    ]
+    assert rows[0]["worst"] == "t-0"
+    assert rows[0]["movement"] == {"STALL": 1, "?": 1}
+    assert lags_of([a_lane("t-0", None, None)])[0]["lag_records"] is None
+
+
+def test_lag_is_of_all_datastreams_or_of_one(site: Site, headrace: Headrace) -> None:
+    site.create()
+    every = headrace("lag")
+    assert every.out.splitlines()[0] == "lag of 1 datastreams"
+    assert every.out.splitlines()[2].split()[:4] == ["orders", "2", "?", "?"]
+    assert "t-0" in headrace("lag", "orders").out
+    assert json.loads(headrace("lag", "--json").out)["silent_instances"] == []
+
+
+@pytest.mark.parametrize("command", ["status", "lag", "lanes", "instances"])
+def test_nobody_there_is_one_line(command: str, headrace: Headrace) -> None:
+    shown = headrace(command, "--at", "127.0.0.1:1")
+    assert shown.code != 0
+    assert "no Headrace instance answers at 127.0.0.1:1" in shown.err
+
+
+def test_the_version_says_how_the_data_plane_runs(headrace: Headrace) -> None:
+    shown = headrace("--version")
+    assert shown.out.startswith("headrace ")
+    assert "data plane " in shown.out
