@@ -25,6 +25,7 @@ class RunningInstance:
 
     def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.name = name
+        self.environment = environment
         self.log_file = folder / f"{name}.log"
         self._address_file = folder / f"{name}.address"
         self._rest: RestClient | None = None

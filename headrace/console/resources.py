@@ -1,9 +1,10 @@
-"""Where REST has what commands ask for, and what they wait for there."""
+"""Where REST has what commands ask for, what they wait for there, and how an instance is by its answer."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from mirror.errors import InvalidRequest
@@ -46,6 +47,25 @@ def path_of_plan(identity: str) -> str:
     if identity in _ELSEWHERE:
         raise InvalidRequest(f"{identity!r} is no plan", advice="headrace datastream plan computes one")
     return _below(PLANS, identity)
+
+
+def instance_state(instance: Mapping[str, Any]) -> str:
+    """One word for a person: well, not well, leaving, unreachable, timed out."""
+    if instance["health"] is None:
+        return str(instance["state"])
+    if instance["is_leaving"]:
+        return "leaving"
+    return "well" if instance["health"]["is_well"] else "not well"
+
+
+def instance_troubles(instance: Mapping[str, Any]) -> Iterator[str]:
+    """What is not well of it, a sentence for each part; why it has not answered, where it has not."""
+    if instance["health"] is None:
+        yield instance["reason"] or instance["state"]
+        return
+    for part, condition in instance["health"]["parts"].items():
+        if not condition["is_well"]:
+            yield f"{part}: {condition['sentence']}"
 
 
 def _below(folder: str, name: str) -> str:

@@ -101,7 +101,7 @@ def test_every_command_that_is_named_exists_with_its_options() -> None:
     ]
     assert len(named) > 60
     assert [one for one in named if one[2]] == []
-    assert complaint(["doctor"], []) == "no command doctor"
+    assert complaint(["surgeon"], []) == "no command surgeon"
     assert complaint(["pmp", "run"], ["--nothing"]) == "no option --nothing"
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.commands.datastreams.connection import connect
-from headrace.commands.fleet.instances import state_of, troubles_of
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
 def _show_instances(found: Mapping[str, Any]) -> None:
     instances = found["instances"]
     leader = next((one["name"] for one in instances if (one["health"] or {}).get("is_leading")), None)
-    states = Counter(map(state_of, instances)).most_common()
+    states = Counter(map(instance_state, instances)).most_common()
     counts = ", ".join(f"{number} {state}" for state, number in states)
     console().print(f"instances: {counts}; {f'{leader} leads' if leader else 'nobody leads'}")
     for one in instances:
-        for trouble in troubles_of(one):
+        for trouble in instance_troubles(one):
             console().print(f"  {one['name']}: {trouble}", soft_wrap=True)
 
 

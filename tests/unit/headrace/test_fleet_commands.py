@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from headrace.commands.fleet.instances import state_of, troubles_of
 from headrace.commands.fleet.lag import lags_of
+from headrace.console.resources import instance_state, instance_troubles
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.history import Retention
@@ -100,9 +100,9 @@ def test_instances_show_what_is_not_well(site: Site, headrace: Headrace) -> None
 
 def test_an_instance_that_does_not_answer_is_said_to_be_so() -> None:
     silent = {"name": "two", "state": "timed out", "reason": "no answer in 2 s", "health": None}
-    assert (state_of(silent), list(troubles_of(silent))) == ("timed out", ["no answer in 2 s"])
+    assert (instance_state(silent), list(instance_troubles(silent))) == ("timed out", ["no answer in 2 s"])
     leaving = {"health": {"is_well": True, "parts": {}}, "is_leaving": True}
-    assert state_of(leaving) == "leaving"
+    assert instance_state(leaving) == "leaving"
 
 
 def test_lanes_are_sorted_and_left_out_as_asked(site: Site, headrace: Headrace) -> None:

@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from mirror.adapters.kafka.loop_thread import LoopThread
+from mirror.adapters.kafka.survey import ClusterSurvey, TopicFacts
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.metric_topic import placement_event_topic
 from mirror.adapters.settings import KafkaCluster as ClusterSettings
@@ -28,6 +30,8 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.model.topics import TopicDescription
+from mirror.protocol.codes import Code
+from mirror.protocol.control.rights import AclOperation as Right
 from mirror.protocol.control.sasl import SaslAccess
 from pmp.adapters.cluster_probe import KafkaClusterProbe
 from stack.kafka import KafkaCluster, NodePorts
@@ -261,3 +265,57 @@ def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
     )
     look = KafkaClusterProbe(users.settings("sampler"), SystemClock()).look()
     assert sum(size for place, size in look.size_bytes.items() if place.topic == f"{prefix}-orders") > 0
+
+
+@pytest.fixture
+def surveyed() -> Callable[[ClusterSettings, str], TopicFacts]:
+    """What a survey finds of a topic."""
+    loop = LoopThread("survey")
+
+    def look(settings: ClusterSettings, topic: str) -> TopicFacts:
+        survey = ClusterSurvey(settings, "survey", loop, PATIENCE_SECONDS)
+        try:
+            return survey.look([topic]).topics[topic]
+        finally:
+            survey.close()
+
+    return look
+
+
+def test_a_survey_sees_the_rights_of_its_user(
+    broker: KafkaCluster, users: Users, surveyed: Callable[[ClusterSettings, str], TopicFacts]
+) -> None:
+    topic = f"{some_topic(broker)}-orders"
+    users.allow("reader", [(TOPIC, topic, [READ])])
+    users.allow("writer", [(TOPIC, "elsewhere", [WRITE])])
+    reader, writer = (surveyed(users.settings(user), topic) for user in ("reader", "writer"))
+    assert reader.rights == frozenset({Right.READ, Right.DESCRIBE})
+    assert reader.settings is None
+    assert "TOPIC_AUTHORIZATION_FAILED" in reader.problem
+    assert (writer.error, writer.rights) == (Code.TOPIC_AUTHORIZATION_FAILED, None)
+
+
+def test_a_survey_sees_the_rights_on_the_cluster_and_what_is_hidden(
+    broker: KafkaCluster, users: Users
+) -> None:
+    users.allow("reader", [(CLUSTER, "kafka-cluster", [DESCRIBE])])
+    users.allow("writer", [(CLUSTER, "kafka-cluster", [CREATE, DESCRIBE, SETTINGS])])
+    loop = LoopThread("survey")
+    reader, writer = (
+        ClusterSurvey(users.settings(user), "survey", loop, PATIENCE_SECONDS) for user in ("reader", "writer")
+    )
+    seen, more = reader.look([]), writer.look([])
+    assert seen.identity == more.identity != ""
+    assert seen.rights == frozenset({Right.DESCRIBE})
+    assert seen.quotas is None
+    assert any("quotas of user reader" in reason for reason in seen.why)
+    assert more.rights is not None
+    assert Right.CREATE in more.rights
+    assert more.quotas == {}
+    (found,) = more.brokers
+    assert found.problem == ""
+    assert found.folders
+    assert (found.folders[0].usable_bytes or 0) > 0
+    assert int(found.release.partition(".")[0]) >= 3
+    for survey in (reader, writer):
+        survey.close()

@@ -1,0 +1,69 @@
+"""`headrace doctor`: what is wrong with this set-up, and what to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.commands.datastreams.connection import connect
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.terminal import console, print_json
+
+if TYPE_CHECKING:
+    from headrace.doctor.diagnosis import Diagnosis
+
+
+def doctor(
+    patience: Annotated[str, typer.Option(help="How long one server or cluster may take: 5s, 1m.")] = "10s",
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at everything that the settings name, say what is wrong and what to do; exit 1 for a problem.
+
+    It reaches every broker, ZooKeeper, Pinot and the service; asks for the rights of our user on the topics
+    of all datastreams and on Headrace's own; compares settings of topics and their copies; looks at quotas,
+    disks, what is open to others, and whether the data plane is compiled. It changes nothing.
+    """
+    from headrace.console.durations import milliseconds
+    from headrace.doctor.diagnosis import Grade
+    from headrace.doctor.examination import Examination
+    from headrace.settings import load_settings
+
+    seconds = milliseconds(patience) / 1000
+    examination = Examination(load_settings(config), connect(at, config, seconds), seconds)
+    findings: list[Diagnosis] = []
+    with _without_logs():
+        for finding in examination.run():
+            findings.append(finding)
+            if not as_json:
+                _show(finding)
+    problems = sum(one.grade is Grade.PROBLEM for one in findings)
+    warnings = sum(one.grade is Grade.WARNING for one in findings)
+    if as_json:
+        print_json([asdict(one) for one in findings])
+    else:
+        console().print(f"{problems} problems, {warnings} warnings")
+    if problems:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """What libraries log of a failure is in its finding."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _show(finding: Diagnosis) -> None:
+    console().print(f"{finding.grade:<8} {finding.subject}: {finding.sentence}", soft_wrap=True)
+    if finding.advice:
+        console().print(f"{'':<8} -> {finding.advice}", soft_wrap=True)

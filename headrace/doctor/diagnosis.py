@@ -1,0 +1,40 @@
+"""One thing that was looked at, and what is to be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_NAMED: Final = 5
+
+
+class Grade(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Worth knowing; nothing has to be done."""
+    UNKNOWN = "unknown"
+    """It could not be looked at."""
+    WARNING = "warning"
+    """It works now, and will fail or be misused one day."""
+    PROBLEM = "problem"
+    """It does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A sentence about one part of the set-up. `advice`: what a person can do."""
+
+    subject: str
+    grade: Grade
+    sentence: str
+    advice: str = ""
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first few names, and how many there are beyond."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

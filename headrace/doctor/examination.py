@@ -1,0 +1,176 @@
+"""The look at everything that the settings name, one part after the other; none keeps the others from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from typing import Any, Final
+
+from headrace.console.client import RestClient
+from headrace.console.resources import instance_troubles
+from headrace.doctor.clusters import examined_cluster, same_clusters
+from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
+from headrace.doctor.host import examined_host, examined_settings, this_host
+from headrace.doctor.topics import Pair, examined_own_topic, examined_pairs, is_there
+from headrace.settings import HeadraceSettings
+from mirror.adapters.kafka.loop_thread import LoopThread
+from mirror.adapters.kafka.survey import ClusterSurvey
+from mirror.adapters.settings import KafkaCluster
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.errors import HeadraceError, NotFound
+from mirror.model.topics import TopicNaming, TopicSelection
+from mirror.protocol.control.rights import AclOperation
+from monitor.settings import MeasurementPlace
+
+_CLIENT_ID: Final = "headrace-doctor"
+_READ, _WRITE = AclOperation.READ, AclOperation.WRITE
+
+
+class Examination:
+    """`seconds`: how long one cluster or server may take. `client`: how the service is asked which
+    datastreams there are."""
+
+    def __init__(self, settings: HeadraceSettings, client: RestClient, seconds: float) -> None:
+        self._settings = settings
+        self._client = client
+        self._seconds = seconds
+        self._loop = LoopThread("doctor")
+        self._identities: dict[str, str] = {}
+
+    def run(self) -> Iterator[Diagnosis]:
+        """Findings as they come."""
+        settings = self._settings
+        yield from examined_host(this_host())
+        yield from examined_settings(settings)
+        yield from self._guarded("ZooKeeper", self._zookeeper)
+        yield from self._guarded("Pinot", self._pinot)
+        datastreams: list[Mapping[str, Any]] = []
+        yield from self._guarded("service", partial(self._service, datastreams), Grade.NOTE)
+        for alias, cluster in settings.clusters.items():
+            yield from self._guarded(f"cluster {alias}", partial(self._cluster, alias, cluster))
+        yield from same_clusters(self._identities)
+        for one in datastreams:
+            yield from self._guarded(f"datastream {one['name']}", partial(self._datastream, one))
+
+    def _guarded(
+        self, subject: str, look: Callable[[], Iterable[Diagnosis]], grade: Grade = Grade.PROBLEM
+    ) -> Iterator[Diagnosis]:
+        try:
+            yield from look()
+        except HeadraceError as error:
+            yield Diagnosis(subject, grade, error.message, error.advice)
+
+    def _zookeeper(self) -> Iterator[Diagnosis]:
+        least = min(self._seconds, self._settings.zookeeper.connect_timeout_seconds)
+        zookeeper = ZooKeeper(self._settings.zookeeper.model_copy(update={"connect_timeout_seconds": least}))
+        zookeeper.start()
+        try:
+            opened: tuple[str, ...] = ()
+            if self._settings.zookeeper.security.is_private:
+                with suppress(NotFound):  # nothing was made there yet
+                    opened = zookeeper.open_nodes()
+            took = zookeeper.session_timeout_seconds()
+        finally:
+            zookeeper.stop()
+        asked = self._settings.zookeeper.session_timeout_seconds
+        if took < asked:
+            yield Diagnosis(
+                "ZooKeeper",
+                Grade.WARNING,
+                f"the server grants sessions of {took:.1f} s, the settings ask for {asked:.1f} s",
+                "maxSessionTimeout of the server, or zookeeper.session_timeout_seconds",
+            )
+        if opened:
+            yield Diagnosis(
+                "ZooKeeper",
+                Grade.WARNING,
+                f"everybody may change {some_of(opened)}: they were made before zookeeper.security",
+                "close them with setAcl -R (docs/zookeeper.md)",
+            )
+        yield Diagnosis("ZooKeeper", Grade.OK, f"it answers at {self._settings.zookeeper.servers}")
+
+    def _pinot(self) -> Iterator[Diagnosis]:
+        from pinot.deployment.controller import PinotController
+
+        if not self._wants_pinot():
+            return
+        once = self._settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": self._seconds})
+        with closing(PinotController(once)) as controller:
+            lacking = [table for table in _tables() if controller.table(table) is None]
+        if lacking:
+            yield Diagnosis(
+                "Pinot", Grade.PROBLEM, f"it lacks the tables {some_of(lacking)}", "headrace pinot apply"
+            )
+        else:
+            yield Diagnosis("Pinot", Grade.OK, f"it answers at {once.controller} and has every table")
+
+    def _wants_pinot(self) -> bool:
+        monitor = self._settings.monitor
+        return self._settings.mirror.leader.load_provider == "pinot" or (
+            monitor.enabled and monitor.measurements is MeasurementPlace.PINOT
+        )
+
+    def _service(self, datastreams: list[Mapping[str, Any]]) -> Iterator[Diagnosis]:
+        """Fills `datastreams` with the definitions that are whole."""
+        instances = self._client.get("/v1/instances")
+        found = self._client.get("/v1/datastreams")
+        datastreams += [one for one in found if one["source"] and one["destination"]]
+        troubles = [f"{one['name']}: {trouble}" for one in instances for trouble in instance_troubles(one)]
+        for trouble in troubles:
+            yield Diagnosis("service", Grade.PROBLEM, trouble, "docs/operations.md has the parts of health")
+        if not troubles:
+            yield Diagnosis("service", Grade.OK, f"{len(instances)} instances are well")
+
+    def _cluster(self, alias: str, settings: KafkaCluster) -> Iterator[Diagnosis]:
+        own = self._own_topics(alias)
+        with self._survey(settings) as survey:
+            facts = survey.look(sorted(own))
+        self._identities[alias] = facts.identity
+        is_written = bool(own)
+        yield from examined_cluster(alias, settings, facts, is_written=is_written)
+        for name, needs in own.items():
+            yield from examined_own_topic(name, facts.topics.get(name), needs)
+
+    def _own_topics(self, alias: str) -> dict[str, Sequence[AclOperation]]:
+        """Topics that Headrace keeps at that cluster, with the rights that it needs on them."""
+        mirror, topics = self._settings.mirror, dict[str, Sequence[AclOperation]]()
+        if alias == mirror.destination_cluster:
+            topics[mirror.progress_topic] = (_READ, _WRITE)
+        if alias == mirror.metrics_cluster:
+            topics |= {name: (_WRITE,) for name in (mirror.metrics_topic, mirror.events_topic) if name}
+            topics |= {name: (_READ, _WRITE) for name in (self._settings.monitor.incidents_topic,) if name}
+        return topics
+
+    def _datastream(self, one: Mapping[str, Any]) -> Iterator[Diagnosis]:
+        source, destination = one["source"], one["destination"]
+        selection = TopicSelection(source["topics"], source["exclude"], source["internal"])
+        naming = TopicNaming(destination["name"])
+        with self._survey(self._reached(source["cluster"])) as survey:
+            topics = selection.choose(survey.names() | selection.names)
+            there = survey.look(topics).topics
+        with self._survey(self._reached(destination["cluster"])) as survey:
+            copies = survey.look([naming.destination(topic) for topic in topics]).topics
+        pairs = [
+            Pair(there[topic], copies.get(naming.destination(topic)))
+            for topic in topics
+            if is_there(there.get(topic))
+        ]
+        yield from examined_pairs(one["name"], pairs)
+
+    def _reached(self, reference: str) -> KafkaCluster:
+        return self._settings.clusters.get(reference) or KafkaCluster(bootstrap_servers=reference)
+
+    @contextmanager
+    def _survey(self, settings: KafkaCluster) -> Iterator[ClusterSurvey]:
+        survey = ClusterSurvey(settings, _CLIENT_ID, self._loop, self._seconds)
+        try:
+            yield survey
+        finally:
+            survey.close()
+
+
+def _tables() -> Sequence[str]:
+    from pinot.tables import TABLES
+
+    return [one.name for one in TABLES]

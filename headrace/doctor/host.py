@@ -1,0 +1,68 @@
+"""What is to be said of this machine and of the settings, without asking anybody."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from headrace.doctor.diagnosis import Diagnosis, Grade
+from headrace.process.machine_code import found as compiled_rooms
+from headrace.process.open_nodes import openness
+from headrace.settings import HeadraceSettings
+
+_FEW_FILES = 4_096
+"""A connection is a file: each worker has a few to every broker, and REST one for each caller."""
+
+
+class HostFacts(NamedTuple):
+    """This machine as a process of Headrace finds it."""
+
+    is_compiled: bool
+    open_files: int
+    """How many files a process may have open."""
+    cores: int
+
+
+def this_host() -> HostFacts:
+    """What is so here and now."""
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return HostFacts(compiled_rooms() is not None, open_files, len(os.sched_getaffinity(0)))
+
+
+def examined_host(facts: HostFacts) -> Iterator[Diagnosis]:
+    """Of the machine."""
+    if facts.is_compiled:
+        yield Diagnosis("this machine", Grade.OK, f"the data plane is compiled; {facts.cores} cores")
+    else:
+        yield Diagnosis(
+            "this machine",
+            Grade.WARNING,
+            "the data plane runs interpreted, which takes several times the processor time",
+            "make setup compiles it; it needs a C compiler",
+        )
+    if 0 <= facts.open_files < _FEW_FILES:
+        yield Diagnosis(
+            "this machine",
+            Grade.WARNING,
+            f"a process may have {facts.open_files} files open",
+            f"ulimit -n {_FEW_FILES * 4}, or LimitNOFILE= of the unit",
+        )
+
+
+def examined_settings(settings: HeadraceSettings) -> Iterator[Diagnosis]:
+    """What the settings leave open."""
+    if exposure := settings.api.exposure():
+        yield Diagnosis("REST", Grade.WARNING, exposure, "docs/security.md")
+    elif not settings.api.asks_who_calls:
+        yield Diagnosis(
+            "REST",
+            Grade.NOTE,
+            "nobody is asked who they are; only this machine reaches it",
+            "docs/security.md: tokens, OIDC, certificates",
+        )
+    else:
+        yield Diagnosis("REST", Grade.OK, "callers are asked who they are")
+    if nodes := openness(settings.zookeeper):
+        yield Diagnosis("ZooKeeper", Grade.WARNING, nodes)

@@ -1,0 +1,175 @@
+"""What one cluster says of itself and of what we may do there: brokers, rights, settings, quotas, room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from mirror.adapters.kafka.access import usable_access
+from mirror.adapters.kafka.loop_thread import LoopThread
+from mirror.adapters.kafka.session import ClusterSession
+from mirror.adapters.settings import KafkaCluster
+from mirror.client.cluster import Cluster
+from mirror.errors import HeadraceError
+from mirror.protocol.codes import error_of
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.cluster import metadata
+from mirror.protocol.control.rights import (
+    LogFolder,
+    Rights,
+    client_quotas,
+    cluster_rights,
+    log_folders,
+    release,
+    topic_rights,
+)
+from mirror.protocol.control.topics import describe_each
+
+_T = TypeVar("_T")
+_AT_ONCE: Final = 500
+_USER, _CLIENT_ID = "user", "client-id"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """One broker. `problem`: why it cannot be reached; the rest is then not known."""
+
+    broker: int
+    address: str
+    problem: str = ""
+    release: str = ""
+    """The release of Kafka whose requests it speaks."""
+    folders: tuple[LogFolder, ...] | None = None
+    """None: it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """One topic. `rights` and `settings` are None where the broker does not say them."""
+
+    name: str
+    error: int
+    rights: Rights | None
+    partitions: int = 0
+    leaderless: tuple[int, ...] = ()
+    settings: Mapping[str, str] | None = None
+    problem: str = ""
+    """Why the settings cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """One cluster. `rights` and `quotas` are None where it does not say them, `why` has the reasons."""
+
+    identity: str
+    brokers: tuple[BrokerFacts, ...]
+    rights: Rights | None
+    quotas: Mapping[str, float] | None
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+
+
+class ClusterSurvey:
+    """Looks at one cluster with the credentials of its settings. `seconds`: for all of a look."""
+
+    def __init__(self, settings: KafkaCluster, client_id: str, loop: LoopThread, seconds: float) -> None:
+        self._settings = settings
+        self._client_id = client_id
+        self._loop = loop
+        self._seconds = seconds
+        access = partial(usable_access, settings)
+        self._session = ClusterSession(
+            settings.bootstrap_servers, client_id, access, request_seconds=seconds / 3
+        )
+
+    def look(self, topics: Sequence[str]) -> ClusterFacts:
+        """The cluster, and these topics of it. Raises Unreachable, NotAuthorized, ConfigError."""
+        what = f"looking at {self._settings.bootstrap_servers}"
+        return self._loop.ask(what, self._seconds, lambda loop: self._session.ask(loop, self._facts(topics)))
+
+    def names(self) -> frozenset[str]:
+        """Topics that our user is shown. Raises as `look` does."""
+
+        async def names(cluster: Cluster) -> frozenset[str]:
+            return frozenset(await cluster.all_topics())
+
+        what = f"listing topics of {self._settings.bootstrap_servers}"
+        return self._loop.ask(what, self._seconds, lambda loop: self._session.ask(loop, names))
+
+    def close(self) -> None:
+        """Close the connections soon."""
+        self._loop.post(lambda _: self._session.close())
+
+    def _facts(self, topics: Sequence[str]) -> Callable[[Cluster], Coroutine[Any, Any, ClusterFacts]]:
+        return partial(_look, topics, self._settings.security.username, self._client_id)
+
+
+async def _look(topics: Sequence[str], user: str, client_id: str, cluster: Cluster) -> ClusterFacts:
+    await cluster.refresh(())
+    why: list[str] = []
+    brokers = await cluster.loop.together([_broker(cluster, one) for one in sorted(cluster.brokers)])
+    rights = await _unless_refused(cluster, cluster_rights(), why)
+    quotas: dict[str, float] | None = {}
+    for entity, name in ((_USER, user), (_CLIENT_ID, client_id)):
+        found = await _unless_refused(cluster, client_quotas(entity, name), why) if name else None
+        if found is not None and found.error:
+            why.append(str(error_of(found.error, f"asking for the quotas of {entity} {name}")))
+        if name and (found is None or found.error):
+            quotas = None
+        elif found is not None and quotas is not None:
+            quotas.update({f"{key} of {entity} {name}": value for key, value in found.values.items()})
+    facts: dict[str, TopicFacts] = {}
+    for start in range(0, len(topics), _AT_ONCE):
+        facts |= await _topics(cluster, topics[start : start + _AT_ONCE], why)
+    return ClusterFacts(cluster.cluster_id, tuple(brokers), rights, quotas, facts, tuple(why))
+
+
+async def _broker(cluster: Cluster, broker: int) -> BrokerFacts:
+    endpoint = cluster.brokers[broker]
+    address = f"{endpoint.host}:{endpoint.port}"
+    try:
+        connection = await cluster.connection(broker, "survey")
+    except HeadraceError as error:
+        return BrokerFacts(broker, address, str(error))
+    try:
+        folders = await connection.call(log_folders(), cluster.timeout_seconds)
+    except HeadraceError:  # it is too old to say: that is what None means
+        folders = ()
+    readable = tuple(one for one in folders if not one.error)
+    return BrokerFacts(broker, address, "", release(connection.features.versions), readable or None)
+
+
+async def _unless_refused(cluster: Cluster, call: Call[_T], why: list[str]) -> _T | None:
+    try:
+        return await cluster.ask(call)
+    except HeadraceError as error:
+        if error.retriable:
+            raise
+        why.append(str(error))
+        return None
+
+
+async def _topics(cluster: Cluster, names: Sequence[str], why: list[str]) -> dict[str, TopicFacts]:
+    rights = await _unless_refused(cluster, topic_rights(names), why) or {}
+    settings = await cluster.ask(describe_each(names)) if names else {}
+    facts: dict[str, TopicFacts] = {}
+    for topic in (await cluster.ask(metadata(names))).topics:
+        described, allowed = settings.get(topic.name), rights.get(topic.name)
+        problem = ""
+        if described is not None and described.error:
+            doing = f"reading the settings of {topic.name}"
+            problem = str(error_of(described.error, doing, described.message))
+        facts[topic.name] = TopicFacts(
+            topic.name,
+            topic.error,
+            allowed.rights if allowed is not None and not allowed.error else None,
+            len(topic.leaders),
+            tuple(number for number, (leader, _) in enumerate(topic.leaders) if leader < 0),
+            None
+            if described is None or described.error
+            else {key: one.value for key, one in described.settings.items()},
+            problem,
+        )
+    return facts

@@ -1,0 +1,148 @@
+"""What the user of a connection may do, what holds it back, and how much room brokers have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from mirror.protocol.control.call import Call
+
+_SIZE_NOT_SAID: Final = -1
+_EXACTLY: Final = 0
+
+
+class AclOperation(IntEnum):
+    """What an ACL allows, by its number in the protocol (KIP-430). Operations that mirroring needs nowhere
+    are left out."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    ALTER = 7
+    DESCRIBE = 8
+    DESCRIBE_CONFIGS = 10
+    IDEMPOTENT_WRITE = 12
+
+
+Rights = frozenset[AclOperation]
+
+
+class TopicRights(NamedTuple):
+    """Operations that are allowed on a topic; None: the broker does not say. `error`: why it is not shown."""
+
+    error: int
+    rights: Rights | None
+
+
+class ClientQuotas(NamedTuple):
+    """Quotas by key, as `producer_byte_rate`, or why they cannot be read."""
+
+    error: int
+    values: Mapping[str, float]
+
+
+class LogFolder(NamedTuple):
+    """A folder in which a broker keeps logs; bytes are None where the broker is too old to say them."""
+
+    error: int
+    path: str
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
+def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
+    """What we may do with each topic, by its name (Kafka 2.3 and later). Never creates a topic."""
+
+    def build(version: int) -> Any:
+        asked = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in names]
+        return MetadataRequest(
+            topics=asked,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+            version=version,
+        )
+
+    def read(response: Any) -> Mapping[str, TopicRights]:
+        return {
+            topic.name: TopicRights(topic.error_code, _operations(topic.authorized_operations))
+            for topic in response.topics
+        }
+
+    return Call(MetadataRequest, MetadataResponse, (8, 12), build, read)
+
+
+def cluster_rights() -> Call[Rights | None]:
+    """What we may do with the cluster itself; None: the broker does not say (Kafka 2.8 and later do)."""
+    return Call(
+        DescribeClusterRequest,
+        DescribeClusterResponse,
+        (0, 1),
+        lambda version: DescribeClusterRequest(include_cluster_authorized_operations=True, version=version),
+        lambda response: _operations(response.authorized_operations),
+    )
+
+
+def client_quotas(entity: str, name: str) -> Call[ClientQuotas]:
+    """Quotas that are set on exactly one `user` or `client-id`. Needs DescribeConfigs on the cluster."""
+
+    def build(version: int) -> Any:
+        component = DescribeClientQuotasRequest.ComponentData(
+            entity_type=entity, match_type=_EXACTLY, match=name, version=version
+        )
+        return DescribeClientQuotasRequest(components=[component], strict=True, version=version)
+
+    def read(response: Any) -> ClientQuotas:
+        values = {
+            value.key: float(value.value) for entry in response.entries or () for value in entry.values or ()
+        }
+        return ClientQuotas(response.error_code, values)
+
+    return Call(DescribeClientQuotasRequest, DescribeClientQuotasResponse, (0, 1), build, read)
+
+
+def log_folders() -> Call[tuple[LogFolder, ...]]:
+    """Where the broker that is asked keeps logs (KIP-827). Needs Describe on the cluster."""
+
+    def build(version: int) -> Any:
+        return DescribeLogDirsRequest(topics=[], version=version)  # no topic: only the folders
+
+    return Call(DescribeLogDirsRequest, DescribeLogDirsResponse, (1, 4), build, _folders)
+
+
+def release(versions: Mapping[int, tuple[int, int]]) -> str:
+    """The newest release of Kafka whose requests a broker speaks, as `3.9`, by versions of each api key; a
+    broker may be newer, or another product."""
+    return ".".join(map(str, infer_broker_version_from_api_versions(dict(versions))))
+
+
+def _folders(response: Any) -> tuple[LogFolder, ...]:
+    return tuple(
+        LogFolder(
+            one.error_code,
+            one.log_dir,
+            _size(getattr(one, "total_bytes", None)),
+            _size(getattr(one, "usable_bytes", None)),
+        )
+        for one in response.results
+    )
+
+
+def _size(value: int | None) -> int | None:
+    return None if value in (None, _SIZE_NOT_SAID) else value
+
+
+def _operations(bits: Set[int] | None) -> Rights | None:
+    """The library reads the field as the numbers of its bits, and as None where the broker says none."""
+    return None if bits is None else frozenset(one for one in AclOperation if one in bits)

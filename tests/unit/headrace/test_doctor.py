@@ -1,0 +1,235 @@
+"""What `headrace doctor` says of what it has found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from headrace.doctor.clusters import examined_cluster, same_clusters
+from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
+from headrace.doctor.host import HostFacts, examined_host, examined_settings
+from headrace.doctor.topics import Pair, examined_own_topic, examined_pairs
+from headrace.settings import load_settings
+from mirror.adapters.kafka.survey import BrokerFacts, ClusterFacts, TopicFacts
+from mirror.adapters.settings import KafkaCluster, KafkaSecurity
+from mirror.protocol.codes import Code
+from mirror.protocol.control.rights import AclOperation, LogFolder
+from tests.unit.headrace.conftest import Headrace, Write
+
+EVERYTHING = frozenset(AclOperation)
+PLAIN = KafkaCluster(bootstrap_servers="kafka.example.net:9092")
+BROKER = BrokerFacts(1, "kafka.example.net:9092", "", "3.9", None)
+CLUSTER = ClusterFacts("id", (BROKER,), EVERYTHING, {})
+TOPIC = TopicFacts("orders", 0, EVERYTHING, 2, settings={})
+
+
+def grades(findings: list[Diagnosis]) -> set[Grade]:
+    return {one.grade for one in findings}
+
+
+def of_cluster(
+    facts: ClusterFacts, settings: KafkaCluster = PLAIN, *, is_written: bool = True
+) -> list[Diagnosis]:
+    return list(examined_cluster("east", settings, facts, is_written=is_written))
+
+
+def of_pair(source: TopicFacts = TOPIC, copy: TopicFacts | None = TOPIC) -> list[Diagnosis]:
+    return list(examined_pairs("orders", [Pair(source, copy)]))
+
+
+def with_settings(**values: object) -> TopicFacts:
+    return replace(TOPIC, settings={key.replace("_", "."): str(value) for key, value in values.items()})
+
+
+def test_a_broker_that_is_announced_where_nobody_reaches_it_is_a_problem() -> None:
+    lost = BrokerFacts(2, "10.0.0.7:9092", "connection refused")
+    (problem,) = [
+        one for one in of_cluster(replace(CLUSTER, brokers=(BROKER, lost))) if one.grade is Grade.PROBLEM
+    ]
+    assert "broker 2 cannot be reached at 10.0.0.7:9092" in problem.sentence
+    assert "advertised.listeners" in problem.advice
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism", "address", "said"),
+    [
+        ("SASL_PLAINTEXT", "PLAIN", "kafka.example.net:9092", "the password is sent in the clear"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-256", "kafka.example.net:9092", "without TLS"),
+        ("PLAINTEXT", "", "kafka.example.net:9092", "without TLS"),
+        ("SASL_SSL", "PLAIN", "kafka.example.net:9092", ""),
+        ("SASL_PLAINTEXT", "PLAIN", "127.0.0.1:9092", ""),
+    ],
+)
+def test_what_crosses_the_network_in_the_clear_is_said(
+    protocol: str, mechanism: str, address: str, said: str
+) -> None:
+    user = {"username": "u", "password": "p"} if mechanism else {}
+    security = KafkaSecurity.model_validate({"protocol": protocol, "mechanism": mechanism, **user})
+    settings = KafkaCluster(bootstrap_servers=address, security=security)
+    found = of_cluster(replace(CLUSTER, brokers=(replace(BROKER, address=address),)), settings)
+    about = [one.sentence for one in found if "clear" in one.sentence or "TLS" in one.sentence]
+    assert bool(about) == bool(said)
+    assert all(said in one for one in about)
+
+
+def test_rights_on_the_cluster_are_given_lacking_or_unknown() -> None:
+    def about_creation(facts: ClusterFacts) -> Grade:
+        (found,) = [one for one in of_cluster(facts) if "created" in one.sentence or "create" in one.sentence]
+        return found.grade
+
+    assert about_creation(CLUSTER) is Grade.OK
+    assert about_creation(replace(CLUSTER, rights=frozenset())) is Grade.NOTE
+    assert about_creation(replace(CLUSTER, rights=None, why=("too old",))) is Grade.UNKNOWN
+    read_only = of_cluster(replace(CLUSTER, rights=frozenset()), is_written=False)
+    assert not any("create" in one.sentence for one in read_only)
+
+
+def test_a_disk_that_is_nearly_full_is_a_warning_and_one_that_is_not_told_is_none() -> None:
+    def warns(folder: LogFolder) -> bool:
+        broker = replace(BROKER, folders=(folder,))
+        return Grade.WARNING in grades(of_cluster(replace(CLUSTER, brokers=(broker,))))
+
+    assert warns(LogFolder(0, "/data", 100 * 2**30, 5 * 2**30))
+    assert not warns(LogFolder(0, "/data", 100 * 2**30, 50 * 2**30))
+    assert not warns(LogFolder(0, "/data", None, None))
+    assert not warns(LogFolder(0, "/data", 0, 0))
+
+
+def test_quotas_are_named_and_never_taken_for_none_where_they_are_unknown() -> None:
+    held = of_cluster(replace(CLUSTER, quotas={"producer_byte_rate of user mirror": 1e6}))
+    assert any("producer_byte_rate of user mirror: 1e+06" in one.sentence for one in held)
+    unknown = of_cluster(replace(CLUSTER, quotas=None, why=("no right",)))
+    assert Grade.UNKNOWN in grades(unknown)
+
+
+def test_two_aliases_of_one_cluster_are_said() -> None:
+    (found,) = same_clusters({"a": "x", "b": "x", "c": "y", "d": ""})
+    assert "a and b are the same cluster" in found.sentence
+    assert not list(same_clusters({"a": "", "b": ""}))
+
+
+def test_topics_that_fit_are_one_line() -> None:
+    (found,) = of_pair()
+    assert (found.grade, found.subject) == (Grade.OK, "datastream orders")
+    (none,) = examined_pairs("orders", [])
+    assert none.grade is Grade.WARNING
+
+
+@pytest.mark.parametrize(
+    ("source", "copy", "grade", "said"),
+    [
+        (replace(TOPIC, rights=frozenset()), TOPIC, Grade.PROBLEM, "lacks Read on the topic"),
+        (
+            replace(TOPIC, rights=frozenset({AclOperation.READ})),
+            TOPIC,
+            Grade.NOTE,
+            "lacks DescribeConfigs on the topic",
+        ),
+        (replace(TOPIC, rights=None), TOPIC, Grade.UNKNOWN, "does not say our rights on the topic"),
+        (TOPIC, replace(TOPIC, rights=frozenset()), Grade.PROBLEM, "lacks Write on the copy"),
+        (
+            TOPIC,
+            replace(TOPIC, error=Code.TOPIC_AUTHORIZATION_FAILED, rights=None),
+            Grade.PROBLEM,
+            "lacks Describe on the copy",
+        ),
+        (replace(TOPIC, leaderless=(1,)), TOPIC, Grade.PROBLEM, "no leader at the source"),
+        (TOPIC, replace(TOPIC, partitions=1), Grade.NOTE, "fewer partitions"),
+        (with_settings(retention_ms=60_000), None, Grade.WARNING, "for 1 min only"),
+        (
+            replace(TOPIC, settings={"unclean.leader.election.enable": "true"}),
+            None,
+            Grade.WARNING,
+            "unclean leader",
+        ),
+        (
+            with_settings(max_message_bytes=2_000_000),
+            with_settings(max_message_bytes=1_000_000),
+            Grade.WARNING,
+            "up to 1000000 bytes, the source up to 2000000",
+        ),
+        (TOPIC, with_settings(message_timestamp_type="LogAppendTime"), Grade.NOTE, "times of the source"),
+        (TOPIC, with_settings(message_timestamp_before_max_ms=86_400_000), Grade.WARNING, "older than"),
+        (TOPIC, with_settings(message_timestamp_difference_max_ms=1), Grade.WARNING, "older than 1 ms"),
+        (with_settings(cleanup_policy="compact"), TOPIC, Grade.WARNING, "compacted and its copy is not"),
+        (TOPIC, with_settings(cleanup_policy="compact"), Grade.WARNING, "not compacted and its copy is"),
+        (TOPIC, with_settings(compression_type="zstd"), Grade.NOTE, "compresses every batch again (zstd)"),
+    ],
+)
+def test_what_will_bite_is_said(source: TopicFacts, copy: TopicFacts | None, grade: Grade, said: str) -> None:
+    (found,) = of_pair(source, copy)
+    assert found.grade is grade
+    assert said in found.sentence
+    assert found.sentence.endswith(": orders")
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        None,
+        replace(TOPIC, error=Code.UNKNOWN_TOPIC_OR_PARTITION, rights=None, partitions=0, settings=None),
+        with_settings(message_timestamp_before_max_ms=2**63 - 1),
+        with_settings(compression_type="producer"),
+        with_settings(max_message_bytes="no number"),
+        replace(TOPIC, settings=None, problem="not allowed"),
+    ],
+)
+def test_nothing_is_made_up_where_nothing_is_known_or_wrong(copy: TopicFacts | None) -> None:
+    source = with_settings(max_message_bytes=2_000_000, retention_ms=-1)
+    assert grades(of_pair(source, copy)) == {Grade.OK}
+
+
+def test_a_compacted_source_keeps_its_records() -> None:
+    assert grades(of_pair(with_settings(cleanup_policy="compact", retention_ms=1), None)) == {Grade.OK}
+
+
+def test_topics_of_which_the_same_is_true_are_one_finding() -> None:
+    pairs = [Pair(replace(TOPIC, name=f"t{number}", rights=frozenset()), None) for number in range(7)]
+    (found,) = examined_pairs("orders", pairs)
+    assert found.sentence.endswith("t0, t1, t2, t3, t4 and 2 more")
+    assert some_of(["a", "b"]) == "a, b"
+
+
+def test_own_topics_are_there_lacking_rights_or_will_be_made() -> None:
+    def grade(facts: TopicFacts | None) -> Grade:
+        (found,) = examined_own_topic("headrace-progress", facts, (AclOperation.READ, AclOperation.WRITE))
+        return found.grade
+
+    assert grade(TOPIC) is Grade.OK
+    assert grade(None) is Grade.NOTE
+    assert grade(replace(TOPIC, error=Code.UNKNOWN_TOPIC_OR_PARTITION)) is Grade.NOTE
+    assert grade(replace(TOPIC, rights=frozenset({AclOperation.READ}))) is Grade.PROBLEM
+    assert grade(replace(TOPIC, rights=None)) is Grade.UNKNOWN
+    assert grade(replace(TOPIC, error=Code.TOPIC_AUTHORIZATION_FAILED, rights=None)) is Grade.PROBLEM
+
+
+def test_the_machine_and_the_settings_are_looked_at() -> None:
+    assert grades(list(examined_host(HostFacts(True, 65_536, 2)))) == {Grade.OK}
+    assert grades(list(examined_host(HostFacts(False, 1_024, 2)))) == {Grade.WARNING}
+    assert grades(list(examined_host(HostFacts(True, -1, 2)))) == {Grade.OK}  # RLIM_INFINITY
+    found = list(examined_settings(load_settings()))
+    assert {one.subject for one in found} == {"REST", "ZooKeeper"}
+
+
+def test_nobody_there_is_a_finding_each_and_exit_1(headrace: Headrace, write: Write) -> None:
+    file = write(
+        '[clusters.a]\nbootstrap_servers = "127.0.0.1:1"\n'
+        '[clusters.b]\nbootstrap_servers = "127.0.0.1:2"\n'
+        '[zookeeper]\nservers = "127.0.0.1:3"\n'
+        '[mirror]\ndestination_cluster = "b"\nmetrics_cluster = "b"\n'
+        '[mirror.leader]\nload_provider = "pinot"\n'
+        '[pinot]\ncontroller = "127.0.0.1:4"\n'
+    )
+    asked = ("doctor", "--config", str(file), "--at", "127.0.0.1:5", "--patience", "2s")
+    shown = headrace(*asked, "--json")
+    found = {(one["subject"], one["grade"]) for one in json.loads(shown.out)}
+    assert shown.code == 1
+    for subject in ("ZooKeeper", "Pinot", "cluster a", "cluster b"):
+        assert (subject, "problem") in found
+    assert ("service", "note") in found
+    text = headrace(*asked)
+    assert text.code == 1
+    assert text.out.splitlines()[-1].startswith("4 problems")
+    assert text.err == ""
