@@ -11,7 +11,7 @@ from importlib.metadata import version
 import structlog
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
@@ -44,8 +44,8 @@ from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
 from api.fleet.questions import Fleet
 from api.fleet.renditions import Renditions
+from api.metrics.collector import InstanceCollector
 from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
-from api.prometheus import InstanceCollector
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
 from api.services import Services
 from mirror.errors import HeadraceError, InvalidRequest, NotFound, reason_of
@@ -65,7 +65,8 @@ def create_app(services: Services) -> FastAPI:
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
     app.state.event_feed = EventFeed(services.events.publications)
     app.state.registry = CollectorRegistry()
-    app.state.registry.register(InstanceCollector(services.status, services.clock))
+    app.state.registry.register(InstanceCollector(services.status, services.clock, services.metrics))
+    ProcessCollector(registry=app.state.registry)
     app.add_middleware(CheckedBodies, refuse=_explain, seconds=services.limits.body_seconds)
     app.add_middleware(Gate, access=services.access, refuse=_explain)
     app.add_middleware(SpokenVersions, refuse=_explain)

@@ -10,6 +10,7 @@ from httpx import AsyncBaseTransport
 
 from api.access.gate import Access
 from api.access.settings import LimitSettings
+from api.settings import MetricSettings
 from mirror.control.handlers import Control
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
@@ -25,6 +26,7 @@ from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
+from mirror.instance.workers.supervisor import WorkerCount
 from mirror.instance.world_view import UpdatePreview
 from mirror.jobs.translate_job import GroupPositions, StoredLanes, TranslateJob
 from mirror.model.datastreams.datastream import Datastream
@@ -78,6 +80,11 @@ class InstanceStatus(Protocol):
     @property
     def data_planes(self) -> frozenset[str]:
         """What its workers run: compiled, interpreted; nothing until one is ready."""
+        ...
+
+    @property
+    def workers(self) -> WorkerCount:
+        """How many worker processes there are, and how many have died."""
         ...
 
     @property
@@ -176,3 +183,5 @@ class Services:
     """Who may call."""
     limits: LimitSettings = field(default_factory=LimitSettings)
     """What a caller may take of this instance."""
+    metrics: MetricSettings = field(default_factory=MetricSettings)
+    """How many partitions have series of their own."""

@@ -15,6 +15,16 @@ from mirror.options import Settings
 _log = structlog.get_logger(__name__)
 
 
+class MetricSettings(Settings):
+    """Series by partition on `/metrics`; everything else there is by datastream and task."""
+
+    every_partition: bool = False
+    """Whether every partition of this instance has series of its own: four for each."""
+    top_partitions: int = Field(default=20, ge=0, le=10_000)
+    """How many partitions of this instance have them otherwise: this number of those whose oldest record
+    waits longest, and the same of those that carry most bytes."""
+
+
 class ApiSettings(Settings):
     """Where REST listens."""
 
@@ -38,6 +48,7 @@ class ApiSettings(Settings):
     tls: TlsSettings = TlsSettings()
     access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()
+    metrics: MetricSettings = MetricSettings()
     brooklin: BrooklinListenerSettings = BrooklinListenerSettings()
 
     @property

@@ -13,7 +13,7 @@ from mirror.instance.loads.newest import ClusterLoads, NewestLoads
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
-from mirror.instance.workers.supervisor import Supervisor
+from mirror.instance.workers.supervisor import Supervisor, WorkerCount
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
@@ -74,6 +74,11 @@ class RunningStatus:
     def data_planes(self) -> frozenset[str]:
         """What its workers run: compiled, interpreted; nothing until one is ready."""
         return self._supervisor.data_planes
+
+    @property
+    def workers(self) -> WorkerCount:
+        """How many worker processes there are, and how many have died."""
+        return self._supervisor.worker_count
 
     @property
     def conditions(self) -> Mapping[str, Condition]:

@@ -62,8 +62,8 @@ from mirror.instance.plan_executor import SharedState
 from mirror.instance.service import Instance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
-from mirror.jobs.translate_job import group_positions, stored_and_current
-from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
+from mirror.jobs.translate_job import StoredLanes, group_positions, stored_and_current
+from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
@@ -221,9 +221,7 @@ def _services(
         tls=directory.tls,
         connectors=frozenset(settings.api.connector_names),
         transports=frozenset(settings.api.transport_provider_names),
-        progress=lambda destination, group: _answer(
-            settings, lambda bench: stored_and_current(bench, destination, group)
-        ),
+        progress=partial(_stored, settings),
         group_positions=lambda job: _answer(settings, lambda bench: group_positions(bench, job)),
         incidents=kept_incidents(settings),
         topics=lambda cluster: questions.topics([cluster]).get(cluster),
@@ -233,6 +231,7 @@ def _services(
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
         limits=settings.api.limits,
+        metrics=settings.api.metrics,
     )
 
 
@@ -240,6 +239,11 @@ def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
     """To the other instances."""
     verify = of_instances(tls) if tls.certificate_file else True
     return httpx.AsyncHTTPTransport(verify=verify, limits=_TO_OTHERS, trust_env=False)
+
+
+def _stored(settings: HeadraceSettings, destination: ClusterRef, group: GroupName) -> StoredLanes:
+    """What a group has stored at a destination."""
+    return _answer(settings, lambda bench: stored_and_current(bench, destination, group))
 
 
 def _answer(settings: HeadraceSettings, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:

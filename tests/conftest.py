@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests.promtool import known_promtool
+
 pytest_plugins = ["tests.servers"]
 _File = Sequence[pytest.Item]
 
@@ -29,6 +31,12 @@ _ON_ONE_PINOT = (
     "tests/integration/stack/test_servers.py",
 )
 """What takes the session's Pinot or Spark."""
+
+
+def pytest_report_header() -> str:
+    """By what rules of Prometheus are checked."""
+    return f"promtool: {known_promtool()}"
+
 
 # A shell makes what it starts in the background deaf to ctrl-C, and our tests' children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 import structlog
 
-from api.movement.metrics import movement_metrics
+from api.metrics.movement import movement_metrics
 from api.movement.topics import own_topics, topics_told
 from api.services import Services
 from headrace.process.interpreter import collect_seldom

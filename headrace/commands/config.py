@@ -37,15 +37,21 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 @app.command()
 def reference(
     rest: Annotated[bool, typer.Option("--rest", help="of the REST interface instead")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="of what Prometheus scrapes instead")] = False,
 ) -> None:
     """Every key with its default and meaning, as Markdown."""
+    if metrics:
+        from headrace.reference.of_metrics import metrics_reference
+
+        print_text(metrics_reference().rstrip())
+        return
     if rest:
         from api.app import described_app
         from api.openapi.reference import rest_reference
 
         print_text(rest_reference(described_app().openapi()).rstrip())
         return
-    from headrace.reference import settings_reference
+    from headrace.reference.of_settings import settings_reference
 
     print_text(settings_reference())
 

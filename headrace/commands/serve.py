@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prometheus_client import CollectorRegistry
+    from structlog.stdlib import BoundLogger
 
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
@@ -35,8 +36,6 @@ def serve(
     ] = None,
 ) -> None:
     """Run one instance of the service until SIGTERM or SIGINT."""
-    import structlog
-
     from api.app import create_app
     from api.fleet.upkeep import kept_up
     from headrace.console.files import write_file
@@ -53,7 +52,7 @@ def serve(
     rest_port = settings.api.port if port is None else port
     name = instance_name(settings, rest_port)
     configure_logs(settings.logging, instance=name)
-    log = structlog.get_logger("headrace.serve")
+    log = _log_of_service()
     rest = RestServer(settings.api.host, rest_port, settings.api.tls, limits=settings.api.limits)
     rest.bind()
     address = advertised_address(settings.api, rest.address)
@@ -84,6 +83,24 @@ def serve(
     if built.instance.health.has_died.is_set():
         raise typer.Exit(1)
     log.info("stopped")
+
+
+def _log_of_service() -> BoundLogger:
+    """Its first lines say the release, and which data plane workers will run."""
+    from importlib.metadata import version
+
+    import structlog
+
+    from headrace.process.machine_code import COMPILED, INTERPRETED, SWITCH, found
+
+    log: BoundLogger = structlog.get_logger("headrace.serve")
+    log.info("starting", version=version("headrace"), data_plane=COMPILED if found() else INTERPRETED)
+    if not found():
+        log.warning(
+            "the data plane is interpreted: copying may take twice the processor time",
+            advice=f"`make setup` compiles it where there is a C compiler; unset {SWITCH}=0",
+        )
+    return log
 
 
 def _stop_signals() -> threading.Event:

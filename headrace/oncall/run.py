@@ -58,7 +58,7 @@ class MonitorTerm:
         finally:
             for one in reversed(self._listeners):
                 one.stop(_STOP_SECONDS)
-            self._metrics.show((), 0)  # the monitor that judges now says what fires
+            self._metrics.retire()
 
     def stop(self) -> None:
         """End it soon."""

@@ -28,10 +28,10 @@ an endless loop before that, and writes where it was."""
 @dataclass(eq=False)
 class WorkerSlot:
     """`generation`: of the process, counted from 1. `data_plane`: what it runs; empty until it is ready.
-    `failures`: processes that died in a row. `end_by`: when a process that was told to end is killed.
-    `stuck_since`: when it stopped to take what it is sent. `cpu_at`: seconds of silence and of CPU when it
-    was last seen to compute. `is_silenced`: it was killed because it said nothing. `over_since`: when its
-    process was first seen to be over.
+    `failures`: processes that died in a row; `deaths`: since the instance began. `end_by`: when a process
+    that was told to end is killed. `stuck_since`: when it stopped to take what it is sent. `cpu_at`: seconds
+    of silence and of CPU when it was last seen to compute. `is_silenced`: it was killed because it said
+    nothing. `over_since`: when its process was first seen to be over.
     """
 
     number: int
@@ -41,6 +41,7 @@ class WorkerSlot:
     is_running: bool = False
     data_plane: str = ""
     failures: int = 0
+    deaths: int = 0
     started_at: float = 0.0
     restart_at: float | None = None
     end_by: float | None = None
@@ -67,6 +68,7 @@ class WorkerSlot:
         delay that doubles."""
         is_steady = bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
         self.failures = failed + (0 if is_steady else self.failures)
+        self.deaths += failed
         self.is_running = False
         self.data_plane = ""
         doubled = self.restart_delay_seconds * 2.0 ** max(0, min(self.failures, 30) - 1)

@@ -79,11 +79,13 @@ class AlertDispatch:
     def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
         """A turn's findings, one for each datastream that is judged, and what partitions do."""
         now = self._now()
+        self._metrics.objectives.show({name: one.verdict for name, one in findings.items()})
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def nothing_judged(self, reason: str, movements: Movements) -> None:
         """A turn found nothing."""
         now = self._now()
+        self._metrics.objectives.show({})
         self._publish(self._conditions.nothing_judged(reason, now, movements, self._own()), now)
 
     def _own(self) -> list[Alert]:

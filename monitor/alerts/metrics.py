@@ -1,4 +1,4 @@
-"""What the monitor says of its alerts, for Prometheus."""
+"""What the monitor says of its alerts and of objectives, for Prometheus."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import CATALOGUE
+from monitor.objectives.metrics import ObjectiveMetrics
 
 _BY_RECEIVER: Final = ("receiver",)
 
@@ -19,6 +20,8 @@ class AlertMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
+        self.objectives = ObjectiveMetrics()
+        self.registry.register(self.objectives)
         self._firing = self._gauge("firing", "Alerts that fire, silenced ones included", ("alertname",))
         self._silenced = self._gauge("silenced", "Alerts that fire and are silenced", ())
         self._sent = self._counter("sent", "Alerts that receivers have taken, by state: firing, resolved")
@@ -47,6 +50,11 @@ class AlertMetrics:
         for kind in CATALOGUE:
             self._firing.labels(kind.name).set(found[kind.name])
         self._silenced.set(silenced)
+
+    def retire(self) -> None:
+        """Nothing fires and nothing is judged here any more: the monitor that judges now says it."""
+        self.show((), 0)
+        self.objectives.show({})
 
     def count_sent(self, receiver: str, firing: int, resolved: int) -> None:
         """A message was taken."""

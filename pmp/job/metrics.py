@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from pmp.samples.sample import Malformed
 
@@ -54,8 +56,7 @@ class JobMetrics:
         """Show the rollup beside the job; both are asked whenever the metrics are."""
         up = Gauge("headrace_pmp_rollup_up", "1 while hours are rolled up", registry=self.registry)
         up.set_function(lambda: float(healthy()))
-        written = Gauge("headrace_pmp_rollup_rows", "Hourly rows written so far", registry=self.registry)
-        written.set_function(lambda: float(rows()))
+        self.registry.register(_RollupRows(rows))
 
     def set_up(self, cluster: str, is_up: bool) -> None:
         """Whether the cluster is read."""
@@ -88,6 +89,16 @@ class JobMetrics:
             for reason in Malformed:
                 if observed.get(reason):
                     self._malformed.labels(cluster, str(reason)).inc(observed[reason])
+
+
+class _RollupRows(Collector):
+    """A counter that is kept elsewhere."""
+
+    def __init__(self, rows: Callable[[], int]) -> None:
+        self._rows = rows
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily("headrace_pmp_rollup_rows", "Hourly rows written", value=self._rows())
 
 
 def expired(progress: Mapping[str, Any]) -> int:

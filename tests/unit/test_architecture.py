@@ -21,7 +21,7 @@ import pytest
 from api.app import described_app
 from api.openapi.reference import rest_reference
 from headrace.errors import EXTRAS, requirements_of
-from headrace.reference import settings_reference
+from headrace.reference.of_settings import settings_reference
 from tests.patience import PATIENCE_SECONDS
 
 HOUSE: Final = Path(__file__).parents[2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -38,6 +39,15 @@ from mirror.worker.reader import WorkerGone, WorkerSaid
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
 """What a cell that has no lanes any more gets to end."""
+
+
+class WorkerCount(NamedTuple):
+    """Worker processes that are alive, those that should be and are not, and how often one has died, or could
+    not start, since the instance began. The end of a lease is no death."""
+
+    running: int
+    down: int
+    deaths: int
 
 
 class Supervisor:
@@ -92,6 +102,12 @@ class Supervisor:
     def workers_down(self) -> int:
         """Worker processes that should be alive and are not."""
         return len(self._pool.workers) - self.workers_running
+
+    @property
+    def worker_count(self) -> WorkerCount:
+        """Of this moment. Safe to read from any thread."""
+        deaths = sum(worker.slot.deaths for worker in self._pool.everyone)
+        return WorkerCount(self.workers_running, self.workers_down, deaths)
 
     @property
     def workers_silent(self) -> int:

@@ -226,7 +226,7 @@ def test_each_partition_says_what_its_copying_does(client: Client, site: Site) -
 
 def test_metrics_count_states_and_have_the_first_loss_and_the_last_end(client: Client, site: Site) -> None:
     site.create()
-    assert "headrace_seconds_to_loss{" not in client.get("/metrics").text, "nothing is known yet"
+    assert "headrace_time_to_loss_seconds{" not in client.get("/metrics").text, "nothing is known yet"
     stuck = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(3_600_000))
     behind = PartitionLife().run(60, 100).run(300, 100, 0).run(60, 100, 250).keeping(Retention(3_600_000))
     move(site, "t-0", at_the_clock_of(site, stuck))
@@ -234,14 +234,14 @@ def test_metrics_count_states_and_have_the_first_loss_and_the_last_end(client: C
     found = {
         name: float(value)
         for name, _, value in (line.rpartition(" ") for line in client.get("/metrics").text.splitlines())
-        if "headrace_partitions" in name or "seconds_to_loss" in name or "catch_up" in name
+        if "headrace_partitions" in name or "time_to_loss" in name or "catch_up" in name
         if not name.startswith("#")
     }
     of = '{datastream="orders"'
     assert found[f'headrace_partitions{of},state="STALL"}}'] == 1
     assert found[f'headrace_partitions{of},state="CATCHING_UP"}}'] == 1
     assert found[f"headrace_partitions_losing_data{of}}}"] == 1, "the one that is stuck"
-    assert found[f"headrace_seconds_to_loss{of}}}"] == pytest.approx(3_000, abs=10)
+    assert found[f"headrace_time_to_loss_seconds{of}}}"] == pytest.approx(3_000, abs=10)
     assert found[f"headrace_catch_up_seconds{of}}}"] == pytest.approx(140, rel=0.05)
 
 

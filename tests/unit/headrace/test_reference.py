@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from headrace.reference import settings_reference
+from headrace.reference.of_settings import settings_reference
 from headrace.settings import HeadraceSettings
 
 REFERENCE = settings_reference()

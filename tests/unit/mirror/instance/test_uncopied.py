@@ -210,7 +210,7 @@ def test_the_start_of_the_log_that_comes_nearer_says_when_a_paused_partition_los
     movement = uncopied(site)["t-0"]["movement"]
     assert (movement["state"], movement["loses_data"]) == ("PAUSED_BY_USER", True)
     assert movement["seconds_to_loss"] == pytest.approx(70, abs=15), "70 s a step of 2, and 2 are left"
-    (left,) = metrics(site, "headrace_seconds_to_loss").values()
+    (left,) = metrics(site, "headrace_time_to_loss_seconds").values()
     assert left == pytest.approx(movement["seconds_to_loss"], abs=1)
     assert metrics(site, "headrace_partitions_losing_data") == {'{datastream="orders"}': 1.0}
     site.source.ranges[T0] = (12, 30)

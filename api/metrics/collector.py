@@ -11,27 +11,33 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.movement.metrics import movement_metrics
+from api.metrics.movement import movement_metrics
+from api.metrics.partitions import partition_metrics
+from api.metrics.uncopied_partitions import uncopied_metrics
 from api.services import InstanceStatus
-from api.uncopied_metrics import uncopied_metrics
+from api.settings import MetricSettings
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.instance.workers.supervisor import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
 from mirror.ports import Clock
 from mirror.worker.protocol import TaskSums
 
+_FEW: Final = MetricSettings()
 _STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name == LATENCY_SERIES)
 
 
 class InstanceCollector(Collector):
-    """Aggregates by datastream, so that the size of a scrape does not grow with partitions."""
+    """Sums by datastream and task, so that a scrape does not grow with partitions; `settings` say how many
+    have series of their own."""
 
-    def __init__(self, status: InstanceStatus, clock: Clock) -> None:
+    def __init__(self, status: InstanceStatus, clock: Clock, settings: MetricSettings = _FEW) -> None:
         self._status = status
         self._clock = clock
+        self._settings = settings
         self._version = version("headrace")
 
     def describe(self) -> Iterator[Metric]:
@@ -48,6 +54,7 @@ class InstanceCollector(Collector):
         for part, condition in status.conditions.items():
             parts.add_metric([part], float(condition.is_well))
         yield parts
+        yield from _worker_metrics(status.workers)
         yield _drops(status.drops)
         yield _throttled(status.throttled_seconds)
         yield from _problem_metrics(status.problems)
@@ -57,9 +64,22 @@ class InstanceCollector(Collector):
         yield from _lane_metrics(lanes)
         yield from movement_metrics(lanes, uncopied, self._clock.monotonic())
         yield from uncopied_metrics(uncopied, lanes, self._clock.now_ms())
+        yield from partition_metrics(lanes, self._settings)
         sums = tuple(status.task_sums.values())
         yield from _task_metrics(sums)
         yield _latency(sums)
+
+
+def _worker_metrics(count: WorkerCount) -> Iterator[Metric]:
+    processes = GaugeMetricFamily("headrace_workers", "worker processes by state", labels=["state"])
+    processes.add_metric(["running"], count.running)
+    processes.add_metric(["down"], count.down)
+    yield processes
+    yield CounterMetricFamily(
+        "headrace_worker_deaths",
+        "worker processes that died or could not start; each is started again",
+        value=count.deaths,
+    )
 
 
 def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Metric]:
@@ -101,12 +121,29 @@ def _load_metrics(loads: Mapping[ClusterRef, LoadStanding]) -> Iterator[Metric]:
 
 def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator[Metric]:
     numbers: tuple[tuple[str, str, Callable[[Assessment], int]], ...] = (
+        ("headrace_tasks", "tasks that the plan has", lambda one: one.tasks),
         ("headrace_tasks_required", "tasks that capacity asks for", lambda one: one.required_tasks),
-        ("headrace_tasks_lower_bound", "no plan that fits has fewer", lambda one: one.task_lower_bound),
+        (
+            "headrace_tasks_lower_bound",
+            "no plan that fits has fewer tasks",
+            lambda one: one.task_lower_bound,
+        ),
         ("headrace_tasks_overloaded", "tasks above usable capacity", lambda one: one.overloaded),
-        ("headrace_offending_partitions", "partitions that exceed a task", lambda one: one.offending),
-        ("headrace_partitions_of_unknown_load", "planned by the default", lambda one: one.unknown),
-        ("headrace_partitions_behind", "what they carry is a lower bound", lambda one: one.lower_bounds),
+        (
+            "headrace_offending_partitions",
+            "partitions whose load alone exceeds the usable capacity of a task",
+            lambda one: one.offending,
+        ),
+        (
+            "headrace_partitions_of_unknown_load",
+            "partitions that are planned by the default load",
+            lambda one: one.unknown,
+        ),
+        (
+            "headrace_partitions_behind",
+            "partitions that were behind when they were planned: their load is a lower bound",
+            lambda one: one.lower_bounds,
+        ),
         ("headrace_moves_left", "moves that the budget of one plan left", lambda one: one.moves_left),
         ("headrace_searches_cut_short", "searches that ended by the clock", lambda one: one.cut_short),
     )

@@ -43,9 +43,15 @@ def movement_metrics(
     for (group, state), number in sorted(counts.items()):
         states.add_metric([group, state], number)
     yield states
-    yield _by_group("headrace_partitions_losing_data", "that catch up too late for their retention", losing)
-    yield _by_group("headrace_seconds_to_loss", "until the source deletes what is not copied", losses)
-    yield _by_group("headrace_catch_up_seconds", "until the last partition that catches up has done so", ends)
+    yield _by_group(
+        "headrace_partitions_losing_data", "partitions that catch up too late for their retention", losing
+    )
+    yield _by_group(
+        "headrace_time_to_loss_seconds",
+        "time until the source first deletes what is not copied",
+        losses,
+    )
+    yield _by_group("headrace_catch_up_seconds", "time until the last that catches up has done so", ends)
 
 
 def _found(

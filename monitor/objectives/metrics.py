@@ -1,0 +1,71 @@
+"""Objectives and their error budgets, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from mirror.model.identifiers import DatastreamName
+from monitor.burn.rates import length_text
+from monitor.latency import Standing, Verdict
+
+_BY_OBJECTIVE: Final = ("datastream", "objective")
+
+
+class ObjectiveMetrics(Collector):
+    """What the last turn judged. A budget or rate that is not known has no series. `show` replaces all of it,
+    from any thread."""
+
+    def __init__(self) -> None:
+        self._verdicts: Mapping[DatastreamName, Verdict] = {}
+
+    def show(self, verdicts: Mapping[DatastreamName, Verdict]) -> None:
+        """The verdicts of a turn; none: nothing is judged here."""
+        self._verdicts = verdicts
+
+    def collect(self) -> Iterator[Metric]:
+        """One scrape."""
+        verdicts = self._verdicts
+        yield _standings(verdicts)
+        left = GaugeMetricFamily(
+            "headrace_error_budget_left_ratio",
+            "share of an objective's error budget that is left; below 0 where more was late than may be",
+            labels=_BY_OBJECTIVE,
+        )
+        burns = GaugeMetricFamily(
+            "headrace_error_budget_burn_rate",
+            "how fast an objective's error budget is used up; 1 uses it up in exactly its period",
+            labels=(*_BY_OBJECTIVE, "window"),
+        )
+        for name, verdict in verdicts.items():
+            for budget in verdict.budgets:
+                place = [name, budget.objective.text]
+                if budget.left is not None:
+                    left.add_metric(place, budget.left)
+                sides = {
+                    seconds: rate
+                    for burn in budget.burns
+                    for seconds, rate in (
+                        (burn.rule.long_seconds, burn.long_rate),
+                        (burn.rule.short_seconds, burn.short_rate),
+                    )
+                }
+                for seconds, rate in sorted(sides.items()):
+                    if rate is not None:
+                        burns.add_metric([*place, length_text(seconds)], rate)
+        yield from (left, burns)
+
+
+def _standings(verdicts: Mapping[DatastreamName, Verdict]) -> Metric:
+    family = GaugeMetricFamily(
+        "headrace_objective_standing",
+        "1 for how a datastream stands to its objectives, 0 for the other standings",
+        labels=("datastream", "standing"),
+    )
+    for name, verdict in verdicts.items():
+        for standing in Standing:
+            family.add_metric([name, standing.value], float(verdict.standing is standing))
+    return family
