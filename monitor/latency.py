@@ -13,19 +13,22 @@ Rule 5. Otherwise: WITHIN.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
-from mirror.model.metrics import add_counts, percentile_ms
+from mirror.model.metrics import percentile_ms
 from mirror.model.topics import TopicSelection
 from monitor.burn.rates import Budget
 from monitor.burn.tally import late_records
+
+_MOST_ANSWERS: Final = 2_000
+"""That are remembered of one selection."""
 
 
 class Standing(StrEnum):
@@ -44,8 +47,7 @@ class Source(NamedTuple):
     cluster: str
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """What was measured in the window. `lag_ms`: age of the oldest waiting record now. `unaged`: partitions
     whose lag is not known."""
 
@@ -94,26 +96,34 @@ class Verdict:
 
 def observed(subject: Subject, observations: Observations) -> Observation | None:
     """What was measured of the datastream's own topics; None where nothing was."""
-    topics = observations.get(subject.source, {})
-    return _summed(one for topic, one in topics.items() if selects(subject.selection, topic))
+    topics, known = observations.get(subject.source, {}), _answers_of(subject.selection)
+    return _summed([one for topic, one in topics.items() if _selects(subject.selection, topic, known)])
 
 
-@lru_cache(maxsize=100_000)
 def selects(selection: TopicSelection, topic: str) -> bool:
     """Whether it selects the topic; remembered, because every turn asks the same of thousands."""
-    return selection.matches(topic)
+    return _selects(selection, topic, _answers_of(selection))
 
 
-def _summed(parts: Iterable[Observation]) -> Observation | None:
-    some = list(parts)
-    if not some:
+def _selects(selection: TopicSelection, topic: str, known: dict[str, bool]) -> bool:
+    answer = known.get(topic)
+    if answer is None:
+        answer = known[topic] = selection.matches(topic)
+        if len(known) > _MOST_ANSWERS:
+            known.clear()
+    return answer
+
+
+@lru_cache(maxsize=2_000)
+def _answers_of(_selection: TopicSelection) -> dict[str, bool]:
+    return {}
+
+
+def _summed(parts: Sequence[Observation]) -> Observation | None:
+    if not parts:
         return None
-    return Observation(
-        sum(one.records for one in some),
-        add_counts(one.counts for one in some),
-        max(one.lag_ms for one in some),
-        sum(one.unaged for one in some),
-    )
+    records, counts, lags, unaged = zip(*parts, strict=True)
+    return Observation(sum(records), tuple(map(sum, zip(*counts, strict=True))), max(lags), sum(unaged))
 
 
 def judge(subject: Subject, observation: Observation | None) -> Verdict:

@@ -8,22 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from monitor.latency import Observation, Observations, Source
 
 _ON_THE_WAY_MS: Final = 5_000
 """From a lane to where its measurements are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicLatency:
-    """What arrived of a topic in the window, as a histogram."""
-
-    source: Source
-    topic: str
-    records: int
-    counts: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +33,24 @@ class PartitionLag:
         return self.lag_ms is None or (self.lag_records > 0 and is_silent)
 
 
-def observations(
-    latencies: Iterable[TopicLatency], lags: Iterable[PartitionLag], now_ms: int
-) -> Observations:
-    """One for each topic of which there is a histogram."""
-    oldest: dict[tuple[Source, str], int] = {}
-    unaged: dict[tuple[Source, str], int] = {}
-    for lag in lags:
-        place = lag.source, lag.topic
-        oldest[place] = max(oldest.get(place, 0), lag.lag_ms or 0)
-        unaged[place] = unaged.get(place, 0) + lag.is_unaged(now_ms)
+def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
+    """One for each row of `arrived`: group, source cluster, topic, records, and the counts of a histogram.
+
+    A turn has thousands of rows, and hardly any lags.
+    """
     found: dict[Source, dict[str, Observation]] = {}
-    for one in latencies:
-        place = one.source, one.topic
-        observed = Observation(one.records, one.counts, oldest.get(place, 0), unaged.get(place, 0))
-        found.setdefault(one.source, {})[one.topic] = observed
+    for row in arrived:
+        group, cluster, topic, records = row[:4]
+        source = Source(group, cluster)
+        topics = found.get(source)
+        if topics is None:
+            topics = found[source] = {}
+        topics[topic] = Observation(records, tuple(row[4:]), 0, 0)
+    for lag in lags:
+        topics = found.get(lag.source, {})
+        known = topics.get(lag.topic)
+        if known is not None:
+            oldest = max(known.lag_ms, lag.lag_ms or 0)
+            unaged = known.unaged + lag.is_unaged(now_ms)
+            topics[lag.topic] = known._replace(lag_ms=oldest, unaged=unaged)
     return found

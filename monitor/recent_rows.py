@@ -12,7 +12,7 @@ from typing import Any, Final
 from mirror.model.metrics import add_counts
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from monitor.latency import Observations, Source
-from monitor.measurement_sums import PartitionLag, TopicLatency, observations
+from monitor.measurement_sums import PartitionLag, observations
 
 _FINE_MS: Final = 1_000
 _COARSE_MS: Final = 60_000
@@ -46,12 +46,12 @@ class _Slots:
             if not slots:
                 del self._by_topic[topic]
 
-    def since(self, moment_ms: int) -> Iterator[TopicLatency]:
+    def since(self, moment_ms: int) -> Iterator[Sequence[Any]]:
         for (source, topic), slots in self._by_topic.items():
             within = [slot for number, slot in slots.items() if (number + 1) * self._length > moment_ms]
             if within:
                 records = sum(count for count, _ in within)
-                yield TopicLatency(source, topic, records, add_counts(counts for _, counts in within))
+                yield *source, topic, records, *add_counts(counts for _, counts in within)
 
     def _is_between(self, number: int, before_ms: int, after_ms: int) -> bool:
         return (number + 1) * self._length > before_ms and number * self._length <= after_ms

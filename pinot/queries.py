@@ -6,7 +6,7 @@ are formatted in. Every function raises what `PinotClient.ask` raises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -19,10 +19,6 @@ from pinot.time_range import TimeRange
 MOST_GROUPS: Final = 1_000_000
 """Limit of queries that group by partition."""
 
-_SLOT_MS: Final = 10_000
-"""Lanes measure at least once in this, by default."""
-_MOST_AGES: Final = 20
-"""In one query."""
 _SILENT_MS: Final = 4_000
 """Beyond two of its intervals: a lane of which records wait, and that has said nothing since then."""
 _HAVING_NEWS: Final = (
@@ -50,7 +46,6 @@ class LatencyRow:
     lag_records: int
     lag_ms: int | None
     counts: tuple[int, ...]
-    source_cluster: str = ""
 
     @property
     def p50_ms(self) -> float | None:
@@ -66,12 +61,6 @@ class LatencyRow:
 def latency_by_datastream(client: PinotClient, when: TimeRange) -> list[LatencyRow]:
     """Latency of every datastream that copied something, summed over its partitions."""
     return _latency(client, ("datastream",), when, None)
-
-
-def latency_by_topic(client: PinotClient, when: TimeRange) -> list[LatencyRow]:
-    """Latency of every topic of every source cluster. `datastream` is the group: datastreams that share tasks
-    are told apart by their topics."""
-    return _latency(client, ("datastream", "source_cluster", "topic"), when, None)
 
 
 def latency_by_task(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LatencyRow]:
@@ -117,7 +106,6 @@ def _latency(
                 lag_records=numbers[2],
                 lag_ms=_known(numbers[3]),
                 counts=tuple(numbers[4 : 4 + LATENCY_BUCKETS]),
-                source_cluster=named.get("source_cluster", ""),
             )
         )
     return rows
@@ -172,55 +160,6 @@ def lag_by_partition(
         for d, t, n, task, records, age, time, source, copied, every in answer.rows
     ]
     return sorted(rows, key=lambda row: (-row.lag_records, row.datastream, row.topic, row.kafka_partition))
-
-
-@dataclass(frozen=True, slots=True)
-class StaleRow:
-    """What arrived of one topic, and for how long something of it waited too long: seconds by the age in ms
-    that a record had at least, to the next ten seconds, or to the interval of the measurements where that is
-    longer."""
-
-    datastream: str
-    source_cluster: str
-    topic: str
-    counts: tuple[int, ...]
-    stale_seconds: Mapping[int, float]
-
-
-def staleness_by_topic(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> list[StaleRow]:
-    """Latency of every topic, and the seconds in which its oldest waiting record was older than each age."""
-    found: dict[tuple[str, str, str], StaleRow] = {}
-    for first in range(0, max(len(ages_ms), 1), _MOST_AGES):
-        for row in _staleness(client, when, ages_ms[first : first + _MOST_AGES]):
-            place = row.datastream, row.source_cluster, row.topic
-            before = found.get(place)
-            known = {**before.stale_seconds, **row.stale_seconds} if before is not None else None
-            found[place] = row if known is None else replace(row, stale_seconds=known)
-    return list(found.values())
-
-
-def _staleness(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> list[StaleRow]:
-    ages = {f"age{number}": age for number, age in enumerate(ages_ms)}
-    stale = "".join(
-        f", distinctcount(case when lag_ms > %({name})s then floor(time_ms / {_SLOT_MS}) else -1 end), "
-        f"max(case when lag_ms > %({name})s then 0 else 1 end)"
-        for name in ages
-    )
-    answer = client.ask(
-        f"select datastream, source_cluster, topic, max(interval_ms), {_HISTOGRAM}{stale} "  # noqa: S608
-        "from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s "
-        f"group by datastream, source_cluster, topic limit {MOST_GROUPS}",
-        {"since": when.since_ms, "until": when.until_ms, **ages},
-    )
-    rows = []
-    for datastream, cluster, topic, interval_ms, *numbers in answer.rows:
-        counts, rest = numbers[:LATENCY_BUCKETS], numbers[LATENCY_BUCKETS:]
-        slot_seconds = max(int(interval_ms), _SLOT_MS) / 1_000
-        # What was not stale was counted as one more slot.
-        slots = [int(slot) - int(fine) for slot, fine in zip(rest[::2], rest[1::2], strict=True)]
-        seconds = {age: slot * slot_seconds for age, slot in zip(ages_ms, slots, strict=True)}
-        rows.append(StaleRow(datastream, cluster, topic, tuple(map(int, counts)), seconds))
-    return rows
 
 
 _EVENT_COLUMNS: Final = tuple(field.name for field in fields(PlacementEvent))

@@ -65,8 +65,10 @@ class _Servers:
         topics = [(name, "east", f"{name}.topic-{one}") for name in self._names for one in range(TOPICS_EACH)]
         self._topics = topics
         self._list = json.dumps([_datastream(name) for name in self._names])
-        self._latencies = json.dumps([[*one, 4104, 410_400, 9, 400, *_HISTOGRAM] for one in topics])
-        self._stale = json.dumps([[*one, 5_000, *_HISTOGRAM, 1, 1] for one in topics])
+        counts = [float(count) for count in _HISTOGRAM]
+        parts = [sum(counts[:11]), counts[11], sum(counts[12:])]  # below, within and above that of _WITHIN_MS
+        self._latencies = json.dumps([[*one, 4104.0, *counts] for one in topics])
+        self._stale = json.dumps([[*one, 5_000.0, *parts, 1, 1.0] for one in topics])
         self.lags = ""
 
     def prepare(self) -> None:

@@ -1,17 +1,19 @@
-"""Measurements from Pinot. Satisfies `monitor.ports.Measurements` and `monitor.objectives.history.Past`."""
+"""Measurements from Pinot. Satisfies `monitor.ports.Measurements` and `monitor.objectives.past.Past`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 
 from mirror.ports import Clock
 from monitor.burn.pieces import Piece
+from monitor.burn.tally import late_share
 from monitor.latency import Observations, Source
-from monitor.measurement_sums import PartitionLag, TopicLatency, observations
-from monitor.objectives.history import TopicPast
+from monitor.measurement_sums import PartitionLag, observations
+from monitor.objectives.past import TopicSums
 from pinot.client import PinotClient
-from pinot.queries import lag_by_partition, latency_by_topic, staleness_by_topic
+from pinot.queries import lag_by_partition
 from pinot.time_range import TimeRange
+from pinot.topic_latency import arrived_by_topic, lateness_by_topic
 
 
 class PinotMeasurements:
@@ -39,17 +41,16 @@ class PinotMeasurements:
             )
             for row in lag_by_partition(self._client, when, least_ms=least_ms)
         ]
-        latencies = [
-            TopicLatency(Source(row.datastream, row.source_cluster), row.topic, row.records, row.counts)
-            for row in latency_by_topic(self._client, when)
-        ]
-        return observations(latencies, lags, now_ms)
+        return observations(arrived_by_topic(self._client, when), lags, now_ms)
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> Mapping[Source, Mapping[str, TopicPast]]:
+    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
         """What was measured in a piece of the past. Raises Unreachable, AnalyticsError."""
-        when = TimeRange.up_to(piece.until_ms, piece.until_ms - piece.since_ms)
-        found: dict[Source, dict[str, TopicPast]] = {}
-        for row in staleness_by_topic(self._client, when, sorted(milliseconds)):
-            source = Source(row.datastream, row.source_cluster)
-            found.setdefault(source, {})[row.topic] = TopicPast(row.counts, row.stale_seconds)
-        return found
+        when = TimeRange.up_to(piece.until_ms, piece.length_ms)
+        found = lateness_by_topic(self._client, when, sorted(milliseconds))
+        late = {age: _late(found.beyond[age], found.within[age], age) for age in milliseconds}
+        return TopicSums(found.places, found.records, late, found.stale_seconds)
+
+
+def _late(beyond: Sequence[float], within: Sequence[float], age_ms: int) -> list[float]:
+    share = late_share(age_ms)
+    return [above + own * share for above, own in zip(beyond, within, strict=True)]

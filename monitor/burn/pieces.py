@@ -6,9 +6,11 @@ is some dozens of numbers instead of all that was measured.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-_STEPS_MS: Final = (86_400_000, 3_600_000, 600_000, 60_000)
+_HOUR_MS: Final = 3_600_000
+_STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
 """A window begins up to a part of its length too early, at a whole step."""
 _SHORT_STEP_MS: Final = 10_000
@@ -22,13 +24,18 @@ class Piece(NamedTuple):
     since_ms: int
     until_ms: int
 
+    @property
+    def length_ms(self) -> int:
+        """Milliseconds."""
+        return self.until_ms - self.since_ms
+
 
 def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
     """What a window that ends now consists of, oldest first. Only the last piece is not a whole step, and
     the first one of a short window."""
     length_ms = seconds * 1_000
     begin_ms = now_ms - length_ms
-    first = next((step for step in _STEPS_MS if step * _PARTS <= length_ms), None)
+    first = _first_step(length_ms)
     at_ms = begin_ms // first * first if first else -(-begin_ms // _SHORT_STEP_MS) * _SHORT_STEP_MS
     found = []
     while at_ms < now_ms:
@@ -38,3 +45,19 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
         found.append(Piece(at_ms, until_ms))
         at_ms = until_ms
     return tuple(found)
+
+
+def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
+    """For how long a piece may be needed again: by its length, both in milliseconds. A window of an hour is
+    begun with minutes that were a part of ten minutes before. Only of short ones: hours would be many, and
+    are needed again once a day."""
+    lengths = [seconds * 1_000 for seconds in windows]
+    return {
+        step: max((one + step for one in lengths if (_first_step(one) or step) <= step), default=0)
+        for step in _STEPS_MS
+        if step < _HOUR_MS
+    }
+
+
+def _first_step(length_ms: int) -> int | None:
+    return next((step for step in _STEPS_MS if step * _PARTS <= length_ms), None)

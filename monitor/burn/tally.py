@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from mirror.model.metrics import LATENCY_BOUNDS_MS
+from mirror.model.metrics import LATENCY_BOUNDS_MS, latency_bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,18 @@ NOTHING = Tally()
 def late_records(counts: Sequence[int], milliseconds: int) -> float:
     """How many of a histogram's records took longer. Inside a bucket it interpolates as
     `mirror.model.metrics.percentile_ms` does; what lies beyond the last bound is late."""
-    index = next(
-        (number for number, bound in enumerate(LATENCY_BOUNDS_MS) if milliseconds <= bound),
-        len(LATENCY_BOUNDS_MS),
-    )
-    beyond = sum(counts[index + 1 :])
+    index = latency_bucket(milliseconds)
+    return sum(counts[index + 1 :]) + counts[index] * late_share(milliseconds)
+
+
+@lru_cache(maxsize=10_000)
+def late_share(milliseconds: int) -> float:
+    """The part of the records in the bucket of a latency that took longer than it."""
+    index = latency_bucket(milliseconds)
     if index == len(LATENCY_BOUNDS_MS):
-        return float(counts[index])
+        return 1.0
     within = milliseconds if index == 0 else math.log2(milliseconds) - (index - 1)
-    return beyond + counts[index] * (1 - min(within, 1.0))
+    return 1 - min(within, 1.0)
 
 
 def bad_share(tally: Tally, seconds: float, minimum_records: int) -> float:

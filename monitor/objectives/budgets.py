@@ -11,7 +11,8 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.burn.rates import DAY_SECONDS, Budget, BurnRule, judge_budget
 from monitor.latency import Subject
-from monitor.objectives.history import History, Past, key_of, wanted_of
+from monitor.objectives.history import History, key_of, wanted_of
+from monitor.objectives.past import Past
 
 _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
@@ -74,13 +75,13 @@ class Budgets:
             self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions)
             if self._history.problem:
                 _log.warning("burn rates are not known", reason=self._history.problem)
-        return {name: self._of(subject, windows) for name, subject in subjects.items()}
+        return {name: self._of(subject) for name, subject in subjects.items()}
 
-    def _of(self, subject: Subject, windows: set[int]) -> tuple[Budget, ...]:
+    def _of(self, subject: Subject) -> tuple[Budget, ...]:
         return tuple(
             judge_budget(
                 one,
-                {seconds: self._history.total(key_of(subject, one), seconds) for seconds in windows},
+                self._history.totals(key_of(subject, one)),
                 self._rules,
                 self._minimum,
                 self._days,

@@ -3,77 +3,72 @@ known yet."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from mirror.errors import HeadraceError
 from mirror.model.datastreams.objectives.objective import Objective
-from mirror.model.metrics import add_counts
-from mirror.model.topics import TopicSelection
-from monitor.burn.pieces import Piece, pieces_of
-from monitor.burn.tally import NOTHING, Tally, late_records
-from monitor.latency import Source, Subject, selects
+from monitor.burn.pieces import Piece, pieces_of, reaches_of
+from monitor.burn.tally import Tally
+from monitor.latency import Subject
+from monitor.objectives.past import Counting, Past, TallyColumns, Wanted, added
 
 _SETTLED_MS: Final = 30_000
 """After that, what was measured of a piece is in Pinot."""
-
-
-class Wanted(NamedTuple):
-    """What is counted: of which topics, and from when on a record is late."""
-
-    source: Source
-    selection: TopicSelection
-    milliseconds: int
-
-
-class TopicPast(NamedTuple):
-    """What was measured of a topic in a piece: a histogram, and the seconds in which some record of it had
-    waited longer than a number of milliseconds, by that number."""
-
-    counts: Sequence[int]
-    stale_seconds: Mapping[int, float]
-
-
-class Past(Protocol):
-    """What the mirror measured before, as it is stored."""
-
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> Mapping[Source, Mapping[str, TopicPast]]:
-        """By source and topic. Raises Unreachable, AnalyticsError."""
-        ...
+_NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class _Known(NamedTuple):
-    """Of a piece: what was counted, and what came out other than nothing."""
+    """Of a piece. `unknown`: numbers of what was not counted yet when it was asked for. `is_final`: it was
+    asked for when all of it was in Pinot."""
 
-    wanted: frozenset[Wanted]
-    tallies: Mapping[Wanted, Tally]
+    counting: Counting
+    sums: TallyColumns
+    unknown: frozenset[int]
+    is_final: bool
+
+    def counted_by(self, counting: Counting) -> _Known:
+        """As far as it was counted before."""
+        if self.counting is counting:
+            return self
+        before = [self.counting.numbers.get(one) for one in counting.numbers]
+        was_known = [at is not None and at not in self.unknown for at in before]
+        records, late, stale = (
+            [one[at or 0] if known else 0 for at, known in zip(before, was_known, strict=True)]
+            for one in self.sums
+        )
+        sums = TallyColumns(array("q", map(int, records)), array("d", late), array("d", stale))
+        unknown = frozenset(number for number, known in enumerate(was_known) if not known)
+        return _Known(counting, sums, unknown, self.is_final)
 
 
 class _Sum(NamedTuple):
     """Of the pieces of a window that stay as they are."""
 
     pieces: tuple[Piece, ...]
-    wanted: frozenset[Wanted]
-    tallies: Mapping[Wanted, Tally]
+    counting: Counting
+    sums: TallyColumns
 
 
 class _Window(NamedTuple):
-    """A window as of the last refresh. `unknown`: what is not known of all of it."""
+    """A window as of the last refresh. `sums` None: a piece of it is not known at all. `unknown`: numbers of
+    what is not known of all of it."""
 
-    unknown: frozenset[Wanted]
-    tallies: Mapping[Wanted, Tally]
+    sums: TallyColumns | None
+    unknown: frozenset[int] = _NOBODY
 
 
 class History:
     """Not for several threads. It costs little where only the last minutes are new: sums over the others are
-    kept."""
+    kept, and so are minutes that a longer window has to be begun with later."""
 
     def __init__(self, past: Past) -> None:
         self._past = past
         self._known: dict[Piece, _Known] = {}
         self._sums: dict[int, _Sum] = {}
         self._windows: dict[int, _Window] = {}
-        self._wanted: frozenset[Wanted] = frozenset()
+        self._counting = Counting(frozenset())
         self.problem = ""
         """Why something could not be read at the last refresh."""
 
@@ -81,95 +76,71 @@ class History:
         self, now_ms: int, wanted: frozenset[Wanted], windows: Collection[int], most_questions: int
     ) -> None:
         """Ask for the newest pieces of the shortest windows first. `windows`: in seconds. `most_questions`:
-        about pieces that stay as they are; those that end now are asked for again each time."""
-        self._wanted = wanted = self._wanted if wanted == self._wanted else wanted
+        about pieces that stay as they are; those that end now are asked for again each time, and once when
+        they have ended for long enough."""
+        if wanted != self._counting.wanted:
+            self._counting = Counting(wanted)
         whole = {seconds: pieces_of(now_ms, seconds) for seconds in sorted(windows)}
         needed = dict.fromkeys(piece for pieces in whole.values() for piece in reversed(pieces))
-        self._known = {piece: one for piece, one in self._known.items() if piece in needed}
+        since = {length_ms: now_ms - reach for length_ms, reach in reaches_of(windows).items()}
+        self._known = {
+            piece: one.counted_by(self._counting)
+            for piece, one in self._known.items()
+            if one.is_final and (piece in needed or piece.since_ms >= since.get(piece.length_ms, now_ms))
+        }
         self.problem = ""
         try:
             self._ask_for(needed, now_ms, most_questions)
         except HeadraceError as error:
             self.problem = str(error)
         self._sums = {seconds: one for seconds, one in self._sums.items() if seconds in whole}
-        self._windows = {seconds: self._window(seconds, pieces, now_ms) for seconds, pieces in whole.items()}
+        self._windows = {seconds: self._window(seconds, pieces) for seconds, pieces in whole.items()}
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing is left to ask about."""
-        return not self.problem and not any(one.unknown for one in self._windows.values())
+        return not self.problem and all(
+            one.sums is not None and not one.unknown for one in self._windows.values()
+        )
 
-    def total(self, wanted: Wanted, seconds: int) -> Tally | None:
-        """What was measured in a window; None while a piece of it is not known."""
-        window = self._windows.get(seconds)
-        if window is None or wanted not in self._wanted or wanted in window.unknown:
-            return None
-        return window.tallies.get(wanted, NOTHING)
+    def totals(self, wanted: Wanted) -> Mapping[int, Tally | None]:
+        """What was measured in each window, by its seconds; None while a piece of it is not known."""
+        number = self._counting.numbers.get(wanted)
+        return {seconds: _tally(one, number) for seconds, one in self._windows.items()}
 
     def _ask_for(self, needed: Iterable[Piece], now_ms: int, most_questions: int) -> None:
         questions = 0
         for piece in needed:
-            is_new = not _is_settled(piece, now_ms)
-            if not is_new and self._is_known(piece):
-                continue
-            questions += not is_new
-            if is_new or questions <= most_questions:
-                if is_new:
-                    self._known.pop(piece, None)
-                self._known[piece] = self._ask(piece)
-
-    def _is_known(self, piece: Piece) -> bool:
-        known = self._known.get(piece)
-        if known is None or known.wanted is self._wanted:
-            return known is not None
-        if not self._wanted <= known.wanted:
-            return False
-        self._known[piece] = known._replace(wanted=self._wanted)
-        return True
-
-    def _ask(self, piece: Piece) -> _Known:
-        answer = self._past.past(piece, {one.milliseconds for one in self._wanted})
-        found = {one: _tally(one, answer.get(one.source, {}), piece) for one in self._wanted}
-        return _Known(self._wanted, {one: tally for one, tally in found.items() if tally != NOTHING})
-
-    def _window(self, seconds: int, pieces: tuple[Piece, ...], now_ms: int) -> _Window:
-        unknown: frozenset[Wanted] = frozenset()
-        for piece in pieces:
             known = self._known.get(piece)
-            if known is None:
-                return _Window(self._wanted, {})
-            if known.wanted is not self._wanted:
-                unknown |= self._wanted - known.wanted
-        settled = tuple(piece for piece in pieces if _is_settled(piece, now_ms))
+            if known is not None and not known.unknown:
+                continue
+            is_final = piece.until_ms + _SETTLED_MS <= now_ms
+            questions += is_final
+            if not is_final or questions <= most_questions:
+                found = self._past.past(piece, self._counting.ages)
+                sums = self._counting.sums(found, piece)
+                self._known[piece] = _Known(self._counting, sums, _NOBODY, is_final)
+
+    def _window(self, seconds: int, pieces: Sequence[Piece]) -> _Window:
+        known = [self._known[piece] for piece in pieces if piece in self._known]
+        if len(known) < len(pieces):
+            return _Window(None)
+        unknown = _NOBODY.union(*(one.unknown for one in known))
+        final = tuple(piece for piece, one in zip(pieces, known, strict=True) if one.is_final)
         kept = self._sums.get(seconds)
-        if kept is None or kept.pieces != settled or kept.wanted is not self._wanted:
-            kept = self._sums[seconds] = _Sum(settled, self._wanted, self._summed(settled, {}))
-        fresh = self._summed(pieces[len(settled) :], kept.tallies)
+        if kept is None or kept.pieces != final or kept.counting is not self._counting:
+            sums = added((one.sums for one in known if one.is_final), self._counting.nothing)
+            kept = self._sums[seconds] = _Sum(final, self._counting, sums)
         if unknown:
             del self._sums[seconds]
-        return _Window(unknown, fresh)
-
-    def _summed(self, pieces: Iterable[Piece], onto: Mapping[Wanted, Tally]) -> dict[Wanted, Tally]:
-        sums = dict(onto)
-        for piece in pieces:
-            for wanted, tally in self._known[piece].tallies.items():
-                sums[wanted] = sums[wanted] + tally if wanted in sums else tally
-        return sums
+        return _Window(added((one.sums for one in known if not one.is_final), kept.sums), unknown)
 
 
-def _is_settled(piece: Piece, now_ms: int) -> bool:
-    return piece.until_ms + _SETTLED_MS <= now_ms
-
-
-def _tally(wanted: Wanted, topics: Mapping[str, TopicPast], piece: Piece) -> Tally:
-    """Of several topics, the one that waited longest says how long it was stale, at least."""
-    own = [one for topic, one in topics.items() if selects(wanted.selection, topic)]
-    if not own:
-        return NOTHING
-    counts = add_counts(one.counts for one in own)
-    stale = max(one.stale_seconds.get(wanted.milliseconds, 0.0) for one in own)
-    length = (piece.until_ms - piece.since_ms) / 1_000
-    return Tally(sum(counts), late_records(counts, wanted.milliseconds), min(stale, length))
+def _tally(window: _Window, number: int | None) -> Tally | None:
+    if window.sums is None or number is None or number in window.unknown:
+        return None
+    records, late, stale = window.sums
+    return Tally(records[number], late[number], stale[number])
 
 
 def wanted_of(subjects: Iterable[Subject]) -> frozenset[Wanted]:

@@ -57,4 +57,4 @@ def _as_of_now(now: Observation | None, arrived: Observation | None) -> Observat
     """What arrived over a window, with what waits now. Without the latter nothing is known of now."""
     if now is None or arrived is None:
         return None
-    return replace(now, records=arrived.records, counts=arrived.counts)
+    return now._replace(records=arrived.records, counts=arrived.counts)

@@ -15,6 +15,7 @@ from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.burn.pieces import Piece
+from monitor.burn.tally import late_records
 from monitor.latency import Observation, Source, Standing, Subject, judge, observed
 from pinot.client import PinotClient
 from pinot.tables import MIRROR_METRICS
@@ -86,14 +87,20 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     }
     ages = [1_000, 5_000, *range(100_000, 100_020)]
     _assert_the_same_with_what_is_late_alone(PinotMeasurements(client, clock), source, subjects, standings)
-    past = PinotMeasurements(client, clock).past(Piece(now_ms - 60_000, now_ms), ages)[source]
-    assert past["slow"].counts == slow.latency_counts
-    assert {topic: one.stale_seconds[1_000] for topic, one in past.items()} == {
+    past = PinotMeasurements(client, clock).past(Piece(now_ms - 60_000, now_ms), ages)
+    numbers = {place[2]: number for number, place in enumerate(past.places) if place[:2] == source}
+    assert past.records[numbers["slow"]] == sum(slow.latency_counts)
+    assert {topic: {age: past.late[age][number] for age in ages} for topic, number in numbers.items()} == {
+        topic: {age: pytest.approx(late_records(found[source][topic].counts, age)) for age in ages}
+        for topic in numbers
+    }
+    assert {topic: past.stale_seconds[1_000][number] for topic, number in numbers.items()} == {
         **dict.fromkeys(("fast", "slow", "stuck", "done", "silent"), 0.0),
         "waiting": 20.0,
     }
-    assert [past["waiting"].stale_seconds[age] for age in ages[1:]] == [0.0] * 21
-    assert source not in PinotMeasurements(client, clock).past(Piece(now_ms - 1_000, now_ms), ages)
+    assert [past.stale_seconds[age][numbers["waiting"]] for age in ages[1:]] == [0.0] * 21
+    none = PinotMeasurements(client, clock).past(Piece(now_ms - 1_000, now_ms), ages)
+    assert source not in {place[:2] for place in none.places}
 
 
 def _assert_the_same_with_what_is_late_alone(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from itertools import pairwise
 
 import pytest
@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from mirror.errors import Unreachable
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket, percentile_ms
+from mirror.model.metrics import LATENCY_BUCKETS, percentile_ms
 from mirror.model.topics import TopicSelection
 from monitor.burn.pieces import Piece, pieces_of
 from monitor.burn.rates import DAY_SECONDS, Budget, judge_budget, read_rule
 from monitor.burn.tally import NOTHING, Tally, bad_share, late_records
 from monitor.latency import Source, Subject
 from monitor.objectives.budgets import Budgets
-from monitor.objectives.history import History, TopicPast, Wanted, wanted_of
+from monitor.objectives.history import History, wanted_of
+from monitor.objectives.past import TopicSums, Wanted
 from monitor.settings import MonitorSettings
 from tests.fakes.clock import ManualClock
 
@@ -49,7 +50,7 @@ class Recorded:
         self.asked: Counter[Piece] = Counter()
         self.is_away = False
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> Mapping[Source, Mapping[str, TopicPast]]:
+    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
         if self.is_away:
             raise Unreachable("away")
         self.asked[piece] += 1
@@ -58,10 +59,12 @@ class Recorded:
         for at_ms, (on_time, too_late, silent) in self.minutes.items():
             if piece.since_ms < at_ms <= piece.until_ms:
                 good, late, stale = good + on_time, late + too_late, stale + silent
-        counts = [0] * LATENCY_BUCKETS
-        counts[latency_bucket(10)] += good
-        counts[latency_bucket(30_000)] += late
-        return {SOURCE: {"t": TopicPast(counts, dict.fromkeys(milliseconds, stale))}} if self.minutes else {}
+        return TopicSums(
+            [(*SOURCE, "t")] if self.minutes else [],
+            [good + late] if self.minutes else [],
+            dict.fromkeys(milliseconds, [float(late)] if self.minutes else []),
+            dict.fromkeys(milliseconds, [stale] if self.minutes else []),
+        )
 
 
 @given(st.integers(10**12, 2 * 10**12), st.integers(60, 90 * DAY_SECONDS))
@@ -188,7 +191,7 @@ def test_what_a_window_has_is_the_sum_of_what_was_measured_in_it(
         for seconds in WINDOWS:
             first = pieces_of(now_ms, seconds)[0].since_ms
             found = [minute for at, minute in recorded.minutes.items() if first < at <= now_ms]
-            total = past.total(one, seconds)
+            total = past.totals(one)[seconds]
             assert total is not None
             assert total.records == sum(good + late for good, late, _ in found)
             assert total.late == pytest.approx(sum(late for _, late, _ in found))
@@ -202,14 +205,14 @@ def test_a_part_that_could_not_be_read_leaves_its_windows_unknown_and_the_others
     (one,) = wanted = wanted_of([SUBJECT])
     past = History(recorded)
     past.refresh(BEGIN_MS, wanted, WINDOWS, 5)
-    assert [past.total(one, seconds) is None for seconds in (300, 3 * DAY_SECONDS)] == [False, True]
+    assert [past.totals(one)[seconds] is None for seconds in (300, 3 * DAY_SECONDS)] == [False, True]
     recorded.is_away = True
     past.refresh(BEGIN_MS + 90_000, wanted, WINDOWS, 5)
     assert "away" in past.problem
-    assert all(past.total(one, seconds) is None for seconds in WINDOWS)
+    assert all(past.totals(one)[seconds] is None for seconds in WINDOWS)
     recorded.is_away = False
     past.refresh(BEGIN_MS + 90_000, wanted, WINDOWS, 1_000)
-    assert all(past.total(one, seconds) == NOTHING for seconds in WINDOWS)
+    assert all(past.totals(one)[seconds] == NOTHING for seconds in WINDOWS)
 
 
 def test_a_datastream_that_is_new_takes_no_knowledge_from_the_others() -> None:
@@ -219,10 +222,10 @@ def test_a_datastream_that_is_new_takes_no_knowledge_from_the_others() -> None:
     past.refresh(BEGIN_MS, wanted, WINDOWS, 1_000)
     new = Wanted(Source("clicks", "east"), TopicSelection("u"), 5)
     past.refresh(BEGIN_MS, wanted | {new}, WINDOWS, 0)
-    assert past.total(one, WINDOWS[-1]) == NOTHING
-    assert past.total(new, WINDOWS[-1]) is None
+    assert past.totals(one)[WINDOWS[-1]] == NOTHING
+    assert past.totals(new)[WINDOWS[-1]] is None
     past.refresh(BEGIN_MS, wanted | {new}, WINDOWS, 1_000)
-    assert past.total(new, WINDOWS[-1]) == NOTHING
+    assert past.totals(new)[WINDOWS[-1]] == NOTHING
     asked = sum(recorded.asked.values())
     past.refresh(BEGIN_MS, wanted, WINDOWS, 1_000)
     assert sum(recorded.asked.values()) <= asked + 1, "what is not wanted any more asks nothing"

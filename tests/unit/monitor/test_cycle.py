@@ -28,7 +28,7 @@ from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Standing, Subject
 from monitor.movement.summary import NOTHING_KNOWN, Movement, Movements, Moving
 from monitor.objectives.budgets import Budgets
-from monitor.objectives.history import TopicPast
+from monitor.objectives.past import TopicSums
 from monitor.ports import Hold, Preview
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -338,12 +338,11 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
 
         is_away = False
 
-        def past(self, piece: Piece, milliseconds: Collection[int]) -> dict[Source, dict[str, TopicPast]]:
+        def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
             if self.is_away:
                 raise Unreachable("Pinot is away")
-            counts = [0] * LATENCY_BUCKETS
-            counts[0] = counts[-1] = 500
-            return {SOURCE: {"t": TopicPast(counts, {})}}
+            late = dict.fromkeys(milliseconds, (500.0,))
+            return TopicSums([(*SOURCE, "t")], [1_000], late, dict.fromkeys(milliseconds, (0.0,)))
 
     past, rules = Past(), [read_rule("14.4 over 1 h and 5 m")]
     rig.world.wanted = {ORDERS: replace(a_subject(), objectives=(Objective(1000, 99.0, period_days=1),))}

@@ -16,11 +16,12 @@ from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Act, Record
 from monitor.burn.pieces import Piece
+from monitor.burn.tally import late_records
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause
 from monitor.causes.evidence import Evidence
 from monitor.latency import Observation, Observations, Source, Subject
 from monitor.movement.summary import NOTHING_KNOWN, Movements
-from monitor.objectives.history import TopicPast
+from monitor.objectives.past import TopicSums
 from monitor.ports import Hold, Preview
 from tests.unit.monitor.month.flow import (
     OBJECTIVE_MS,
@@ -129,18 +130,20 @@ class World:
             if (one := self._observation(flow, first)) is not None
         }
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> Mapping[Source, Mapping[str, TopicPast]]:
+    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
         self._answer()
         first, end = (
             min(max(0, (moment - START_MS) // (1_000 * STEP_SECONDS)), self.step + 1) for moment in piece
         )
-        return {
-            _source(name): {
-                "t": TopicPast(flow.counts(first, end), {OBJECTIVE_MS: flow.stale_seconds(first, end)})
-            }
-            for name, flow in self.flows.items()
-            if name in BUDGETED
-        }
+        flows = {name: flow for name, flow in self.flows.items() if name in BUDGETED}
+        counts = [flow.counts(first, end) for flow in flows.values()]
+        stale = [flow.stale_seconds(first, end) for flow in flows.values()]
+        return TopicSums(
+            [(*_source(name), "t") for name in flows],
+            [sum(one) for one in counts],
+            {age: [late_records(one, age) for one in counts] for age in milliseconds},
+            dict.fromkeys(milliseconds, stale),
+        )
 
     def now_ms(self) -> int:
         """Epoch milliseconds at the end of the step."""
