@@ -126,10 +126,14 @@ def _summed(parts: Sequence[Observation]) -> Observation | None:
     return Observation(sum(records), tuple(map(sum, zip(*counts, strict=True))), max(lags), sum(unaged))
 
 
-def judge(subject: Subject, observation: Observation | None) -> Verdict:
-    """Apply the rules in order, to the objective of the short form; `objectives.verdicts` judges all."""
-    objective, halted = subject.objective, subject.halted
+def judge(
+    subject: Subject, observation: Observation | None, objective: LatencyObjective | None = None
+) -> Verdict:
+    """Apply the rules in order, to that objective or the one of the short form; `objectives.verdicts` judges
+    all."""
+    objective, halted = objective or subject.objective, subject.halted
     assert objective is not None
+    limit = objective.milliseconds
     percentile = f"p{objective.percentile:g}"
     wanted = f"wanted {percentile} within {objective.milliseconds} ms"
     if subject.paused:
@@ -139,17 +143,22 @@ def judge(subject: Subject, observation: Observation | None) -> Verdict:
     remark = f"; {subject.remark}" if subject.remark else ""
     if late:
         why = f"; not copied: {halted}" if halted else remark
-        return Verdict(Standing.BREACHED, quantile, f"{late}{why}; {wanted}", bool(halted))
+        sentence = f"{late}{why}; {wanted}"
+        return Verdict(Standing.BREACHED, quantile, sentence, bool(halted), limit_ms=limit)
     if halted:
-        return Verdict(Standing.HALTED, quantile, f"not copied: {halted}; {wanted}", is_halted=True)
+        sentence = f"not copied: {halted}; {wanted}"
+        return Verdict(Standing.HALTED, quantile, sentence, is_halted=True, limit_ms=limit)
     if observation is None:
-        return Verdict(Standing.UNKNOWN, None, f"nothing was measured{remark}; {wanted}")
+        sentence = f"nothing was measured{remark}; {wanted}"
+        return Verdict(Standing.UNKNOWN, None, sentence, limit_ms=limit)
     if observation.unaged:
-        waiting = f"the lag of {observation.unaged} partitions is not known"
-        return Verdict(Standing.UNKNOWN, quantile, f"{waiting}; {wanted}")
+        sentence = f"the lag of {observation.unaged} partitions is not known; {wanted}"
+        return Verdict(Standing.UNKNOWN, quantile, sentence, limit_ms=limit)
     if quantile is None:
-        return Verdict(Standing.WITHIN, None, f"nothing was late, nothing arrived; {wanted}")
-    return Verdict(Standing.WITHIN, quantile, f"{percentile} is {quantile:.0f} ms; {wanted}")
+        sentence = f"nothing was late, nothing arrived; {wanted}"
+        return Verdict(Standing.WITHIN, None, sentence, limit_ms=limit)
+    sentence = f"{percentile} is {quantile:.0f} ms; {wanted}"
+    return Verdict(Standing.WITHIN, quantile, sentence, limit_ms=limit)
 
 
 def _lateness(objective: LatencyObjective, observation: Observation | None, quantile: float | None) -> str:

@@ -41,10 +41,9 @@ def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag],
     found: dict[Source, dict[str, Observation]] = {}
     for row in arrived:
         group, cluster, topic, records = row[:4]
-        source = Source(group, cluster)
-        topics = found.get(source)
+        topics = found.get((group, cluster))  # type: ignore[call-overload]
         if topics is None:
-            topics = found[source] = {}
+            topics = found[Source(group, cluster)] = {}
         topics[topic] = Observation(records, tuple(row[4:]), 0, 0)
     for lag in lags:
         topics = found.get(lag.source, {})

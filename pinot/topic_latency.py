@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Final, TypeAlias
 
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
@@ -93,7 +94,7 @@ def _lateness(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> L
     groups, clusters, topics, intervals, *numbers = zip(*answer.rows, strict=True)
     counts, slots = numbers[: len(parts)], numbers[len(parts) :]
     own = {age: [latency_bucket(age) in part for part in parts].index(True) for age in ages_ms}
-    seconds = [max(interval, _SLOT_MS) / 1_000 for interval in intervals]
+    seconds = [(one if one > _SLOT_MS else _SLOT_MS) / 1_000 for one in intervals]  # max() is slow
     return LateColumns(
         list(zip(groups, clusters, topics, strict=True)),
         list(map(int, _added(counts, len(topics)))),
@@ -123,4 +124,7 @@ def _added(columns: Sequence[Sequence[float]], length: int) -> Sequence[float]:
     """Row by row."""
     if not columns:
         return [0.0] * length
-    return columns[0] if len(columns) == 1 else list(map(sum, zip(*columns, strict=True)))
+    total = columns[0]
+    for column in columns[1:]:
+        total = list(map(add, total, column))
+    return total

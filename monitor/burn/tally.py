@@ -9,27 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from mirror.model.metrics import LATENCY_BOUNDS_MS, latency_bucket
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """Adds up over time. `late`: of the records; a histogram has them by interpolation, so it is no whole
     number."""
 
     records: int = 0
     late: float = 0.0
     stale_seconds: float = 0.0
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
-            self.records + other.records,
-            self.late + other.late,
-            self.stale_seconds + other.stale_seconds,
-        )
 
 
 NOTHING = Tally()

@@ -44,7 +44,7 @@ class Budgets:
         self._minimum = minimum_records
         self._days = most_days
         self._looked: float | None = None
-        self._subjects: Mapping[DatastreamName, Subject] = {}
+        self._objectives: Mapping[DatastreamName, object] = {}
         self._found: Mapping[DatastreamName, tuple[Budget, ...]] = {}
 
     def judge(
@@ -52,7 +52,8 @@ class Budgets:
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
         """The budget of each objective, in their order. `most_questions` as of `History.refresh`. What cannot
         be read is not known, and raises nothing."""
-        now, is_same = self._clock.monotonic(), _objectives_of(subjects) == _objectives_of(self._subjects)
+        now, objectives = self._clock.monotonic(), _objectives_of(subjects)
+        is_same = objectives == self._objectives
         is_firing = any(one.firing for budgets in self._found.values() for one in budgets)
         usual = _FIRING_SECONDS if is_firing else _EVERY_SECONDS
         rest = _AWAY_SECONDS if self._history.problem else usual
@@ -60,7 +61,7 @@ class Budgets:
         may_ask = is_due or not (self._history.problem or (is_same and self._history.is_whole))
         if may_ask or not is_same:
             self._found = self._judge(subjects, most_questions if may_ask else None)
-            self._subjects, self._looked = dict(subjects), now if may_ask else self._looked
+            self._objectives, self._looked = objectives, now if may_ask else self._looked
         return self._found
 
     def _judge(

@@ -41,13 +41,15 @@ def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds:
     now = observed(subject, seen[own_seconds])
     verdicts = []
     if subject.objective is not None:
-        verdicts.append(replace(judge(subject, now), limit_ms=subject.objective.milliseconds))
+        verdicts.append(judge(subject, now))
     for objective in subject.objectives:
         short = LatencyObjective(objective.milliseconds, objective.percentile)
         seconds = objective.window_seconds
-        arrived = now if seconds == own_seconds else observed(subject, seen[seconds])
-        found = judge(replace(subject, objective=short), _as_of_now(now, arrived))
-        verdicts.append(replace(found, limit_ms=objective.milliseconds))
+        is_own = seconds == own_seconds
+        whole = now if is_own else _as_of_now(now, observed(subject, seen[seconds]))
+        verdicts.append(judge(subject, whole, short))
+    if len(verdicts) == 1:
+        return verdicts[0]
     worst = min((one.standing for one in verdicts), key=_WORST_FIRST.index)
     said = [one for one in verdicts if one.standing is worst]
     return replace(said[0], sentence="; ".join(dict.fromkeys(one.sentence for one in said)))

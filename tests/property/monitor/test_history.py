@@ -76,7 +76,7 @@ class Stored:
 
     def plain(self, wanted: Wanted, seconds: int) -> Tally:
         """The rules applied to each piece of the window by itself, from all rows that are visible now."""
-        total = Tally()
+        parts = []
         for piece in pieces_of(self.now_ms, seconds):
             own = [
                 one
@@ -87,8 +87,8 @@ class Stored:
             stale = [sum(one.stale_seconds for one in own if one.topic == topic) for topic in "abc"]
             length = (piece.until_ms - piece.since_ms) / 1_000
             late = late_records(counts, wanted.milliseconds)
-            total += Tally(sum(counts), late, min(max(stale), length))
-        return total
+            parts.append(Tally(sum(counts), late, min(max(stale), length)))
+        return Tally(*map(sum, zip(*parts, strict=True)))
 
 
 class Look(NamedTuple):
