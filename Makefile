@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup environment demo test coverage lint types unit bench chaos docs docs-serve lock clean
+.PHONY: help setup environment demo test coverage lint types unit bench chaos wheel docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: setup ## list the measurements behind the figures in docs/; ONLY="name ..
 
 chaos: setup ## faults over a real service, then a look at every record; MINUTES=20, SEED=n repeats a schedule
 	@MINUTES=$(or $(MINUTES),20) SEED=$(SEED) exec $(BIN)/python -m bench service_chaos
+
+wheel: setup ## build into dist/ a wheel with the compiled data plane, and a pure one
+	@$(BIN)/hatchling build -t wheel -d dist && HEADRACE_WHEEL=pure $(BIN)/hatchling build -t wheel -d dist
 
 docs: environment ## build the documentation into site/, strictly
 	@$(BIN)/headrace config reference > docs/configuration.md

@@ -23,7 +23,9 @@ QUICK_JAVA: Final = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 class RunningInstance:
     """One `headrace serve` and a client of its REST interface."""
 
-    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, folder: Path, environment: Mapping[str, str], python: str = sys.executable
+    ) -> None:
         self.name = name
         self.environment = environment
         self.log_file = folder / f"{name}.log"
@@ -32,7 +34,7 @@ class RunningInstance:
         self._process = ManagedProcess(
             name,
             [
-                sys.executable,
+                python,
                 "-m",
                 "headrace",
                 "serve",

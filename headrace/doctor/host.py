@@ -40,7 +40,7 @@ def examined_host(facts: HostFacts) -> Iterator[Diagnosis]:
             "this machine",
             Grade.WARNING,
             "the data plane runs interpreted, which takes several times the processor time",
-            "make setup compiles it; it needs a C compiler",
+            "make setup compiles it in a checkout; a wheel for this platform brings it",
         )
     if 0 <= facts.open_files < _FEW_FILES:
         yield Diagnosis(

@@ -22,9 +22,13 @@ from typing import Final
 
 SWITCH: Final = "HEADRACE_COMPILED"
 """Environment variable; 0: worker processes run the sources."""
-HOME: Final = Path(__file__).parents[2]
-"""The folder that the sources lie in."""
+_PACKAGE: Final = Path(__file__).parents[1]
+_WINGS: Final = _PACKAGE / "wings"
+HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent
+"""The folder that the sources of `mirror` lie in: of the checkout, or of the installed package."""
 _BUILDS: Final = Path(".cache") / "compiled"
+_INSTALLED: Final = _PACKAGE / "compiled"
+"""What a wheel brings."""
 WHOLE_ROOMS: Final = ("mirror/protocol", "mirror/protocol/batches", "mirror/lane")
 MODULES: Final = (
     "mirror/adapters/system_clock",
@@ -59,11 +63,19 @@ def worker_command(module: str, *arguments: str) -> list[str]:
 
 def build_folder(home: Path = HOME) -> Path:
     """Where what is compiled of the sources in `home` lies, whether it is there or not."""
+    return home / _BUILDS / _digest(home)
+
+
+def _digest(home: Path) -> str:
+    """Of the sources, and of how they are compiled; the same wherever they lie."""
     digest = hashlib.sha256(_SUFFIX.encode())
-    for file in [Path(__file__), _MAKER, *sorted((home / "mirror").rglob("*.py"))]:
+    for file in (Path(__file__), _MAKER):
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    for file in sorted((home / "mirror").rglob("*.py")):
         digest.update(os.path.relpath(file, home).encode())
         digest.update(file.read_bytes())
-    return home / _BUILDS / digest.hexdigest()[:32]
+    return digest.hexdigest()[:32]
 
 
 def is_built(home: Path = HOME) -> bool:
@@ -76,7 +88,8 @@ def found(home: Path = HOME) -> Path | None:
     if os.environ.get(SWITCH) == "0":
         return None
     folder = build_folder(home)
-    return folder if folder.is_dir() else None
+    installed = _INSTALLED / folder.name
+    return next((one for one in (folder, installed) if one.is_dir()), None)
 
 
 def take(home: Path = HOME) -> bool:

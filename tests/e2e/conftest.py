@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -40,11 +41,11 @@ def new_instance(
     zookeeper_server: ZooKeeperServer,
     zookeeper_root: str,
 ) -> Iterator[NewInstance]:
-    """Starts instances that share one root; settings are given as environment variables."""
+    """Starts instances that share one root, by any Python; settings are given as environment variables."""
     root = zookeeper_root
     made: list[RunningInstance] = []
 
-    def make(name: str, **settings: str) -> RunningInstance:
+    def make(name: str, python: str = sys.executable, **settings: str) -> RunningInstance:
         environment = {
             "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
             "HEADRACE_ZOOKEEPER__ROOT": root,
@@ -60,7 +61,7 @@ def new_instance(
             "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
             **{f"HEADRACE_{key}".upper(): value for key, value in settings.items()},
         }
-        instance = RunningInstance(name, tmp_path, environment)
+        instance = RunningInstance(name, tmp_path, environment, python)
         made.append(instance)
         return instance.start()
 

@@ -299,7 +299,15 @@ def test_the_engine_sets_nothing_of_its_parts() -> None:
 
 def test_the_house_is_seen_whole() -> None:
     project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
-    assert set(WINGS) == set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    packed = {
+        one.removeprefix("/") for one in project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    }
+    assert set(WINGS) == {one for one in packed if "/" not in one and "." not in one}
+    in_wheels = re.search(
+        r"^WINGS = \((.*)\)$", (HOUSE / "deploy/wheel/wheel_hook.py").read_text(), re.MULTILINE
+    )
+    assert in_wheels is not None
+    assert {*re.findall(r'"(\w+)"', in_wheels[1]), "headrace"} == set(WINGS)
     assert {file.relative_to(HOUSE).parts[0] for file in FILES} == set(WINGS)
 
 

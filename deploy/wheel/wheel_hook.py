@@ -1,0 +1,49 @@
+"""What a wheel holds: one import name, and the data plane compiled, where that was done of these sources.
+
+`HEADRACE_WHEEL=pure` leaves the machine code out. An isolated build (`pip install` of a source distribution)
+has no compiler's environment and makes a pure wheel, which runs interpreted and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+WINGS = ("api", "assigner", "librdkafka", "mirror", "monitor", "pinot", "pmp", "stack")
+EDITABLE = "editable"
+SWITCH = "HEADRACE_WHEEL"
+PURE = "pure"
+
+
+class WheelHook(BuildHookInterface[Any]):
+    """Called by hatchling, which finds it by `tool.hatch.build.targets.wheel.hooks.custom`."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Choose the files and the tag."""
+        if version == EDITABLE:
+            return
+        root = Path(self.root)
+        included: dict[str, str] = build_data["force_include"]
+        for wing in WINGS:
+            included[str(root / wing)] = f"headrace/wings/{wing}"
+        included[str(root / "deploy/wheel/installed_package.py")] = "headrace/__init__.py"
+        compiled = self._compiled(root)
+        if compiled is not None:
+            included[str(compiled)] = f"headrace/compiled/{compiled.name}"
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+
+    def _compiled(self, root: Path) -> Path | None:
+        """The machine code of exactly these sources."""
+        if os.environ.get(SWITCH) == PURE:
+            return None
+        sys.path.insert(0, str(root))
+        try:
+            from headrace.process.machine_code import build_folder, is_built
+        finally:
+            sys.path.remove(str(root))
+        return build_folder(root) if is_built(root) else None

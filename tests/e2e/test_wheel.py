@@ -1,0 +1,139 @@
+"""The wheels that `make wheel` builds, installed where there is no checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from headrace.process.compilation import DONE, build
+from tests.e2e.conftest import NewInstance
+from tests.kafka_data import make_topic, produce
+from tests.mirrored import create_datastream, some_records, wait_for_copy
+from tests.patience import PATIENCE_SECONDS
+from tests.servers import KafkaPair
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+HOUSE = Path(__file__).parents[2]
+PURE = "pure"
+IN_THE_WAY = ("api", "mirror", "monitor", "pinot", "stack")
+
+
+class Installed:
+    """An environment with one wheel, and the packages that it needs."""
+
+    def __init__(self, wheel: Path, folder: Path) -> None:
+        self.wheel = wheel
+        self.folder = folder
+        self.python = folder / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        self.packages = folder / "lib" / version / "site-packages"
+        # Found without their .pth files: the checkout, which is installed there too, is not.
+        (self.packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(self.packages)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """That Python, outside of the checkout."""
+        plain = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith("HEADRACE_") and key != "PYTHONPATH"
+        }
+        return subprocess.run(
+            [str(self.python), *arguments],
+            cwd=self.folder,
+            env=plain,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+
+def built(kind: str, folder: Path) -> Path:
+    """A wheel of this checkout."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=HOUSE,
+        env=os.environ | {"HEADRACE_WHEEL": kind},
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def is_compiled() -> bool:
+    """Whether this machine can compile; what it has compiled is then in the wheel."""
+    return build() == DONE
+
+
+@pytest.fixture(scope="module")
+def installed(is_compiled: bool, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel for this platform, beside packages of others that have the names of our wings."""
+    assert is_compiled in (True, False)
+    wheel = built("", tmp_path_factory.mktemp("wheel"))
+    environment = Installed(wheel, tmp_path_factory.mktemp("installed") / "env")
+    for name in IN_THE_WAY:
+        (environment.packages / f"{name}.py").write_text("OF_SOMEBODY_ELSE = True\n")
+    return environment
+
+
+def test_a_wheel_takes_one_import_name(installed: Installed) -> None:
+    with zipfile.ZipFile(installed.wheel) as archive:
+        names = {name.partition("/")[0] for name in archive.namelist()}
+    assert {name for name in names if not name.endswith(".dist-info")} == {"headrace"}
+    done = installed.run("-c", "import api, mirror; print(api.OF_SOMEBODY_ELSE, mirror.OF_SOMEBODY_ELSE)")
+    assert done.stdout.split() == ["True", "True"], done.stderr
+    ours = installed.run("-c", "import headrace, api, mirror; print(api.__file__, mirror.__file__)")
+    wings = str(installed.packages / "headrace" / "wings")
+    assert [one.startswith(wings) for one in ours.stdout.split()] == [True, True], ours.stderr
+
+
+def test_the_wheel_for_this_platform_is_compiled_and_the_pure_one_says_that_it_is_not(
+    installed: Installed, is_compiled: bool, tmp_path: Path
+) -> None:
+    said = installed.run("-m", "headrace", "--version").stdout
+    assert ("data plane compiled" in said) == is_compiled
+    assert ("none-any" not in installed.wheel.name) == is_compiled
+    pure = Installed(built(PURE, tmp_path), tmp_path / "env")
+    assert pure.wheel.name.endswith("-py3-none-any.whl")
+    assert "data plane interpreted" in pure.run("-m", "headrace", "--version").stdout
+
+
+def test_machine_code_of_other_sources_is_not_used(installed: Installed, tmp_path: Path) -> None:
+    other = Installed(installed.wheel, tmp_path / "env")
+    with (other.packages / "headrace/wings/mirror/errors.py").open("a") as source:
+        source.write("# changed\n")
+    assert "data plane interpreted" in other.run("-m", "headrace", "--version").stdout
+
+
+def test_an_installed_headrace_serves_and_copies(
+    installed: Installed, is_compiled: bool, kafka_pair: KafkaPair, new_instance: NewInstance
+) -> None:
+    topic = f"installed-{uuid4().hex[:8]}"
+    make_topic(kafka_pair.source.address, topic, 2, retention_ms="-1")
+    records = some_records(2, 200, "a")
+    produce(kafka_pair.source.address, topic, records)
+    instance = new_instance("one", str(installed.python))
+    create_datastream(instance, "installed", topic)
+    wait_for_copy(kafka_pair, topic, len(records))
+    health = httpx.get(f"http://{instance.address}/v1/health").json()
+    assert health["data_plane"] == ("compiled" if is_compiled else "interpreted")
+    sides = ["--source", kafka_pair.source.address, "--destination", kafka_pair.destination.address]
+    chosen = ["--topics", topic, "--rename", "again.*"]
+    done = installed.run("-m", "headrace", "copy", *sides, *chosen, "--until-end")
+    assert done.returncode == 0, done.stderr
+    assert installed.run("-m", "headrace", "verify", *sides, *chosen).returncode == 0
